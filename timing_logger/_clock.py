@@ -1,0 +1,48 @@
+"""The host clock: durations on ``perf_counter_ns``, wall-clock time only by mapping from it.
+
+A step of the wall clock therefore changes timestamps from then on, and never a duration.
+"""
+
+from __future__ import annotations
+
+import time
+
+from timing_logger.run_info import ClockAnchor
+
+perf_counter_ns = time.perf_counter_ns
+unix_ns = time.time_ns
+
+_STEP_NS = 1_000_000
+_MAX_ANCHORS = 1000
+
+
+def read_anchor(tries: int = 5) -> ClockAnchor:
+    """Both clocks at one moment: the pair with the least time between two readings."""
+    return min((_read_pair() for _ in range(tries)), key=lambda anchor: anchor.uncertainty_ns)
+
+
+def _read_pair() -> ClockAnchor:
+    before = perf_counter_ns()
+    wall = unix_ns()
+    after = perf_counter_ns()
+    return ClockAnchor((before + after) // 2, wall, (after - before + 1) // 2)
+
+
+class WallClock:
+    """Maps ``perf_counter_ns`` to Unix time, and notices when somebody sets the wall clock.
+
+    Attributes:
+        anchors: the first pair read, and one for every step of more than 1 ms since (the latest
+            1000 of them).
+    """
+
+    def __init__(self) -> None:
+        self.anchors = [read_anchor()]
+
+    def wall_offset_ns(self) -> int:
+        """Unix time minus ``perf_counter_ns``, in nanoseconds, as of now."""
+        anchor = read_anchor()
+        if abs(anchor.wall_offset_ns - self.anchors[-1].wall_offset_ns) > _STEP_NS + anchor.uncertainty_ns:
+            self.anchors.append(anchor)
+            del self.anchors[1 : len(self.anchors) - _MAX_ANCHORS + 1]
+        return self.anchors[-1].wall_offset_ns

@@ -1,0 +1,250 @@
+"""The one background thread: takes records from the channel and hands them to the sinks.
+
+Callers that want something of it (flush, close) put a request into a ``SimpleQueue`` and wait for
+the answer in another: both are safe from signal handlers and finalizers, where ``Event.set`` and
+``Condition`` may deadlock. Only the flush thread touches the sinks, so a stalled disk can hold up
+nobody else; when it is dead and cannot be started again (the interpreter is going down), the
+caller drains in its place, under a lock with a time limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from timing_logger._channel import Channel
+from timing_logger._clock import WallClock
+from timing_logger._sidecar import Sidecar
+from timing_logger.record import RawRecord
+from timing_logger.run_info import Counters
+from timing_logger.sinks import Sink
+
+log = logging.getLogger("timing_logger")
+
+CHUNK = 1024
+"""Records formatted in one go: bounds how long the training thread can wait for the interpreter."""
+
+CLOSE_GRACE_S = 1.5
+"""``close`` gives up after this long without progress."""
+
+_LIVENESS_CHECK_S = 0.2
+
+
+class _Request(NamedTuple):
+    answer: queue.SimpleQueue[bool]
+    closing: bool
+
+
+class Flusher:
+    """Drains ``channel`` every ``interval_s`` seconds, and sooner when it fills fast.
+
+    Args:
+        channel: where records come from.
+        sinks: where they go. The first one decides what counts as written; the others get every
+            batch that it took, and an error of theirs is only logged.
+        sidecar: kept current, if there is one.
+        interval_s: seconds between drains.
+        fsync: sync the sinks after every drain that wrote something.
+    """
+
+    def __init__(
+        self, channel: Channel, sinks: Sequence[Sink], sidecar: Sidecar | None, clock: WallClock,
+        *, interval_s: float, fsync: bool,
+    ) -> None:  # fmt: skip
+        self._channel = channel
+        self._sink, *self._other_sinks = sinks
+        self._sidecar = sidecar
+        self._clock = clock
+        self._interval_s = interval_s
+        self._fsync = fsync
+        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._io_lock = threading.Lock()
+        self._in_hand: list[RawRecord] = []
+        self._written = 0
+        self._failed = 0
+        self._last_drain = 0
+        self._cpu_ns = 0
+        self._reported: set[str] = set()
+        self._last_error = ""
+        self._closed = False
+        self._thread = self._start()
+
+    # -- asked by others --------------------------------------------------------------------
+
+    @property
+    def counters(self) -> Counters:
+        """Records by fate; exact at rest, never negative while recording goes on."""
+        written, failed = self._written, self._failed
+        accepted, overflowed, _ = self._channel.counts()
+        dropped = overflowed + failed
+        return Counters(accepted, written, dropped, accepted - written - dropped)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether every record accepted before the call was written or dropped within the time."""
+        return self._ask(closing=False, timeout_s=timeout_s)
+
+    def close(self) -> bool:
+        """Write what waits, close the sinks, end the thread. Gives up when nothing moves."""
+        self._channel.close()
+        progress = None
+        while not self._closed and progress != (self._written, self._failed):
+            progress = (self._written, self._failed)
+            if self._ask(closing=True, timeout_s=CLOSE_GRACE_S):
+                break
+        if not self._closed:
+            log.error("timing logger: gave up closing; %d records were not written", self.counters.pending)
+        return self._closed
+
+    def _ask(self, *, closing: bool, timeout_s: float) -> bool:
+        if self._closed:
+            return True
+        if threading.current_thread() is self._thread:
+            return False  # a sink or a finalizer on the flush thread itself: it cannot wait for itself
+        deadline_s = time.monotonic() + timeout_s
+        request = _Request(queue.SimpleQueue(), closing)
+        self._requests.put(request)
+        while self._alive_or_restarted():
+            remaining_s = deadline_s - time.monotonic()
+            try:
+                return request.answer.get(timeout=max(0.0, min(remaining_s, _LIVENESS_CHECK_S)))
+            except queue.Empty:
+                if remaining_s <= 0:
+                    return False
+        return self._serve(request, timeout_s=max(0.0, deadline_s - time.monotonic()))
+
+    def _alive_or_restarted(self) -> bool:
+        if not self._thread.is_alive() and not self._closed:
+            self._report("the flush thread had died and was started again")
+            try:
+                self._thread = self._start()
+            except RuntimeError:  # the interpreter is going down: no thread starts any more
+                return False
+        return self._thread.is_alive()
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="timing-logger-flush", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        while not self._closed:
+            request = self._next_request()
+            cpu_before_ns = time.thread_time_ns()
+            self._serve(request, timeout_s=-1)
+            self._cpu_ns += time.thread_time_ns() - cpu_before_ns
+
+    def _next_request(self) -> _Request | None:
+        """Wait for one; None when it is time to drain anyway."""
+        # A drain that found a quarter of the capacity came late: come back sooner.
+        haste = max(1.0, 4 * self._last_drain / max(1, self._channel.capacity))
+        try:
+            return self._requests.get(timeout=self._interval_s / haste)
+        except queue.Empty:
+            return None
+
+    def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:
+        """Drain and answer. Whatever goes wrong is reported: nothing ends the thread."""
+        if not self._io_lock.acquire(timeout=timeout_s):
+            return False
+        try:
+            done = self._attempt(self._drain)
+            if request is not None and request.closing:
+                done = self._attempt(self._finish)
+            self._attempt(self._refresh_sidecar)
+        finally:
+            self._io_lock.release()
+        if request is not None:
+            request.answer.put(done)
+        return done
+
+    def _attempt(self, action: Callable[[], bool]) -> bool:
+        try:
+            return action()
+        except BaseException as error:
+            self._report(f"{action.__name__.strip('_')} failed: {error!r}")
+            return False
+
+    def _drain(self) -> bool:
+        """Hand over what waits now; False if a sink could not take it for the moment."""
+        before = self._written
+        remaining = self._last_drain = len(self._channel)
+        while self._in_hand or remaining:
+            if not self._in_hand:
+                self._in_hand = self._channel.take(min(CHUNK, remaining))
+                remaining -= len(self._in_hand)
+            self._in_hand = self._hand_over(self._in_hand)
+            if self._in_hand:
+                break
+        if self._fsync and self._written > before:
+            self._sink.sync()
+        return not self._in_hand
+
+    def _hand_over(self, batch: list[RawRecord]) -> list[RawRecord]:
+        """What the sink could not take for now, to be offered again."""
+        try:
+            self._sink.write(batch, self._clock.wall_offset_ns())
+        except OSError as error:
+            self._report(f"writing failed, will be tried again: {error!r}")
+            return batch
+        except Exception as error:
+            self._report(f"a record could not be written and was dropped: {error!r}")
+            if len(batch) > 1:  # find out which, and lose only that one
+                return [kept for record in batch for kept in self._hand_over([record])]
+            self._failed += 1
+            return []
+        self._written += len(batch)
+        self._hand_to_others(batch)
+        return []
+
+    def _hand_to_others(self, batch: list[RawRecord]) -> None:
+        for sink in self._other_sinks:
+            try:
+                sink.write(batch, self._clock.wall_offset_ns())
+            except Exception as error:
+                self._report(f"{type(sink).__name__} refused records: {error!r}")
+
+    def _finish(self) -> bool:
+        """The last act: what cannot be written now never will be, and is counted as dropped."""
+        self._failed += len(self._in_hand) + len(self._channel.take(len(self._channel)))
+        self._in_hand = []
+        if self._sidecar is not None:
+            self._attempt(self._close_sidecar)
+        for sink in (self._sink, *self._other_sinks):
+            try:
+                sink.close()
+            except Exception as error:
+                self._report(f"{type(sink).__name__} could not be closed: {error!r}")
+        self._closed = True
+        return True
+
+    # -- telling ----------------------------------------------------------------------------------
+
+    def _refresh_sidecar(self) -> bool:
+        if self.counters.dropped:
+            self._report("records were dropped; stats and the sidecar count them")
+        if self._sidecar is not None and not self._closed:
+            self._sidecar.refresh(*self._account())
+        return True
+
+    def _close_sidecar(self) -> bool:
+        if self._sidecar is not None:
+            self._sidecar.write(*self._account(), closed=True)
+        return True
+
+    def _account(self) -> tuple[Counters, int, int, str]:
+        written_bytes = getattr(self._sink, "written_bytes", 0)
+        return self.counters, written_bytes, self._cpu_ns, self._last_error
+
+    def _report(self, message: str) -> None:
+        """Log each kind of trouble once; the sidecar keeps the latest."""
+        self._last_error = message
+        kind = message.partition(":")[0]
+        if kind not in self._reported:
+            self._reported.add(kind)
+            log.warning("timing logger: %s", message)

@@ -1,0 +1,99 @@
+"""A timed block: two readings of the clock and one record."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from itertools import repeat
+from types import TracebackType
+from typing import Any, Protocol
+
+from timing_logger._clock import perf_counter_ns
+from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK, RawRecord
+
+
+class Timer(Protocol):
+    """What ``with logger.record_mpi_operation(...) as timer`` yields."""
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open, and when it is not recorded."""
+
+    def __enter__(self) -> Timer: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> Any: ...
+
+
+class Caller(threading.local):
+    """What a record takes from its thread: the name, and the label in force."""
+
+    def __init__(self) -> None:
+        self.thread = threading.current_thread().name
+        self.layer_name = ""
+        self.phase = ""
+
+
+class Span:
+    """A block that will be recorded. Its maker sets the slots: that saves a call to __init__."""
+
+    __slots__ = (
+        "caller", "end_ns", "epoch", "group", "group_size", "iteration", "layer_name",
+        "message_size_bytes", "operation", "peer", "phase", "put", "seq", "start_ns",
+    )  # fmt: skip
+
+    put: Callable[[RawRecord], None]
+    caller: Caller
+    operation: Any
+    message_size_bytes: Any
+    layer_name: Any
+    phase: Any
+    iteration: Any
+    epoch: Any
+    group: Any
+    group_size: Any
+    seq: Any
+    peer: Any
+    start_ns: int
+    end_ns: int
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open."""
+        try:
+            return (self.end_ns - self.start_ns) / NS_PER_MS
+        except AttributeError:
+            return math.nan
+
+    def __enter__(self) -> Span:
+        self.start_ns = perf_counter_ns()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end_ns = end_ns = perf_counter_ns()
+        self.put((
+            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
+            self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
+            self.caller.thread, OK if kind is None else "error:" + kind.__name__,
+        ))  # fmt: skip
+
+
+class _NoSpan:
+    """A block that is not recorded: one shared object, safe to nest and to share by threads."""
+
+    __slots__ = ()
+
+    elapsed_ms = math.nan
+
+
+NO_SPAN: Any = _NoSpan()
+
+# Callables in C, because off must cost less than reading the clock twice: one that returns
+# NO_SPAN for ever, and one that takes the three arguments of __exit__ and returns "", which is
+# false, so that exceptions pass.
+_NoSpan.__enter__ = repeat(NO_SPAN).__next__  # type: ignore[attr-defined]
+_NoSpan.__exit__ = "".format  # type: ignore[attr-defined]

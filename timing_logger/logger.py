@@ -1,0 +1,401 @@
+"""TimingLogger: a policy, a channel, a flush thread and its sinks, behind a few calls."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import logging
+import math
+import os
+import sys
+import weakref
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from timing_logger._channel import Channel
+from timing_logger._clock import WallClock, perf_counter_ns
+from timing_logger._flusher import Flusher
+from timing_logger._sidecar import Sidecar
+from timing_logger._span import NO_SPAN, Caller, Span, Timer
+from timing_logger.errors import ConfigurationError, LogPathError
+from timing_logger.record import HOST_CLOCK, OK, stated_interval
+from timing_logger.run_info import Counters, RunInfo, sidecar_path
+from timing_logger.sampling import StepPolicy, check_integer
+from timing_logger.sinks import Sink
+from timing_logger.sinks.csv import CsvSink
+
+log = logging.getLogger("timing_logger")
+
+_new_span = object.__new__
+
+
+class TimingLogger:
+    """Records timed operations of one rank, and writes them in the background.
+
+    The ``record_*`` calls never raise, wait or do I/O, whatever they are given; values that the
+    schema cannot hold are left blank in a row whose status is ``error:InvalidValue``. They may be
+    called from any thread, from signal handlers and from finalizers. After ``close`` and in forked
+    children records are counted as dropped.
+
+    Args:
+        rank: this process's rank, >= 0.
+        log_dir: folder of ``timing-rank{rank}.csv``; made if missing. If a file of that name is
+            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. None:
+            no file, only ``sinks``.
+        world_size: number of ranks, for the sidecar.
+        labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
+            JSON values.
+        flush_interval: seconds between writes.
+        maxsize: capacity of the queue in records, at most 400 bytes each; beyond it records are
+            dropped and counted.
+        ranks: ranks that record; None for all. On others the logger is off.
+        start_step, end_step, record_every_n_steps: see :class:`~timing_logger.sampling.StepPolicy`.
+        enabled: False for a logger that does nothing and touches no file.
+        fsync: make every write survive a crash of the machine (costs a disk flush each).
+        sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
+
+    Raises:
+        ConfigurationError: an option is out of range or contradicts another.
+        LogPathError: the folder or file cannot be used.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        log_dir: str | os.PathLike[str] | None = "logs/timing",
+        *,
+        world_size: int | None = None,
+        labels: Mapping[str, Any] | None = None,
+        flush_interval: float = 1.0,
+        maxsize: int = 100_000,
+        ranks: Collection[int] | None = None,
+        start_step: int = 0,
+        end_step: int | None = None,
+        record_every_n_steps: int = 1,
+        enabled: bool = True,
+        fsync: bool = False,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        self.rank = check_integer("rank", rank, minimum=0)
+        self.path: Path | None = None
+        self.recording = False
+        self._policy = StepPolicy(
+            start_step=start_step, end_step=end_step, record_every_n_steps=record_every_n_steps, ranks=ranks
+        )
+        _check_options(world_size, self.rank, flush_interval, log_dir if enabled else "", sinks)
+        self._selective = self._policy.selective
+        self._enabled = False
+        self._iteration: int | None = None
+        self._epoch: int | None = None
+        self._caller = Caller()
+        self._channel = Channel(check_integer("maxsize", maxsize, minimum=1))
+        self._flusher: Flusher | None = None
+        self._pid = os.getpid()
+        info = {
+            "world_size": world_size,
+            "labels": _checked_labels(labels),
+            "options": {
+                "flush_interval": flush_interval, "maxsize": maxsize, "fsync": fsync,
+                "start_step": start_step, "end_step": end_step, "record_every_n_steps": record_every_n_steps,
+                "ranks": None if ranks is None else sorted(ranks),
+            },
+        }  # fmt: skip
+        if enabled and self._policy.records_rank(self.rank):
+            self._start(log_dir, info, sinks)
+        else:
+            self._switch_off()
+
+    # -- recording --------------------------------------------------------------------------------
+
+    def record_mpi_operation(
+        self,
+        operation: str = "",
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> Timer:
+        """Time a ``with`` block; an exception in it is passed on, and its row says so.
+
+        Args:
+            operation: ``"ALLREDUCE"``, ``"H2D"``, ...; upper-cased when written.
+            message_size: bytes in this rank's send buffer, or None if unknown.
+            layer_name, phase: default to the label in force, see :meth:`label`.
+            iteration, epoch: default to the current ones.
+            group, group_size: communicator or process group, and its number of ranks.
+            seq: the operation's number in its group.
+            peer: the other rank of a point-to-point operation, or the root.
+            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used
+                where those are not given.
+
+        Returns:
+            A context manager that yields itself; its ``elapsed_ms`` is known after the block.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(Span)
+        span.put = self._channel.put
+        span.caller = caller = self._caller
+        span.operation = operation or mpi_op_name
+        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.layer_name = caller.layer_name if layer_name is None else layer_name
+        span.phase = caller.phase if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        return span
+
+    def record_timing(
+        self,
+        operation: str = "",
+        elapsed_ms: float | None = None,
+        layer_name: str | None = None,
+        message_size: int | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        start_counter: float | None = None,
+        end_counter: float | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> None:
+        """Record a duration that the caller measured.
+
+        Args:
+            elapsed_ms: the duration in ms, finite and >= 0; if None, end_counter - start_counter.
+            start_counter, end_counter: ``time.perf_counter()`` at start and end, in seconds.
+                Without them the operation is taken to end now. Where they contradict elapsed_ms
+                by more than 10% and 1 ms, elapsed_ms and start_counter stand and the row's status
+                is ``error:InconsistentCounters``.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+        """
+        start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
+        self.record_interval(
+            operation or mpi_op_name, start_ns, end_ns,
+            message_size if message_size is not None else message_size_bytes,
+            layer_name, phase, iteration, epoch,
+            group=group, group_size=group_size, seq=seq, peer=peer, status=status,
+        )  # fmt: skip
+
+    def record_interval(
+        self,
+        operation: str | None,
+        start_ns: int,
+        end_ns: int | None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        clock: str = HOST_CLOCK,
+        status: str = OK,
+    ) -> None:
+        """Record an interval of the ``time.perf_counter_ns`` axis: the way in for instrumentation.
+
+        ``end_ns`` is None for an operation whose end is not known. The other arguments are those
+        of :meth:`record_mpi_operation`, and two columns of the record.
+        """
+        if iteration is None:
+            if not self.recording:
+                return
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return
+        caller = self._caller
+        self._channel.put((
+            iteration, self._epoch if epoch is None else epoch,
+            caller.layer_name if layer_name is None else layer_name, operation,
+            caller.phase if phase is None else phase, message_size, start_ns, end_ns, clock,
+            group, group_size, seq, peer, caller.thread, status,
+        ))  # fmt: skip
+
+    @contextlib.contextmanager
+    def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
+        """Name the records that this thread makes in the block and that bring no name themselves."""
+        caller = self._caller
+        outer = caller.layer_name, caller.phase
+        caller.layer_name, caller.phase = layer_name, phase
+        try:
+            yield
+        finally:
+            caller.layer_name, caller.phase = outer
+
+    def set_current_iteration(self, iteration: int) -> None:
+        """The iteration of records that bring none; decides whether they are recorded."""
+        self._iteration = iteration
+        self.recording = self._enabled and self._policy.records(iteration)
+
+    def set_current_epoch(self, epoch: int) -> None:
+        """The epoch of records that bring none."""
+        self._epoch = epoch
+
+    # -- the rest of a life -------------------------------------------------------------------------
+
+    @property
+    def stats(self) -> Counters:
+        """Records accepted, written, dropped and pending; at rest the first is the sum of the others."""
+        if self._flusher is not None:
+            return self._flusher.counters
+        overflowed = self._channel.counts().overflowed
+        return Counters(accepted=overflowed, written=0, dropped=overflowed, pending=0)
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until what was recorded before the call is with the operating system.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            True if every such record was written or counted as dropped, within the time.
+        """
+        return self._flusher is None or self._flusher.flush(timeout)
+
+    def close(self) -> None:
+        """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
+        atexit.unregister(self._close_at_exit)
+        if self._flusher is not None:
+            self._flusher.close()
+
+    def __enter__(self) -> TimingLogger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "off" if self._flusher is None else str(self.path or "no file")
+        return f"<TimingLogger rank {self.rank}: {state}>"
+
+    # -- beginnings and ends ------------------------------------------------------------------------
+
+    def _switch_off(self) -> None:
+        """Off is other methods, not a question asked at every call."""
+        vars(self).update(record_mpi_operation=_no_span, record_timing=_ignore, record_interval=_ignore)
+
+    def _start(self, log_dir: Any, info: dict[str, Any], sinks: Sequence[Sink]) -> None:
+        clock = WallClock()
+        sidecar = None
+        if log_dir is not None:
+            file = CsvSink(log_dir, self.rank)
+            sinks = (file, *sinks)
+            self.path = file.path
+            sidecar = _new_sidecar(file, clock, info)
+        options = info["options"]
+        self._flusher = Flusher(
+            self._channel, sinks, sidecar, clock, interval_s=options["flush_interval"], fsync=options["fsync"]
+        )
+        self._enabled = self.recording = True
+        _live.add(self)
+        _run_at_exit(self._close_at_exit)
+
+    def _close_at_exit(self) -> None:
+        if os.getpid() == self._pid:
+            self.close()
+
+    def _detach(self) -> None:
+        """In a forked child: the file, the thread and what waits are the parent's."""
+        self._channel.abandon()
+        self._flusher = None
+
+
+def _check_options(world_size: Any, rank: int, flush_interval: Any, log_dir: Any, sinks: Sequence[Sink]) -> None:
+    if world_size is not None and check_integer("world_size", world_size, minimum=1) <= rank:
+        raise ConfigurationError(f"rank={rank} is not below world_size={world_size}: ranks count from 0.")
+    number = isinstance(flush_interval, (int, float)) and not isinstance(flush_interval, bool)
+    if not number or not 0 < flush_interval < math.inf:
+        raise ConfigurationError(f"flush_interval must be a number of seconds > 0, and is {flush_interval!r}.")
+    if log_dir is None and not sinks:
+        raise ConfigurationError("log_dir is None and there are no sinks: give one, or pass enabled=False.")
+
+
+def _checked_labels(labels: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"labels must be a mapping of JSON values: {error}.") from error
+
+
+def _new_sidecar(file: CsvSink, clock: WallClock, info: dict[str, Any]) -> Sidecar:
+    started_ns = clock.anchors[0].unix_ns
+    run_info = RunInfo(
+        file=file.path.name,
+        rank=file.name.rank,
+        incarnation=file.name.incarnation,
+        started_unix_ns=started_ns,
+        **info,
+    )
+    sidecar = Sidecar(sidecar_path(file.path), run_info, clock)
+    try:
+        sidecar.write(Counters(0, 0, 0, 0), file.written_bytes, 0, "")
+    except OSError as error:
+        raise LogPathError(f"log_dir={str(file.path.parent)!r} cannot be written: {error}.") from error
+    if file.name.incarnation > 1:
+        log.warning("timing logger: rank %d has files here already; this run writes %s", file.name.rank, file.path)
+    return sidecar
+
+
+# -- off ------------------------------------------------------------------------------------------
+
+
+def _no_span(*_: Any, **__: Any) -> Any:
+    return NO_SPAN
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    pass
+
+
+# -- processes come and go --------------------------------------------------------------------------
+
+_live: weakref.WeakSet[TimingLogger] = weakref.WeakSet()
+
+
+def _detach_all() -> None:
+    for logger in list(_live):
+        logger._detach()
+    _live.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_detach_all)
+
+
+def _run_at_exit(function: Callable[[], None]) -> None:
+    """Before the interpreter goes down; multiprocessing's forked children run no atexit hooks."""
+    atexit.register(function)
+    if "multiprocessing" in sys.modules:
+        from multiprocessing import parent_process, util
+
+        if parent_process() is not None:
+            util.Finalize(None, function, exitpriority=10)

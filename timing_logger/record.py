@@ -1,0 +1,327 @@
+"""The schema: what one timed operation is, and how it stands in a line of CSV.
+
+This is the only place that knows the columns, their order and their units. The first ten
+columns and their order are a contract with existing readers.
+
+A line is always one physical line of UTF-8. Text that could break a line or run as a formula
+is escaped with backslashes (:func:`escape_text`), reversibly (:func:`unescape_text`). A value
+that no column can hold is left blank and the row's status says :data:`INVALID_VALUE`.
+"""
+
+from __future__ import annotations
+
+import numbers
+import re
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timezone
+from itertools import repeat
+from typing import Any, Literal, NamedTuple
+
+NS_PER_MS = 1_000_000
+NS_PER_S = 1_000_000_000
+
+OK = "ok"
+INVALID_VALUE = "error:InvalidValue"
+INCONSISTENT_COUNTERS = "error:InconsistentCounters"
+HOST_CLOCK = "host"
+
+MAX_TEXT_CHARS = 1024
+"""Longer names are cut to this length, the last character being an ellipsis."""
+
+RawRecord = tuple[Any, ...]
+
+_MAX_INT = 2**63 - 1
+_MAX_INSTANT_NS = 2**62  # 146 years after the machine booted
+
+
+class Record(NamedTuple):
+    """One timed operation, as the recording call leaves it: raw, unformatted, unchecked.
+
+    The recording path builds plain tuples in this order (a named tuple costs three times as
+    much); whatever a caller passed stands in them until the flush thread writes the line.
+
+    ``start_ns`` and ``end_ns`` are instants of ``time.perf_counter_ns``; ``end_ns`` is None when
+    the duration that the caller stated is not a duration.
+    """
+
+    iteration: int | None
+    epoch: int | None
+    layer_name: str
+    operation: str
+    phase: str
+    message_size_bytes: int | None
+    start_ns: int
+    end_ns: int | None
+    clock: str
+    group: str
+    group_size: int | None
+    seq: int | None
+    peer: int | None
+    thread: str
+    status: str
+
+
+Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds"]
+
+
+class Field(NamedTuple):
+    """One column: its name, the kind of its values (which carries the unit), its meaning."""
+
+    name: str
+    kind: Kind
+    meaning: str
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("timestamp", "timestamp", "wall clock at the start, UTC, microseconds"),
+    Field("iteration", "integer", "training iteration; blank outside of any"),
+    Field("epoch", "integer", "training epoch; blank outside of any"),
+    Field("layer_name", "text", "parameter group, bucket, or the caller's label"),
+    Field("operation", "text", "upper case, base operation first: ALLREDUCE, ALLREDUCE_DENSE, WAIT"),
+    Field("phase", "text", "dense, sparse, or the caller's own"),
+    Field("message_size_bytes", "integer", "bytes in this rank's send buffer; blank if unknown"),
+    Field("elapsed_ms", "milliseconds", "the duration"),
+    Field("start_counter", "seconds", "start on this process's perf_counter axis"),
+    Field("end_counter", "seconds", "end on the same axis; end - start is elapsed_ms"),
+    Field("clock", "text", "what measured the duration: host or device"),
+    Field("group", "text", "communicator or process group"),
+    Field("group_size", "integer", "number of ranks in the group"),
+    Field("seq", "integer", "the operation's number in its group, the same on every rank"),
+    Field("peer", "integer", "the other rank of a point-to-point operation, the root of a rooted one"),
+    Field("thread", "text", "name of the calling thread"),
+    Field("status", "text", "ok, error:<type>, unresolved or inflight"),
+)
+
+COLUMNS: tuple[str, ...] = tuple(field.name for field in FIELDS)
+HEADER: str = ",".join(COLUMNS) + "\n"
+
+# -- text ------------------------------------------------------------------------------------
+
+# Control characters, line separators and lone surrogates would break a line or its encoding; a
+# leading = + - @ is run by spreadsheets; a backslash is the escape itself.
+_UNSAFE = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|^[=+\\-@]")
+_ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
+_NEEDS_QUOTES = re.compile('[,"]')
+
+
+def escape_text(text: str) -> str:
+    r"""Make ``text`` safe to stand in one line: ``\n`` becomes ``\u000a``, ``\`` doubles."""
+    return _UNSAFE.sub(_escape_character, text)
+
+
+def _escape_character(match: re.Match[str]) -> str:
+    character = match.group()
+    return "\\" + character if character in "\\=+-@" else f"\\u{ord(character):04x}"
+
+
+def unescape_text(text: str) -> str:
+    """The inverse of :func:`escape_text`."""
+    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
+
+
+def _quoted(text: str) -> str:
+    text = escape_text(text)
+    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+
+
+class _TextColumn(dict[str, str]):
+    """A memo from names to their cells: a run has few names and millions of rows."""
+
+    MAX_NAMES = 4096
+
+    def __init__(self, normalize: Callable[[str], str] = str) -> None:
+        super().__init__()
+        self._normalize = normalize
+
+    def __missing__(self, value: Any) -> str:
+        if type(value) is not str:
+            raise TypeError("not a name")  # the careful path takes this record
+        if len(value) > MAX_TEXT_CHARS:
+            return _quoted(self._normalize(value[: MAX_TEXT_CHARS - 1] + "…"))
+        if len(self) >= self.MAX_NAMES:
+            self.clear()
+        cell = self[value] = _quoted(self._normalize(value))
+        return cell
+
+
+_names = _TextColumn()
+_operations = _TextColumn(str.upper)
+
+# -- a caller's numbers -> an interval -----------------------------------------------------------
+
+
+def stated_interval(
+    elapsed_ms: Any, start_counter: Any, end_counter: Any, now_ns: int
+) -> tuple[int, int | None, str]:
+    """Start and end in ns, and the row's status, from what a caller states. Never raises.
+
+    Args:
+        elapsed_ms: the duration in ms; None to take it from the counters.
+        start_counter, end_counter: seconds of ``time.perf_counter``, or None.
+        now_ns: when the operation ended, if no counter says so.
+    """
+    try:
+        start_ns = None if start_counter is None else _to_ns(start_counter, NS_PER_S)
+        end_ns = None if end_counter is None else _to_ns(end_counter, NS_PER_S)
+        if elapsed_ms is not None:
+            elapsed_ns = _to_ns(elapsed_ms, NS_PER_MS)
+        elif start_ns is not None and end_ns is not None:
+            elapsed_ns = end_ns - start_ns
+        else:
+            elapsed_ns = -1
+        if start_ns is None:
+            start_ns = max(0, (now_ns if end_ns is None else end_ns) - elapsed_ns)
+    except Exception:
+        return now_ns, None, INVALID_VALUE
+    if elapsed_ns < 0:
+        return now_ns, None, INVALID_VALUE
+    disagreement_ns = 0 if end_ns is None else abs(end_ns - start_ns - elapsed_ns)
+    agrees = disagreement_ns <= max(NS_PER_MS, elapsed_ns // 10)
+    return start_ns, start_ns + elapsed_ns, OK if agrees else INCONSISTENT_COUNTERS
+
+
+def _to_ns(value: Any, ns_per_unit: int) -> int:
+    return int(round(float(value * float(ns_per_unit))))
+
+
+# -- records -> lines --------------------------------------------------------------------------
+
+
+class _WholeSeconds(dict[int, str]):
+    """A memo from Unix seconds to ``2026-02-06T14:30:45``: rows come in runs of one second."""
+
+    def __missing__(self, unix_s: int) -> str:
+        self.clear()
+        text = self[unix_s] = datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+        return text
+
+
+_whole_seconds = _WholeSeconds()
+
+def format_records(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
+    """The lines for ``batch``, in its order. Never raises, whatever the records hold.
+
+    ``wall_offset_ns`` is Unix time minus ``perf_counter_ns``, both in nanoseconds.
+    """
+    try:
+        return _format_valid(batch, wall_offset_ns)
+    except Exception:  # some record is not as the schema wants it: find out which
+        return "".join([_format_any(record, wall_offset_ns) for record in batch])
+
+
+def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
+    try:
+        return _format_valid([record], wall_offset_ns)
+    except Exception:
+        return _format_valid([_repaired(record)], wall_offset_ns)
+
+
+def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
+    """Column by column, because checking a column costs a fraction of checking its cells."""
+    (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
+     group, group_size, seq, peer, thread, status) = zip(*batch, strict=True)  # fmt: skip
+    name, operation_name = _names.__getitem__, _operations.__getitem__
+    rows = zip(
+        start, map(_interval_cells, start, end), _integers(iteration), _integers(epoch),
+        map(name, layer_name), map(operation_name, operation), map(name, phase),
+        _integers(size), map(name, clock), map(name, group), _integers(group_size),
+        _integers(seq), _integers(peer), map(name, thread), map(name, status),
+    )  # fmt: skip
+    return "".join([
+        f"{_timestamp(s + wall_offset_ns)},{it},{ep},{layer},{op},{ph},{nbytes},{interval},"
+        f"{ck},{gr},{gs},{sq},{pr},{th},{st}\n"
+        for s, interval, it, ep, layer, op, ph, nbytes, ck, gr, gs, sq, pr, th, st in rows
+    ])  # fmt: skip
+
+
+def _timestamp(unix_ns: int) -> str:
+    return "%s.%06d" % (_whole_seconds[unix_ns // NS_PER_S], unix_ns // 1000 % 1_000_000)
+
+
+def _interval_cells(start_ns: int, end_ns: int | None) -> str:
+    """elapsed_ms, start_counter and end_counter; without an end only the start is known.
+
+    Integer arithmetic keeps every digit: seconds in a float lose their nanoseconds after 52 days
+    of uptime.
+    """
+    if end_ns is None:
+        return ",%d.%09d," % (start_ns // NS_PER_S, start_ns % NS_PER_S)
+    if not 0 <= start_ns <= end_ns <= _MAX_INSTANT_NS:
+        raise ValueError("not an interval")
+    return "%d.%06d,%d.%09d,%d.%09d" % (
+        (end_ns - start_ns) // NS_PER_MS, (end_ns - start_ns) % NS_PER_MS,
+        start_ns // NS_PER_S, start_ns % NS_PER_S,
+        end_ns // NS_PER_S, end_ns % NS_PER_S,
+    )  # fmt: skip
+
+
+def _integers(column: tuple[Any, ...]) -> Iterable[Any]:
+    types = set(map(type, column))
+    if types == {type(None)}:
+        return repeat("")
+    if not types <= {int, type(None)}:
+        raise TypeError("not an integer")
+    present = column if len(types) == 1 else [value for value in column if value is not None]
+    if min(present) < -_MAX_INT or max(present) > _MAX_INT:
+        raise ValueError("more than 64 bits")
+    return column if len(types) == 1 else ["" if value is None else value for value in column]
+
+
+# -- the careful path: a record that the schema cannot hold as it is ------------------------------
+
+
+def _repaired(record: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``record`` with every value made one that its column can hold; marked if any had to go.
+
+    Never calls ``str()`` on a caller's object: it could raise, or never return.
+    """
+    raw = Record(*record)
+    start_ns, end_ns = _repaired_interval(raw.start_ns, raw.end_ns)
+    fixed = Record(
+        iteration=_repaired_integer(raw.iteration),
+        epoch=_repaired_integer(raw.epoch),
+        layer_name=_repaired_text(raw.layer_name),
+        operation=_repaired_text(raw.operation),
+        phase=_repaired_text(raw.phase),
+        message_size_bytes=_repaired_integer(raw.message_size_bytes),
+        start_ns=start_ns,
+        end_ns=end_ns,
+        clock=_repaired_text(raw.clock),
+        group=_repaired_text(raw.group),
+        group_size=_repaired_integer(raw.group_size),
+        seq=_repaired_integer(raw.seq),
+        peer=_repaired_integer(raw.peer),
+        thread=_repaired_text(raw.thread),
+        status=_repaired_text(raw.status),
+    )
+    return fixed._replace(status=INVALID_VALUE) if _lost_a_value(raw, fixed) else fixed
+
+
+def _lost_a_value(raw: Record, fixed: Record) -> bool:
+    return any(
+        after is None and before is not None or isinstance(after, str) and not isinstance(before, str)
+        for before, after in zip(raw, fixed, strict=True)
+    )
+
+
+def _repaired_integer(value: Any) -> int | None:
+    """A Python or NumPy integer that fits; no bool, no float."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        return None
+    try:
+        return int(value) if -_MAX_INT <= value <= _MAX_INT else None
+    except Exception:
+        return None
+
+
+def _repaired_text(value: Any) -> str:
+    if isinstance(value, str):
+        return str.__add__("", value)  # a subclass, an enum of strings say, becomes a plain str
+    return "" if value is None else f"<{type(value).__name__}>"
+
+
+def _repaired_interval(start_ns: Any, end_ns: Any) -> tuple[int, int | None]:
+    start, end = _repaired_integer(start_ns), _repaired_integer(end_ns)
+    if start is None or not 0 <= start <= _MAX_INSTANT_NS:
+        return 0, None
+    return start, end if end is not None and start <= end <= _MAX_INSTANT_NS else None

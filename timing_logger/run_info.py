@@ -1,0 +1,146 @@
+"""The sidecar of a timing file: who wrote it, on what clock, and how many records.
+
+``timing-rank0.csv`` is described by ``timing-rank0.meta.json``. What is constant for a run stands
+there once instead of in every row. The file is replaced atomically, so a reader always finds a
+whole one; its counters are as old as ``updated_unix_ns``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import socket
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SCHEMA_VERSION = 1
+
+_FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
+
+
+class TimingFile(NamedTuple):
+    """The name of a timing file: which rank wrote it, and in which of its incarnations.
+
+    A rank's first process writes ``timing-rank0.csv``. A later one (a restart into the same
+    folder, or a second process with the same rank) finds that name taken, leaves the file alone
+    and writes ``timing-rank0.run2.csv``.
+    """
+
+    rank: int
+    incarnation: int = 1
+
+    @property
+    def name(self) -> str:
+        run = "" if self.incarnation == 1 else f".run{self.incarnation}"
+        return f"timing-rank{self.rank}{run}.csv"
+
+    @classmethod
+    def parse(cls, name: str) -> TimingFile | None:
+        """The rank and incarnation that a file name states; None for any other name."""
+        match = _FILE_NAME.fullmatch(name)
+        return cls(int(match["rank"]), int(match["incarnation"] or 1)) if match else None
+
+
+def sidecar_path(timing_file: Path) -> Path:
+    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``."""
+    return timing_file.with_suffix(".meta.json")
+
+
+class ClockAnchor(NamedTuple):
+    """One moment read on both clocks: ``unix_ns - perf_counter_ns`` maps one axis to the other.
+
+    ``uncertainty_ns`` is half the time that reading the pair took.
+    """
+
+    perf_counter_ns: int
+    unix_ns: int
+    uncertainty_ns: int
+
+    @property
+    def wall_offset_ns(self) -> int:
+        return self.unix_ns - self.perf_counter_ns
+
+
+class Counters(NamedTuple):
+    """Records by fate; at rest ``accepted == written + dropped + pending``, exactly.
+
+    Attributes:
+        accepted: recording calls that a policy did not leave out.
+        written: records handed to the operating system, one line each.
+        dropped: records lost because the queue was full, the logger closed, or writing failed.
+        pending: records still on their way.
+    """
+
+    accepted: int
+    written: int
+    dropped: int
+    pending: int
+
+
+@dataclass(slots=True, kw_only=True)
+class RunInfo:
+    """The content of a sidecar; see the field names for units."""
+
+    file: str
+    rank: int
+    incarnation: int
+    world_size: int | None
+    labels: dict[str, Any]
+    options: dict[str, Any]
+    started_unix_ns: int
+    updated_unix_ns: int = 0
+    closed: bool = False
+    clock_anchors: list[ClockAnchor] = field(default_factory=list)
+    counters: Counters = Counters(0, 0, 0, 0)
+    logger_cpu_ns: int = 0
+    written_bytes: int = 0
+    last_error: str = ""
+    host: str = field(default_factory=socket.gethostname)
+    pid: int = field(default_factory=os.getpid)
+    versions: dict[str, str] = field(default_factory=lambda: _versions())
+
+    def to_json(self) -> str:
+        """JSON with an object for each anchor and for the counters, ``schema_version`` first."""
+        content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        content["clock_anchors"] = [anchor._asdict() for anchor in self.clock_anchors]
+        content["counters"] = self.counters._asdict()
+        return json.dumps(content, indent=1) + "\n"
+
+    def write(self, path: Path) -> None:
+        """Replace ``path`` atomically.
+
+        Raises:
+            OSError: as the file system says; the old sidecar then stands unchanged.
+        """
+        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        try:
+            with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
+                file.write(self.to_json())
+            os.replace(draft, path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
+
+
+def _versions() -> dict[str, str]:
+    """Of Python, of this package, and of what the process had imported by then."""
+    found = {"python": platform.python_version(), "timing_logger": _own_version()}
+    for name in ("torch", "mpi4py", "numpy"):
+        version = getattr(sys.modules.get(name), "__version__", None)
+        if version is not None:
+            found[name] = str(version)
+    return found
+
+
+def _own_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("timing_logger")
+    except metadata.PackageNotFoundError:  # run from a source tree without installing
+        return "unknown"

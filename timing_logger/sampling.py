@@ -1,0 +1,92 @@
+"""Which iterations are recorded, and on which ranks: one policy, the same answer on every rank."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from timing_logger.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPolicy:
+    """Selects iterations ``start_step``, ``start_step + n``, ... below ``end_step``.
+
+    The choice depends on the iteration alone, so ranks that count iterations alike drop the same
+    ones. Records outside of any iteration (before the first ``set_current_iteration``) are kept.
+
+    Attributes:
+        start_step: first iteration recorded.
+        end_step: first iteration no longer recorded; None for no end.
+        record_every_n_steps: distance between recorded iterations, in iterations.
+        ranks: ranks that record at all; None for every rank.
+
+    Raises:
+        ConfigurationError: a value is not an integer in its range, or the range is empty.
+    """
+
+    start_step: int = 0
+    end_step: int | None = None
+    record_every_n_steps: int = 1
+    ranks: Collection[int] | None = None
+
+    def __post_init__(self) -> None:
+        _check_at_least(0, start_step=self.start_step)
+        _check_at_least(1, record_every_n_steps=self.record_every_n_steps)
+        if self.end_step is not None:
+            _check_at_least(0, end_step=self.end_step)
+            if self.end_step <= self.start_step:
+                raise ConfigurationError(
+                    f"end_step={self.end_step} is not above start_step={self.start_step}: no iteration "
+                    "would be recorded. Raise end_step, or pass enabled=False to record nothing."
+                )
+        if self.ranks is not None:
+            for rank in _iterated(self.ranks):
+                _check_at_least(0, ranks=rank)
+
+    @property
+    def selective(self) -> bool:
+        """Whether any iteration is left out on a rank that records."""
+        return self.start_step > 0 or self.end_step is not None or self.record_every_n_steps > 1
+
+    def records(self, iteration: Any) -> bool:
+        """Whether ``iteration`` is recorded. Never raises: what is no integer is recorded."""
+        if type(iteration) is not int:
+            try:
+                iteration = operator.index(iteration)
+            except Exception:
+                return True
+        past_start = iteration - self.start_step
+        if past_start < 0 or (self.end_step is not None and iteration >= self.end_step):
+            return False
+        return bool(past_start % self.record_every_n_steps == 0)
+
+    def records_rank(self, rank: int) -> bool:
+        """Whether ``rank`` records at all."""
+        return self.ranks is None or rank in self.ranks
+
+
+def check_integer(name: str, value: Any, *, minimum: int) -> int:
+    """``value`` as an int of at least ``minimum``; a bool or a float is not one."""
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)
+    except TypeError:
+        number = minimum - 1
+    if number < minimum:
+        raise ConfigurationError(f"{name} must be an integer >= {minimum}, and is {value!r}.")
+    return number
+
+
+def _check_at_least(minimum: int, **named: Any) -> None:
+    for name, value in named.items():
+        check_integer(name, value, minimum=minimum)
+
+
+def _iterated(ranks: Any) -> list[Any]:
+    if isinstance(ranks, (str, bytes)) or not hasattr(ranks, "__iter__"):
+        raise ConfigurationError(f"ranks must be a collection of rank numbers, and is {ranks!r}.")
+    return list(ranks)

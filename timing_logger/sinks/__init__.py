@@ -1,0 +1,31 @@
+"""Where records go: a sink takes batches on the flush thread, and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from timing_logger.record import RawRecord
+
+
+class Sink(Protocol):
+    """A resource that takes records. All calls come from one thread at a time."""
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        """Hand all of ``batch`` over, or none of it.
+
+        Args:
+            batch: records in the order of :class:`timing_logger.record.Record`, unchecked.
+            wall_offset_ns: Unix time minus ``perf_counter_ns``.
+
+        Raises:
+            OSError: not now; the batch is kept and offered again.
+            Exception: never; the batch is offered record by record, and what still raises is
+                counted as dropped.
+        """
+
+    def sync(self) -> None:
+        """Make what was written survive a crash of the machine."""
+
+    def close(self) -> None:
+        """Release the resource; nothing is written after it."""

@@ -1,0 +1,27 @@
+"""A sink that keeps records in memory, for tests of instrumented code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from timing_logger.record import RawRecord, Record
+
+
+class MemorySink:
+    """Collects every record as a :class:`~timing_logger.record.Record`.
+
+    ``TimingLogger(0, log_dir=None, sinks=[sink])`` writes nowhere else; call ``logger.flush()``
+    before looking at ``sink.records``.
+    """
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        self.records.extend(Record(*record) for record in batch)
+
+    def sync(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
