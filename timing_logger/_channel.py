@@ -35,23 +35,24 @@ class Channel:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
-        self._queue: deque[RawRecord] = deque()
+        self.queue: deque[RawRecord] = deque()
         self._taken = 0
         self._take_lock = threading.Lock()  # between takers and counters; never taken by put
         self._overflows = _AtomicCounter()
+        self.count_overflow = self._overflows.increment
 
     def put(self, record: RawRecord) -> None:
         """Queue ``record``, or count it as overflowed. Never blocks, never raises."""
-        if len(self._queue) < self.capacity:
-            self._queue.append(record)
+        if len(self.queue) < self.capacity:
+            self.queue.append(record)
         else:
-            self._overflows.increment()
+            self.count_overflow()
 
     def take(self, limit: int) -> list[RawRecord]:
         """Remove and return the oldest records, at most ``limit``."""
         with self._take_lock:
-            count = min(limit, len(self._queue))
-            batch = [self._queue.popleft() for _ in range(count)]
+            count = min(limit, len(self.queue))
+            batch = [self.queue.popleft() for _ in range(count)]
             self._taken += count
         return batch
 
@@ -62,21 +63,21 @@ class Channel:
     def abandon(self) -> None:
         """Forget what waits (in a forked child: these records are the parent's)."""
         self.close()
-        self._queue.clear()
+        self.queue.clear()
 
     def counts(self) -> ChannelCounts:
         """A consistent reading."""
         # The time limit is for a signal handler that asks while its own thread counts or takes.
         locked = self._take_lock.acquire(timeout=0.1)
         try:
-            overflowed, waiting = self._overflows.value, len(self._queue)
+            overflowed, waiting = self._overflows.value, len(self.queue)
             return ChannelCounts(self._taken + waiting + overflowed, overflowed, waiting)
         finally:
             if locked:
                 self._take_lock.release()
 
     def __len__(self) -> int:
-        return len(self._queue)
+        return len(self.queue)
 
 
 class _AtomicCounter:

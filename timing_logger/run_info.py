@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import re
-import socket
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -99,7 +97,7 @@ class RunInfo:
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     last_error: str = ""
-    host: str = field(default_factory=socket.gethostname)
+    host: str = field(default_factory=lambda: os.uname().nodename)
     pid: int = field(default_factory=os.getpid)
     versions: dict[str, str] = field(default_factory=lambda: _versions())
 
@@ -129,7 +127,7 @@ class RunInfo:
 
 def _versions() -> dict[str, str]:
     """Of Python, of this package, and of what the process had imported by then."""
-    found = {"python": platform.python_version(), "timing_logger": _own_version()}
+    found = {"python": sys.version.split()[0], "timing_logger": _own_version()}
     for name in ("torch", "mpi4py", "numpy"):
         version = getattr(sys.modules.get(name), "__version__", None)
         if version is not None:

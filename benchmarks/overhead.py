@@ -1,0 +1,193 @@
+"""What recording costs: every way in, as a ratio to the least that timing anything can cost.
+
+The floor is what no logger can go below in Python: two readings of ``perf_counter_ns``, one tuple,
+one ``deque.append``, written inline. Each contender is timed in short turns, all of them in every
+round, and the medians over the rounds are compared: on a machine whose speed drifts, ratios of one
+run hold where absolute times do not.
+
+Run it with ``make bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import datetime
+import gc
+import os
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from timing_logger import TimingLogger
+from timing_logger.record import HOST_CLOCK, OK, format_records
+
+CALLS = 2000
+ROUNDS = 200
+
+Turn = Callable[[], int]
+"""Runs one contender CALLS times and returns the nanoseconds it took."""
+
+
+def timed(loop: Callable[[], None]) -> Turn:
+    def turn() -> int:
+        start_ns = time.perf_counter_ns()
+        loop()
+        return time.perf_counter_ns() - start_ns
+
+    return turn
+
+
+def floor() -> None:
+    clock = time.perf_counter_ns
+    append = deque[Any](maxlen=CALLS).append
+    for _ in range(CALLS):
+        start_ns = clock()
+        end_ns = clock()
+        append((
+            3, 0, "layer1", "ALLREDUCE", "dense", 1024, start_ns, end_ns, HOST_CLOCK, "", None, None, None,
+            "MainThread", OK,
+        ))  # fmt: skip
+
+
+def context_manager(logger: TimingLogger) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            with logger.record_mpi_operation("ALLREDUCE", 1024, "layer1", "dense", 3, 0):
+                pass
+
+    return loop
+
+
+def direct(logger: TimingLogger) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            logger.record_timing("ALLREDUCE", 5.234, "layer1", 1024, "dense", 3, 0)
+
+    return loop
+
+
+class GuideLogger:
+    """The design that the guide describes: a generator context manager, a dict, a queue.Queue."""
+
+    def __init__(self) -> None:
+        self.queue: queue.Queue[dict[str, Any]] = queue.Queue(maxsize=0)
+
+    @contextlib.contextmanager
+    def record_mpi_operation(self, operation: str, size: int, layer: str, phase: str, iteration: int, epoch: int) -> Iterator[None]:  # noqa: E501
+        start = time.perf_counter()
+        yield
+        end = time.perf_counter()
+        self.queue.put({
+            "timestamp": datetime.datetime.now().isoformat(), "iteration": iteration, "epoch": epoch,
+            "layer_name": layer, "operation": operation, "phase": phase, "message_size_bytes": size,
+            "elapsed_ms": (end - start) * 1000, "start_counter": start, "end_counter": end,
+        })  # fmt: skip
+
+
+def guide_design(logger: GuideLogger) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            with logger.record_mpi_operation("ALLREDUCE", 1024, "layer1", "dense", 3, 0):
+                pass
+        logger.queue = queue.Queue()
+
+    return loop
+
+
+def barrier(communicator: Any) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            communicator.Barrier()
+
+    return loop
+
+
+def measure(contenders: dict[str, Turn], between: Callable[[], object]) -> dict[str, list[float]]:
+    """Nanoseconds per call, one value per round, of every contender; ``between`` is not timed."""
+    found: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(ROUNDS):
+        for name, turn in contenders.items():
+            found[name].append(turn() / CALLS)
+            between()
+    return found
+
+
+def contenders(on: TimingLogger, off: TimingLogger) -> dict[str, Turn]:
+    chosen = {
+        "floor": timed(floor),
+        "disabled logger, with": timed(context_manager(off)),
+        "record_mpi_operation, with": timed(context_manager(on)),
+        "record_timing": timed(direct(on)),
+        "the guide's design, with": timed(guide_design(GuideLogger())),
+    }
+    with contextlib.suppress(ImportError):
+        from mpi4py import MPI
+
+        from allreduce_instrumentation import TimedIntracomm
+
+        chosen["bare Barrier, 1 rank"] = timed(barrier(MPI.COMM_SELF))
+        chosen["TimedIntracomm.Barrier, 1 rank"] = timed(barrier(TimedIntracomm(MPI.COMM_SELF, timing_logger=on)))
+    return chosen
+
+
+def flusher_rows_per_second() -> float:
+    """Formatting and writing rows like those of a training run, per second of one core."""
+    start_ns = time.perf_counter_ns()
+    rows = [
+        (i // 10, 0, f"conv{i % 4}.weight (+3 more)", "ALLREDUCE", "dense", 110_280_000, start_ns + i * 1000,
+         start_ns + i * 1000 + 5_234_567, HOST_CLOCK, "MPI_COMM_WORLD", 4, i, None, "AllReducer", OK)
+        for i in range(100_000)
+    ]  # fmt: skip
+    best = 0.0
+    with tempfile.TemporaryFile() as file:
+        for _ in range(5):
+            before_ns = time.thread_time_ns()
+            for i in range(0, len(rows), 1024):
+                os.write(file.fileno(), format_records(rows[i : i + 1024], 0).encode())
+            best = max(best, len(rows) / (time.thread_time_ns() - before_ns) * 1e9)
+    return best
+
+
+def import_ms() -> float:
+    """Median over fresh interpreters, the interpreter's own start not counted."""
+    program = "import time; t = time.perf_counter(); import timing_logger; print((time.perf_counter() - t) * 1e3)"
+    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(7)]
+    return statistics.median(float(run.stdout) for run in runs)
+
+
+def print_table(found: dict[str, list[float]]) -> None:
+    floors = found["floor"]
+    print(f"{'per call':34} {'median ns':>10} {'x floor':>8}")
+    for name, nanoseconds in found.items():
+        ratio = statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
+        print(f"{name:34} {statistics.median(nanoseconds):10.0f} {ratio:8.2f}")
+    if "bare Barrier, 1 rank" in found:
+        pairs = zip(found["TimedIntracomm.Barrier, 1 rank"], found["bare Barrier, 1 rank"], floors, strict=True)
+        extra = [(timed_ns - bare_ns, floor_ns) for timed_ns, bare_ns, floor_ns in pairs]
+        ratio = statistics.median(ns / floor_ns for ns, floor_ns in extra)
+        print(f"{'TimedIntracomm.Barrier minus bare':34} {statistics.median(e[0] for e in extra):10.0f} {ratio:8.2f}")
+
+
+def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        # Flushed between turns: a full queue would be cheaper than a working one.
+        with TimingLogger(0, folder, flush_interval=3600) as on:
+            gc.disable()
+            print_table(measure(contenders(on, TimingLogger(0, enabled=False)), lambda: on.flush(60)))
+            gc.enable()
+            if on.stats.dropped:
+                raise SystemExit("records were dropped: these figures are worthless")
+    print(f"{'flusher, rows per second and core':34} {flusher_rows_per_second():10,.0f}")
+    print(f"{'import timing_logger, ms':34} {import_ms():10.1f}")
+
+
+if __name__ == "__main__":
+    main()

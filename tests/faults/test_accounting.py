@@ -1,0 +1,117 @@
+"""P2: accepted = written + dropped + pending, exactly, and nothing is lost in silence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from processes import rows
+from sinks import FullDiskSink, PoisonedSink
+
+from timing_logger import TimingLogger
+from timing_logger._channel import Channel
+from timing_logger.run_info import sidecar_path
+from timing_logger.sinks.memory import MemorySink
+
+
+@pytest.mark.parametrize("repetition", range(2))
+def test_sixteen_threads_into_a_small_queue_are_accounted_for_to_the_last_record(
+    repetition: int, tmp_path: Path
+) -> None:
+    logger = TimingLogger(0, tmp_path, maxsize=1000, flush_interval=0.001)
+
+    def record() -> None:
+        for i in range(100_000):
+            logger.record_interval("A", i, i + 1)
+
+    threads = [threading.Thread(target=record) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    logger.close()
+    assert logger.path is not None
+    stats = logger.stats
+    assert stats.accepted == 1_600_000
+    assert stats.accepted == stats.written + stats.dropped
+    assert stats.pending == 0
+    assert stats.written == len(rows(logger.path))
+    assert json.loads(sidecar_path(logger.path).read_text())["counters"] == stats._asdict()
+
+
+def test_drops_are_logged_once_and_stand_in_the_sidecar_before_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING), TimingLogger(0, tmp_path, maxsize=10, flush_interval=3600) as logger:
+        for _ in range(3):
+            for _ in range(100):
+                logger.record_timing("A", 1.0)
+            assert logger.flush()
+        assert logger.path is not None
+        assert json.loads(sidecar_path(logger.path).read_text())["counters"]["dropped"] == 90
+    assert [r.message for r in caplog.records if "dropped" in r.message] == [
+        "timing logger: records were dropped; stats and the sidecar count them"
+    ]
+    assert logger.stats == (300, 30, 270, 0)
+
+
+def test_a_record_that_no_sink_takes_is_dropped_and_its_neighbours_are_not() -> None:
+    sink = PoisonedSink()
+    with TimingLogger(0, log_dir=None, sinks=[sink]) as logger:
+        for name in ("a", "poison", "b", "poison", "c"):
+            logger.record_timing("A", 1.0, name)
+        assert logger.flush()
+        logger.record_timing("A", 1.0, "d")
+    assert [r.layer_name for r in sink.records] == ["a", "b", "c", "d"]
+    assert logger.stats == (6, 4, 2, 0)
+
+
+def test_records_wait_for_a_full_disk_and_are_written_once_when_there_is_room() -> None:
+    sink = FullDiskSink()
+    with TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001) as logger:
+        for i in range(3000):
+            logger.record_timing("A", 1.0, iteration=i)
+        assert not logger.flush(1.0)
+        assert logger.stats == (3000, 0, 0, 3000)
+        sink.full = False
+        assert logger.flush()
+    assert [r.iteration for r in sink.records] == list(range(3000))
+
+
+def test_what_a_full_disk_never_took_is_dropped_at_close() -> None:
+    logger = TimingLogger(0, log_dir=None, sinks=[FullDiskSink()])
+    for _ in range(3000):
+        logger.record_timing("A", 1.0)
+    logger.close()
+    assert logger.stats == (3000, 0, 3000, 0)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.one_of(st.integers(1, 40), st.none()), max_size=20), st.integers(1, 30))
+def test_the_order_is_kept_and_the_oldest_survive(steps: list[int | None], capacity: int) -> None:
+    channel, taken, put = Channel(capacity), [], 0
+    for step in steps:
+        if step is None:
+            taken += channel.take(capacity)
+        else:
+            for _ in range(step):
+                channel.put((put,))
+                put += 1
+    counts = channel.counts()
+    taken += channel.take(capacity)
+    assert taken == sorted(taken)
+    assert counts.accepted == put
+    assert counts.accepted == len(taken) + counts.overflowed
+
+
+def test_a_memory_sink_shows_records_by_name() -> None:
+    sink = MemorySink()
+    with TimingLogger(0, log_dir=None, sinks=[sink]) as logger:
+        logger.record_timing("ALLREDUCE", 2.0, "layer1")
+        logger.flush()
+        assert sink.records[0].layer_name == "layer1"

@@ -1,0 +1,131 @@
+"""P11: every way out of the interpreter, and what is in the file afterwards."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from processes import rows, run_python
+from sinks import StalledSink
+
+from timing_logger import TimingLogger
+
+RECORD_1000 = """
+import os, signal, sys, threading
+from timing_logger import init_timing_logger
+logger = init_timing_logger(0, sys.argv[1], flush_interval=3600)
+for i in range(1000):
+    logger.record_timing("A", 1.0, iteration=i)
+"""
+
+FLUSH = "assert logger.flush()\n"
+
+HEALTHY = {
+    "falling off the end": ("", 0),
+    "sys.exit": ("sys.exit(3)", 3),
+    "an uncaught exception": ("raise RuntimeError", 1),
+    "SIGINT": ("signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
+    "SIGTERM with a handler that exits": (
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); signal.raise_signal(signal.SIGTERM)", 4,
+    ),
+    "SIGTERM with a handler that closes": (
+        "signal.signal(signal.SIGTERM, lambda *_: (logger.close(), os._exit(5))); signal.raise_signal(signal.SIGTERM)", 5,
+    ),
+    "a thread that goes on": ("threading.Thread(target=threading.Event().wait, daemon=True).start()", 0),
+}  # fmt: skip
+
+ABRUPT = {
+    "os._exit": ("os._exit(6)", 6),
+    "SIGTERM without a handler": ("signal.raise_signal(signal.SIGTERM)", -signal.SIGTERM),
+    "SIGKILL": ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+}
+
+
+@pytest.mark.parametrize("way", HEALTHY)
+def test_a_healthy_exit_loses_nothing_and_keeps_the_exit_code(way: str, tmp_path: Path) -> None:
+    last_act, code = HEALTHY[way]
+    run = run_python(RECORD_1000 + last_act, tmp_path)
+    assert run.returncode == code, run.stderr
+    assert len(rows(tmp_path / "timing-rank0.csv")) == 1000
+    sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
+    assert sidecar["closed"] is True
+    assert sidecar["counters"] == {"accepted": 1000, "written": 1000, "dropped": 0, "pending": 0}
+
+
+@pytest.mark.parametrize("way", ABRUPT)
+def test_an_abrupt_end_keeps_what_was_flushed(way: str, tmp_path: Path) -> None:
+    last_act, code = ABRUPT[way]
+    run = run_python(RECORD_1000 + FLUSH + "logger.record_timing('LATE', 1.0)\n" + last_act, tmp_path)
+    assert run.returncode == code, run.stderr
+    assert len(rows(tmp_path / "timing-rank0.csv")) == 1000
+    assert json.loads((tmp_path / "timing-rank0.meta.json").read_text())["closed"] is False
+
+
+def test_mpi_abort_keeps_what_was_flushed_and_its_code(tmp_path: Path) -> None:
+    pytest.importorskip("mpi4py", reason="needs the extra mpi")
+    run = run_python(
+        RECORD_1000 + FLUSH + "from mpi4py import MPI; MPI.COMM_WORLD.Abort(9)",
+        tmp_path,
+        environment={"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"},
+    )
+    assert run.returncode == 9, run.stderr
+    assert len(rows(tmp_path / "timing-rank0.csv")) == 1000
+
+
+def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import os, sys, time
+        from timing_logger import TimingLogger
+        from timing_logger.sinks.memory import MemorySink
+        class Stalled(MemorySink):
+            def write(self, batch, wall_offset_ns):
+                os.read(gate, 1)  # nobody ever writes
+        gate, key = os.pipe()
+        logger = TimingLogger(0, log_dir=None, sinks=[Stalled()], flush_interval=0.001)
+        logger.record_timing("A", 1.0)
+        print(time.monotonic())
+        """,
+    )
+    ended_s = time.monotonic()
+    assert run.returncode == 0, run.stderr
+    assert "gave up closing; 1 records were not written" in run.stderr
+    assert ended_s - float(run.stdout) <= 2.5  # 2 s as promised, and the interpreter's own end
+
+
+def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
+    logger.record_timing("A", 1.0)
+    assert sink.stalled.wait(30)
+    before_s = time.monotonic()
+    logger.close()
+    assert time.monotonic() - before_s <= 2.0
+    assert logger.stats == (1, 0, 0, 1)
+    sink.resume()
+
+
+def test_close_in_a_signal_handler_that_interrupts_close_does_not_deadlock() -> None:
+    run = run_python(
+        """
+        import signal, sys, threading
+        from timing_logger import TimingLogger
+        from timing_logger.sinks.memory import MemorySink
+        class Slow(MemorySink):
+            def write(self, batch, wall_offset_ns):
+                threading.Event().wait(0.05)
+                super().write(batch, wall_offset_ns)
+        sink = Slow()
+        logger = TimingLogger(0, log_dir=None, sinks=[sink])
+        for _ in range(5000):
+            logger.record_timing("A", 1.0)
+        signal.signal(signal.SIGALRM, lambda *_: logger.close())
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        logger.close()
+        assert logger.stats == (5000, 5000, 0, 0), logger.stats
+        """
+    )
+    assert run.returncode == 0, run.stderr

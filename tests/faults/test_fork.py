@@ -1,0 +1,116 @@
+"""P9: a forked child neither hangs nor writes into its parent's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from processes import rows, run_python
+
+FORKS_UNDER_LOAD = """
+import os, sys, threading
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], flush_interval=0.001)
+stop = threading.Event()
+recorded = [0, 0]
+def load(k):
+    while not stop.is_set():
+        logger.record_timing("PARENT", 1.0)
+        recorded[k] += 1
+        if recorded[k] % 100 == 0:
+            stop.wait(0.0005)
+threads = [threading.Thread(target=load, args=(k,)) for k in range(2)]
+for t in threads: t.start()
+for i in range(int(sys.argv[2])):
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            with logger.record_mpi_operation("CHILD"):
+                pass
+            assert logger.flush(1.0)
+            assert logger.stats.written == 0 and logger.stats.accepted == logger.stats.dropped == 1
+            logger.close()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, (i, status)
+stop.set()
+for t in threads: t.join()
+logger.close()
+assert logger.stats == (sum(recorded), sum(recorded), 0, 0), (logger.stats, recorded)
+"""
+
+
+def test_five_hundred_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path) -> None:
+    run = run_python(FORKS_UNDER_LOAD, tmp_path, 500, timeout_s=120)
+    assert run.returncode == 0, run.stderr
+    assert {row[4] for row in rows(tmp_path / "timing-rank0.csv")} == {"PARENT"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["timing-rank0.csv", "timing-rank0.meta.json"]
+
+
+def test_a_child_that_leaves_through_sys_exit_writes_nothing_and_does_not_hang(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import os, sys
+        from timing_logger import init_timing_logger, shutdown_timing_logger
+        logger = init_timing_logger(0, sys.argv[1], flush_interval=3600)
+        logger.record_timing("PARENT", 1.0)
+        pid = os.fork()
+        if pid == 0:
+            logger.record_timing("CHILD", 1.0)
+            sys.exit(7)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        shutdown_timing_logger()
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [row[4] for row in rows(tmp_path / "timing-rank0.csv")] == ["PARENT"]
+
+
+def test_a_forked_child_may_make_a_logger_of_its_own_and_loses_nothing(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import multiprocessing, sys
+        from timing_logger import get_timing_logger, init_timing_logger
+        def child():
+            logger = init_timing_logger(1, sys.argv[1], flush_interval=3600)
+            logger.record_timing("CHILD", 1.0)  # and no shutdown
+        if __name__ == "__main__":
+            init_timing_logger(0, sys.argv[1], flush_interval=3600).record_timing("PARENT", 1.0)
+            process = multiprocessing.get_context("fork").Process(target=child)
+            process.start()
+            process.join()
+            assert process.exitcode == 0
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [row[4] for row in rows(tmp_path / "timing-rank0.csv")] == ["PARENT"]
+    assert [row[4] for row in rows(tmp_path / "timing-rank1.csv")] == ["CHILD"]
+
+
+def test_dataloader_workers_leave_the_file_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the extra torch")
+    run = run_python(
+        """
+        import sys
+        import torch
+        from timing_logger import get_timing_logger, init_timing_logger
+        class Data(torch.utils.data.Dataset):
+            def __len__(self): return 64
+            def __getitem__(self, i):
+                with get_timing_logger().record_mpi_operation("WORKER"):
+                    return i
+        logger = init_timing_logger(0, sys.argv[1], flush_interval=0.001)
+        for _ in range(2):
+            for batch in torch.utils.data.DataLoader(Data(), batch_size=8, num_workers=2,
+                                                     multiprocessing_context="fork"):
+                logger.record_timing("PARENT", 1.0)
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [row[4] for row in rows(tmp_path / "timing-rank0.csv")] == ["PARENT"] * 16

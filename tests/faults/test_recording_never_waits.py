@@ -1,0 +1,111 @@
+"""P1, P3: a recording call never raises, waits or does I/O, and what waits stays bounded."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+from processes import run_python
+from sinks import StalledSink
+
+from timing_logger import TimingLogger
+from timing_logger._channel import BYTES_PER_RECORD
+
+
+def test_recording_goes_on_while_the_disk_is_stalled_and_loses_nothing_that_fits() -> None:
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=50_000)
+    logger.record_timing("FIRST", 1.0)
+    assert sink.stalled.wait(30)
+    for i in range(20_000):  # returns at all: the sink lets nothing through until resume
+        with logger.record_mpi_operation("A", iteration=i):
+            pass
+    assert sink.records == []
+    sink.resume()
+    logger.close()
+    assert [r.iteration for r in sink.records[1:]] == list(range(20_000))
+    assert logger.stats == (20_001, 20_001, 0, 0)
+
+
+def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
+    capacity = 20_000
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001, maxsize=capacity)
+    logger.record_timing("FIRST", 1.0)
+    assert sink.stalled.wait(30)
+    tracemalloc.start()
+    for i in range(3 * capacity):
+        logger.record_timing("A", 1.0, "layer1", i, "dense", i, i, group="world", group_size=4, seq=i, peer=i)
+    used_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    stats = logger.stats
+    sink.resume()
+    logger.close()
+    assert used_bytes <= capacity * BYTES_PER_RECORD
+    assert stats.pending <= capacity + 1
+    assert logger.stats.dropped == 2 * capacity
+
+
+def test_a_signal_handler_may_record_flush_and_read_stats_at_any_moment() -> None:
+    run = run_python(
+        """
+        import signal
+        from timing_logger import TimingLogger
+        from timing_logger.sinks.memory import MemorySink
+        sink = MemorySink()
+        logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
+        handled = 0
+        def handler(*_):
+            global handled
+            handled += 1
+            with logger.record_mpi_operation("HANDLER"):
+                logger.record_timing("HANDLER", 1.0)
+            if handled % 50 == 0:
+                logger.flush(1.0)
+                logger.stats
+        signal.signal(signal.SIGPROF, handler)
+        signal.setitimer(signal.ITIMER_PROF, 0.0005, 0.0005)
+        recorded = 0
+        while handled < 500:
+            for _ in range(100):
+                with logger.record_mpi_operation("MAIN"):
+                    recorded += 1
+            if recorded % 1000 == 0:
+                logger.flush(1.0)
+                logger.stats
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        logger.close()
+        assert logger.stats == (recorded + 2 * handled, recorded + 2 * handled, 0, 0), logger.stats
+        assert sum(r.operation == "HANDLER" for r in sink.records) == 2 * handled
+        """
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_finalizers_may_record_at_any_moment() -> None:
+    run = run_python(
+        """
+        import gc
+        from timing_logger import TimingLogger
+        from timing_logger.sinks.memory import MemorySink
+        logger = TimingLogger(0, log_dir=None, sinks=[MemorySink()], flush_interval=0.001)
+        finalized = 0
+        class Cycle:
+            def __init__(self): self.me = self
+            def __del__(self):
+                global finalized
+                finalized += 1
+                logger.record_timing("DEL", 1.0)
+                if finalized % 100 == 0:
+                    logger.stats
+        gc.set_threshold(1)
+        for _ in range(5000):
+            Cycle()
+            logger.record_timing("MAIN", 1.0)
+        gc.set_threshold(700)
+        gc.collect()
+        logger.close()
+        assert finalized == 5000
+        assert logger.stats == (10000, 10000, 0, 0), logger.stats
+        """
+    )
+    assert run.returncode == 0, run.stderr

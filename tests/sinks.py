@@ -1,0 +1,51 @@
+"""Sinks that misbehave on purpose."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Sequence
+
+from timing_logger.record import RawRecord
+from timing_logger.sinks.memory import MemorySink
+
+
+class StalledSink(MemorySink):
+    """A disk that takes nothing for now: every write waits on a real pipe until ``resume``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stalled = threading.Event()
+        self._gate, self._key = os.pipe()
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        self.stalled.set()
+        os.read(self._gate, 1)
+        super().write(batch, wall_offset_ns)
+
+    def resume(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self._key)  # end of file: every read returns from now on
+
+
+class PoisonedSink(MemorySink):
+    """Raises for the records whose layer is called ``poison``."""
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        if any(record[2] == "poison" for record in batch):
+            raise ValueError("poison")
+        super().write(batch, wall_offset_ns)
+
+
+class FullDiskSink(MemorySink):
+    """ENOSPC until ``full`` is set to False."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.full = True
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        if self.full:
+            raise OSError(28, "No space left on device")
+        super().write(batch, wall_offset_ns)

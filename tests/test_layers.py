@@ -1,0 +1,101 @@
+"""Imports go one way: the halves share the schema only, and nothing heavy loads at import."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+ROOT = Path(__file__).parent.parent
+
+SCHEMA = ["timing_logger.errors", "timing_logger.record", "timing_logger.run_info"]
+ONLINE = [
+    *SCHEMA,
+    "timing_logger._clock",
+    "timing_logger.sampling",
+    "timing_logger.sinks",
+    "timing_logger._sidecar",
+    "timing_logger._channel",
+    "timing_logger._span",
+    "timing_logger._flusher",
+    "timing_logger.logger",
+    "timing_logger.global_logger",
+    "allreduce_instrumentation._buffers",
+    "allreduce_instrumentation.mpi",
+    "allreduce_instrumentation._buckets",
+    "allreduce_instrumentation._all_reducer",
+    "allreduce_instrumentation.optimizer",
+]
+OFFLINE = [
+    *SCHEMA,
+    "timing_logger.reading",
+    "timing_logger.analysis",
+    "timing_logger.report",
+    "timing_logger.cli",
+]
+TABLES_OF_CONTENTS = ["timing_logger", "allreduce_instrumentation"]
+
+
+def modules() -> dict[str, Path]:
+    """Every module of both packages by its dotted name."""
+    found = {}
+    for package in ("timing_logger", "allreduce_instrumentation"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            parts = path.relative_to(ROOT).with_suffix("").parts
+            found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imported_by(path: Path) -> set[str]:
+    """Names of our modules that the file imports anywhere, also inside functions."""
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return {name for name in names if name in modules()}
+
+
+def layer(module: str, order: list[str]) -> int | None:
+    """Where in ``order`` the module, or the package that holds it, stands."""
+    places = [i for i, name in enumerate(order) if module == name or module.startswith(name + ".")]
+    return places[0] if places else None
+
+
+@pytest.mark.parametrize("module", [name for name in modules() if name not in TABLES_OF_CONTENTS])
+def test_a_module_imports_only_from_layers_to_its_left(module: str) -> None:
+    order = next((order for order in (ONLINE, OFFLINE) if layer(module, order) is not None), None)
+    assert order is not None, f"{module} stands in no layer"
+    own = layer(module, order)
+    for other in imported_by(modules()[module]) - set(TABLES_OF_CONTENTS):
+        place = layer(other, order)
+        assert place is not None, f"{module} imports {other} of the other half"
+        assert own is not None
+        assert place <= own, f"{module} imports {other}, to its right"
+
+
+def test_no_layer_is_imaginary() -> None:
+    assert {name for name in ONLINE + OFFLINE if name not in modules()} == set()
+
+
+@pytest.mark.parametrize("package", TABLES_OF_CONTENTS)
+def test_importing_brings_nothing_heavy(package: str) -> None:
+    run = run_python(
+        f"""
+        import sys
+        import {package}
+        heavy = {{"torch", "mpi4py", "numpy", "pandas", "narwhals", "rich", "plotly", "matplotlib"}}
+        print(sorted(heavy & set(sys.modules)))
+        """
+    )
+    assert run.stdout == "[]\n", run.stderr
+
+
+@pytest.mark.parametrize("package", TABLES_OF_CONTENTS)
+def test_every_public_name_can_be_had(package: str) -> None:
+    run = run_python(f"import {package}; [getattr({package}, name) for name in {package}.__all__]")
+    assert run.returncode == 0, run.stderr

@@ -1,0 +1,225 @@
+"""The logger as its users see it."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import rows
+
+from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
+from timing_logger.errors import AlreadyInitializedError, ConfigurationError
+from timing_logger.record import COLUMNS, Record
+from timing_logger.run_info import sidecar_path
+from timing_logger.sinks.memory import MemorySink
+
+
+def recorded(call: Any, **options: Any) -> list[Record]:
+    """What ``call(logger)`` records."""
+    sink = MemorySink()
+    with TimingLogger(0, log_dir=None, sinks=[sink], **options) as logger:
+        call(logger)
+    return sink.records
+
+
+def test_the_context_manager_times_its_block() -> None:
+    def use(logger: TimingLogger) -> None:
+        with logger.record_mpi_operation("ALLREDUCE", 1024, "layer1", "dense", 7, 2) as timer:
+            assert math.isnan(timer.elapsed_ms)
+        durations.append(timer.elapsed_ms)
+
+    durations: list[float] = []
+    (record,) = recorded(use)
+    assert record[:6] == (7, 2, "layer1", "ALLREDUCE", "dense", 1024)
+    assert record.end_ns is not None
+    assert durations == [(record.end_ns - record.start_ns) / 1e6]
+
+
+def test_the_keywords_of_the_guides_callers_are_accepted() -> None:
+    def use(logger: TimingLogger) -> None:
+        logger.record_timing(mpi_op_name="BCAST", elapsed_ms=1.0, message_size_bytes=5, layer_name="a", phase="dense")
+        with logger.record_mpi_operation(mpi_op_name="SEND", message_size_bytes=6):
+            pass
+
+    assert [(r.operation, r.message_size_bytes) for r in recorded(use)] == [("BCAST", 5), ("SEND", 6)]
+
+
+def test_a_record_without_an_iteration_takes_the_current_one() -> None:
+    def use(logger: TimingLogger) -> None:
+        logger.record_timing("A", 1.0)
+        logger.set_current_iteration(5)
+        logger.set_current_epoch(1)
+        logger.record_timing("B", 1.0)
+        logger.record_timing("C", 1.0, iteration=9, epoch=3)
+
+    assert [r[:2] for r in recorded(use)] == [(None, None), (5, 1), (9, 3)]
+
+
+def test_a_label_names_what_the_thread_records_in_the_block() -> None:
+    def use(logger: TimingLogger) -> None:
+        with logger.label("outer", "dense"):
+            with logger.label("inner"):
+                logger.record_timing("A", 1.0)
+            logger.record_timing("B", 1.0)
+            logger.record_timing("C", 1.0, "own", phase="sparse")
+            other = threading.Thread(target=logger.record_timing, args=("D", 1.0))
+            other.start()
+            other.join()
+        logger.record_timing("E", 1.0)
+
+    names = {r.operation: (r.layer_name, r.phase) for r in recorded(use)}
+    assert names == {"A": ("inner", ""), "B": ("outer", "dense"), "C": ("own", "sparse"), "D": ("", ""), "E": ("", "")}
+
+
+def test_a_record_names_its_thread() -> None:
+    def use(logger: TimingLogger) -> None:
+        worker = threading.Thread(target=logger.record_timing, args=("A", 1.0), name="AllReducer")
+        worker.start()
+        worker.join()
+
+    assert recorded(use)[0].thread == "AllReducer"
+
+
+def test_an_exception_in_the_block_passes_and_is_named_in_the_row() -> None:
+    error = RuntimeError("mine")
+
+    def use(logger: TimingLogger) -> None:
+        with pytest.raises(RuntimeError) as caught, logger.record_mpi_operation("ALLREDUCE"):
+            raise error
+        assert caught.value is error
+
+    assert recorded(use)[0].status == "error:RuntimeError"
+
+
+def test_iterations_left_out_by_the_policy_leave_no_record() -> None:
+    def use(logger: TimingLogger) -> None:
+        for i in range(30):
+            logger.set_current_iteration(i)
+            with logger.record_mpi_operation("A"):
+                pass
+            logger.record_timing("B", 1.0)
+            logger.record_timing("C", 1.0, iteration=i + 1)
+
+    seen = recorded(use, start_step=5, record_every_n_steps=10)
+    assert [(r.operation, r.iteration) for r in seen] == [
+        ("C", 5), ("A", 5), ("B", 5), ("C", 15), ("A", 15), ("B", 15), ("C", 25), ("A", 25), ("B", 25),
+    ]  # fmt: skip
+
+
+def test_a_logger_that_is_off_touches_no_file_and_lets_exceptions_pass(tmp_path: Path) -> None:
+    for logger in (TimingLogger(1, tmp_path, ranks=[0]), TimingLogger(0, tmp_path, enabled=False)):
+        assert not logger.recording
+        with pytest.raises(KeyError), logger.record_mpi_operation("A", group="g") as timer:
+            raise KeyError
+        assert math.isnan(timer.elapsed_ms)
+        logger.record_timing("A", 1.0)
+        logger.set_current_iteration(3)
+        with logger.label("x"):
+            logger.record_interval("A", 0, 1)
+        assert logger.flush()
+        logger.close()
+        assert logger.stats == (0, 0, 0, 0)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_holds_the_rows_that_the_counters_state(tmp_path: Path) -> None:
+    with TimingLogger(2, tmp_path / "deep" / "er", world_size=4, labels={"pipeline_stage": 2}) as logger:
+        for i in range(2500):
+            logger.record_timing("A", 1.0, iteration=i)
+    assert logger.path == tmp_path / "deep" / "er" / "timing-rank2.csv"
+    assert [int(row[1]) for row in rows(logger.path)] == list(range(2500))
+    sidecar = json.loads(sidecar_path(logger.path).read_text())
+    assert sidecar["counters"] == {"accepted": 2500, "written": 2500, "dropped": 0, "pending": 0}
+    assert logger.stats == (2500, 2500, 0, 0)
+    assert sidecar["closed"] is True
+    assert sidecar["written_bytes"] == logger.path.stat().st_size
+    assert (sidecar["rank"], sidecar["world_size"], sidecar["labels"]) == (2, 4, {"pipeline_stage": 2})
+
+
+def test_rows_reach_the_file_without_being_asked_for(tmp_path: Path) -> None:
+    logger = TimingLogger(0, tmp_path, flush_interval=0.01)
+    logger.record_timing("A", 1.0)
+    assert logger.path is not None
+    reached = threading.Event()
+    while not reached.wait(0.01):  # the time limit of the test run is the limit
+        if len(rows(logger.path)) == 1:
+            reached.set()
+    logger.close()
+
+
+def test_records_after_close_are_counted_as_dropped(tmp_path: Path) -> None:
+    logger = TimingLogger(0, tmp_path)
+    logger.record_timing("A", 1.0)
+    logger.close()
+    logger.close()
+    logger.record_timing("B", 1.0)
+    assert logger.stats == (2, 1, 1, 0)
+
+
+def test_the_header_is_there_before_the_first_row(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path) as logger:
+        assert logger.path is not None
+        assert logger.path.read_text() == ",".join(COLUMNS) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rank": -1}, "rank must be an integer >= 0, and is -1"),
+        ({"rank": "../../x"}, "rank must be an integer >= 0, and is '../../x'"),
+        ({"rank": "0\n"}, "rank must be an integer >= 0"),
+        ({"rank": 1.0}, "rank must be an integer >= 0, and is 1.0"),
+        ({"rank": True}, "rank must be an integer >= 0, and is True"),
+        ({"rank": 4, "world_size": 4}, "rank=4 is not below world_size=4"),
+        ({"world_size": 0}, "world_size must be an integer >= 1"),
+        ({"flush_interval": 0}, "flush_interval must be a number of seconds > 0, and is 0"),
+        ({"flush_interval": float("inf")}, "flush_interval must be a number"),
+        ({"flush_interval": "1"}, "flush_interval must be a number"),
+        ({"maxsize": 0}, "maxsize must be an integer >= 1, and is 0"),
+        ({"labels": {"a": object()}}, "labels must be a mapping of JSON values"),
+        ({"labels": [1]}, "labels must be a mapping of JSON values"),
+        ({"log_dir": None}, "log_dir is None and there are no sinks"),
+        ({"start_step": 5, "end_step": 2}, "end_step=2 is not above start_step=5"),
+    ],
+)
+def test_a_bad_option_is_an_error_that_names_it(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        TimingLogger(**{"rank": 0, "log_dir": tmp_path / "logs", **options})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_option_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="flush_intervall"):
+        init_timing_logger(0, tmp_path, flush_intervall=2.0)
+
+
+def test_the_global_logger_is_off_until_made_and_after_shutdown(tmp_path: Path) -> None:
+    off = get_timing_logger()
+    assert not off.recording
+    logger = init_timing_logger(0, tmp_path)
+    assert get_timing_logger() is logger
+    logger.record_timing("A", 1.0)
+    shutdown_timing_logger()
+    shutdown_timing_logger()
+    assert logger.stats == (1, 1, 0, 0)
+    assert get_timing_logger() is off
+
+
+def test_a_second_global_logger_is_refused(tmp_path: Path) -> None:
+    init_timing_logger(0, tmp_path)
+    with pytest.raises(AlreadyInitializedError, match="shutdown_timing_logger"):
+        init_timing_logger(0, tmp_path)
+
+
+def test_a_sink_that_raises_does_not_touch_the_file(tmp_path: Path) -> None:
+    class Broken(MemorySink):
+        def write(self, batch: Any, wall_offset_ns: int) -> None:
+            raise ValueError("broken")
+
+    with TimingLogger(0, tmp_path, sinks=[Broken()]) as logger:
+        logger.record_timing("A", 1.0)
+    assert logger.stats == (1, 1, 0, 0)

@@ -1,0 +1,168 @@
+"""One record is one line, whatever it holds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timing_logger.record import (
+    COLUMNS,
+    FIELDS,
+    HEADER,
+    INCONSISTENT_COUNTERS,
+    INVALID_VALUE,
+    MAX_TEXT_CHARS,
+    OK,
+    Record,
+    escape_text,
+    format_records,
+    stated_interval,
+    unescape_text,
+)
+
+RECORD = Record(
+    3, 0, "layer1", "ALLREDUCE", "dense", 110280000, 1_234_567_000_000, 1_234_572_234_000, "host",
+    "MPI_COMM_WORLD", 4, 17, None, "MainThread", "ok",
+)  # fmt: skip
+WALL_OFFSET_NS = 1_770_388_245_123_456_789 - RECORD.start_ns
+
+
+def type_name(value: object) -> str:
+    return type(value).__name__  # pytest cannot name 10**5000 by itself
+
+
+anything = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters()), st.binary(), st.just(10**5000)
+)
+
+
+def cells(line: str) -> dict[str, str]:
+    (row,) = csv.reader(io.StringIO(line))
+    return dict(zip(COLUMNS, row, strict=True))
+
+
+def line_of(**changes: Any) -> str:
+    return format_records([RECORD._replace(**changes)], WALL_OFFSET_NS)
+
+
+def test_the_first_ten_columns_are_the_guides_in_its_order() -> None:
+    assert HEADER.startswith(
+        "timestamp,iteration,epoch,layer_name,operation,phase,message_size_bytes,elapsed_ms,start_counter,end_counter,"
+    )
+
+
+def test_every_field_says_what_it_means() -> None:
+    assert all(field.meaning for field in FIELDS)
+
+
+def test_a_line_holds_every_digit() -> None:
+    assert line_of() == (
+        "2026-02-06T14:30:45.123456,3,0,layer1,ALLREDUCE,dense,110280000,5.234000,1234.567000000,1234.572234000,"
+        "host,MPI_COMM_WORLD,4,17,,MainThread,ok\n"
+    )
+
+
+def test_nanoseconds_survive_a_year_of_uptime() -> None:
+    year_ns = 365 * 86400 * 10**9 + 1
+    row = cells(line_of(start_ns=year_ns, end_ns=year_ns + 1))
+    assert (row["start_counter"], row["end_counter"]) == ("31536000.000000001", "31536000.000000002")
+    assert row["elapsed_ms"] == "0.000001"
+
+
+def test_operations_are_written_in_upper_case() -> None:
+    assert cells(line_of(operation="allreduce_dense"))["operation"] == "ALLREDUCE_DENSE"
+
+
+@pytest.mark.parametrize("column", ["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"])
+@pytest.mark.parametrize("value", [3.5, "3", True, 10**5000, 2**63, float("nan"), [1], object()], ids=type_name)
+def test_what_is_no_integer_leaves_a_blank_in_a_marked_row(column: str, value: object) -> None:
+    row = cells(line_of(**{column: value}))
+    assert (row[column], row["status"]) == ("", INVALID_VALUE)
+    assert row["elapsed_ms"] == "5.234000"
+
+
+def test_numpy_integers_are_integers() -> None:
+    numpy = pytest.importorskip("numpy")
+    row = cells(line_of(message_size_bytes=numpy.int64(42), seq=numpy.uint8(7)))
+    assert (row["message_size_bytes"], row["seq"], row["status"]) == ("42", "7", OK)
+
+
+@pytest.mark.parametrize("end_ns", [RECORD.start_ns - 1, float("nan"), "x", 2**70])
+def test_an_interval_that_is_none_leaves_the_duration_blank(end_ns: object) -> None:
+    row = cells(line_of(end_ns=end_ns))
+    assert (row["elapsed_ms"], row["end_counter"], row["status"]) == ("", "", INVALID_VALUE)
+    assert row["start_counter"] == "1234.567000000"
+
+
+def test_a_name_that_is_no_text_is_named_by_its_type() -> None:
+    row = cells(line_of(layer_name=object()))
+    assert (row["layer_name"], row["status"]) == ("<object>", INVALID_VALUE)
+
+
+def test_a_hostile_object_is_never_asked_for_its_text() -> None:
+    class Hostile:
+        def __str__(self) -> str:
+            raise SystemExit
+
+        __repr__ = __str__
+
+    assert cells(line_of(layer_name=Hostile()))["layer_name"] == "<Hostile>"
+
+
+def test_an_endless_name_is_cut() -> None:
+    name = cells(line_of(layer_name="x" * 10**6))["layer_name"]
+    assert len(name) == MAX_TEXT_CHARS
+    assert name.endswith("x…")
+
+
+@pytest.mark.parametrize("name", ["=cmd", "+1", "-1", "@x", "\tx", "\rx"])
+def test_no_cell_starts_as_a_formula(name: str) -> None:
+    assert cells(line_of(layer_name=name))["layer_name"][0] == "\\"
+
+
+def test_one_bad_record_leaves_its_neighbours_alone() -> None:
+    lines = format_records([RECORD, RECORD._replace(seq="x"), RECORD], WALL_OFFSET_NS).splitlines()  # type: ignore[arg-type]
+    assert [cells(line)["status"] for line in lines] == [OK, INVALID_VALUE, OK]
+
+
+@given(st.text(st.characters()))
+def test_escaped_text_is_one_line_and_comes_back(text: str) -> None:
+    escaped = escape_text(text)
+    assert len(escaped.splitlines()) <= 1
+    escaped.encode()
+    assert unescape_text(escaped) == text
+
+
+@given(st.lists(st.tuples(*[anything] * len(Record._fields)), max_size=5))
+def test_any_records_give_one_line_of_seventeen_cells_each(batch: list[tuple[Any, ...]]) -> None:
+    text = format_records(batch, time.time_ns())
+    assert text.count("\n") == len(text.splitlines()) == len(batch)
+    text.encode()
+    assert all(len(cells(line)) == len(COLUMNS) for line in text.splitlines())
+
+
+def test_a_stated_duration_ends_now() -> None:
+    assert stated_interval(5.234, None, None, 10**12) == (10**12 - 5_234_000, 10**12, OK)
+
+
+def test_stated_counters_place_the_duration() -> None:
+    assert stated_interval(5.0, 2.0, 2.005, 10**12) == (2 * 10**9, 2 * 10**9 + 5_000_000, OK)
+    assert stated_interval(5.0, None, 2.005, 10**12) == (2 * 10**9, 2 * 10**9 + 5_000_000, OK)
+    assert stated_interval(None, 2.0, 2.005, 10**12) == (2 * 10**9, 2_005_000_000, OK)
+
+
+def test_counters_that_contradict_the_duration_are_marked() -> None:
+    assert stated_interval(5.234, 1234.567, 1239.801, 10**12) == (
+        1_234_567_000_000, 1_234_572_234_000, INCONSISTENT_COUNTERS,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("elapsed_ms", [-0.001, float("nan"), float("inf"), "5", None, [], 10**5000], ids=type_name)
+def test_a_duration_that_is_none_is_marked(elapsed_ms: object) -> None:
+    assert stated_interval(elapsed_ms, None, None, 7) == (7, None, INVALID_VALUE)
