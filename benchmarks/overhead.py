@@ -80,7 +80,9 @@ class GuideLogger:
         self.queue: queue.Queue[dict[str, Any]] = queue.Queue(maxsize=0)
 
     @contextlib.contextmanager
-    def record_mpi_operation(self, operation: str, size: int, layer: str, phase: str, iteration: int, epoch: int) -> Iterator[None]:  # noqa: E501
+    def record_mpi_operation(
+        self, operation: str, size: int, layer: str, phase: str, iteration: int, epoch: int
+    ) -> Iterator[None]:
         start = time.perf_counter()
         yield
         end = time.perf_counter()
@@ -133,7 +135,9 @@ def contenders(on: TimingLogger, off: TimingLogger) -> dict[str, Turn]:
         from allreduce_instrumentation import TimedIntracomm
 
         chosen["bare Barrier, 1 rank"] = timed(barrier(MPI.COMM_SELF))
-        chosen["TimedIntracomm.Barrier, 1 rank"] = timed(barrier(TimedIntracomm(MPI.COMM_SELF, timing_logger=on)))
+        chosen["TimedIntracomm.Barrier, 1 rank"] = timed(
+            barrier(TimedIntracomm(MPI.COMM_SELF, timing_logger=on))
+        )
     return chosen
 
 
@@ -157,9 +161,13 @@ def flusher_rows_per_second() -> float:
 
 def import_ms() -> float:
     """Median over fresh interpreters, the interpreter's own start not counted."""
-    program = "import time; t = time.perf_counter(); import timing_logger; print((time.perf_counter() - t) * 1e3)"
-    runs = [subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(7)]
-    return statistics.median(float(run.stdout) for run in runs)
+    program = (
+        "import time; t = time.perf_counter_ns(); import timing_logger; print(time.perf_counter_ns() - t)"
+    )
+    runs = [
+        subprocess.run([sys.executable, "-c", program], capture_output=True, check=True) for _ in range(7)
+    ]
+    return statistics.median(int(run.stdout) for run in runs) / 1e6
 
 
 def print_table(found: dict[str, list[float]]) -> None:
@@ -169,22 +177,25 @@ def print_table(found: dict[str, list[float]]) -> None:
         ratio = statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
         print(f"{name:34} {statistics.median(nanoseconds):10.0f} {ratio:8.2f}")
     if "bare Barrier, 1 rank" in found:
-        pairs = zip(found["TimedIntracomm.Barrier, 1 rank"], found["bare Barrier, 1 rank"], floors, strict=True)
+        pairs = zip(
+            found["TimedIntracomm.Barrier, 1 rank"], found["bare Barrier, 1 rank"], floors, strict=True
+        )
         extra = [(timed_ns - bare_ns, floor_ns) for timed_ns, bare_ns, floor_ns in pairs]
         ratio = statistics.median(ns / floor_ns for ns, floor_ns in extra)
-        print(f"{'TimedIntracomm.Barrier minus bare':34} {statistics.median(e[0] for e in extra):10.0f} {ratio:8.2f}")
+        nanoseconds = statistics.median(ns for ns, _ in extra)
+        print(f"{'TimedIntracomm.Barrier minus bare':34} {nanoseconds:10.0f} {ratio:8.2f}")
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
-    with tempfile.TemporaryDirectory() as folder:
+    off = TimingLogger(0, enabled=False)
+    with tempfile.TemporaryDirectory() as folder, TimingLogger(0, folder, flush_interval=3600) as on:
+        gc.disable()
         # Flushed between turns: a full queue would be cheaper than a working one.
-        with TimingLogger(0, folder, flush_interval=3600) as on:
-            gc.disable()
-            print_table(measure(contenders(on, TimingLogger(0, enabled=False)), lambda: on.flush(60)))
-            gc.enable()
-            if on.stats.dropped:
-                raise SystemExit("records were dropped: these figures are worthless")
+        print_table(measure(contenders(on, off), between=lambda: on.flush(60)))
+        gc.enable()
+        if on.stats.dropped:
+            raise SystemExit("records were dropped: these figures are worthless")
     print(f"{'flusher, rows per second and core':34} {flusher_rows_per_second():10,.0f}")
     print(f"{'import timing_logger, ms':34} {import_ms():10.1f}")
 

@@ -41,7 +41,9 @@ def test_the_context_manager_times_its_block() -> None:
 
 def test_the_keywords_of_the_guides_callers_are_accepted() -> None:
     def use(logger: TimingLogger) -> None:
-        logger.record_timing(mpi_op_name="BCAST", elapsed_ms=1.0, message_size_bytes=5, layer_name="a", phase="dense")
+        logger.record_timing(
+            mpi_op_name="BCAST", elapsed_ms=1.0, message_size_bytes=5, layer_name="a", phase="dense"
+        )
         with logger.record_mpi_operation(mpi_op_name="SEND", message_size_bytes=6):
             pass
 
@@ -72,7 +74,13 @@ def test_a_label_names_what_the_thread_records_in_the_block() -> None:
         logger.record_timing("E", 1.0)
 
     names = {r.operation: (r.layer_name, r.phase) for r in recorded(use)}
-    assert names == {"A": ("inner", ""), "B": ("outer", "dense"), "C": ("own", "sparse"), "D": ("", ""), "E": ("", "")}
+    assert names == {
+        "A": ("inner", ""),
+        "B": ("outer", "dense"),
+        "C": ("own", "sparse"),
+        "D": ("", ""),
+        "E": ("", ""),
+    }
 
 
 def test_a_record_names_its_thread() -> None:
@@ -176,9 +184,9 @@ def test_the_header_is_there_before_the_first_row(tmp_path: Path) -> None:
         ({"rank": True}, "rank must be an integer >= 0, and is True"),
         ({"rank": 4, "world_size": 4}, "rank=4 is not below world_size=4"),
         ({"world_size": 0}, "world_size must be an integer >= 1"),
-        ({"flush_interval": 0}, "flush_interval must be a number of seconds > 0, and is 0"),
-        ({"flush_interval": float("inf")}, "flush_interval must be a number"),
-        ({"flush_interval": "1"}, "flush_interval must be a number"),
+        ({"flush_interval": 0}, "flush_interval must be seconds > 0, finite, and is 0"),
+        ({"flush_interval": float("inf")}, "flush_interval must be seconds"),
+        ({"flush_interval": "1"}, "flush_interval must be seconds"),
         ({"maxsize": 0}, "maxsize must be an integer >= 1, and is 0"),
         ({"labels": {"a": object()}}, "labels must be a mapping of JSON values"),
         ({"labels": [1]}, "labels must be a mapping of JSON values"),
@@ -186,7 +194,9 @@ def test_the_header_is_there_before_the_first_row(tmp_path: Path) -> None:
         ({"start_step": 5, "end_step": 2}, "end_step=2 is not above start_step=5"),
     ],
 )
-def test_a_bad_option_is_an_error_that_names_it(options: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_a_bad_option_is_an_error_that_names_it(
+    options: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigurationError, match=message):
         TimingLogger(**{"rank": 0, "log_dir": tmp_path / "logs", **options})
     assert list(tmp_path.iterdir()) == []

@@ -38,7 +38,13 @@ def type_name(value: object) -> str:
 
 
 anything = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(st.characters()), st.binary(), st.just(10**5000)
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters()),
+    st.binary(),
+    st.just(10**5000),
 )
 
 
@@ -80,7 +86,9 @@ def test_operations_are_written_in_upper_case() -> None:
 
 
 @pytest.mark.parametrize("column", ["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"])
-@pytest.mark.parametrize("value", [3.5, "3", True, 10**5000, 2**63, float("nan"), [1], object()], ids=type_name)
+@pytest.mark.parametrize(
+    "value", [3.5, "3", True, 10**5000, 2**63, float("nan"), [1], object()], ids=type_name
+)
 def test_what_is_no_integer_leaves_a_blank_in_a_marked_row(column: str, value: object) -> None:
     row = cells(line_of(**{column: value}))
     assert (row[column], row["status"]) == ("", INVALID_VALUE)
@@ -163,6 +171,8 @@ def test_counters_that_contradict_the_duration_are_marked() -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("elapsed_ms", [-0.001, float("nan"), float("inf"), "5", None, [], 10**5000], ids=type_name)
+@pytest.mark.parametrize(
+    "elapsed_ms", [-0.001, float("nan"), float("inf"), "5", None, [], 10**5000], ids=type_name
+)
 def test_a_duration_that_is_none_is_marked(elapsed_ms: object) -> None:
     assert stated_interval(elapsed_ms, None, None, 7) == (7, None, INVALID_VALUE)

@@ -42,6 +42,9 @@ class _Request(NamedTuple):
 class Flusher:
     """Drains ``channel`` every ``interval_s`` seconds, and sooner when it fills fast.
 
+    Attributes:
+        closed: whether ``close`` came to its end: what waited is written or counted as dropped.
+
     Args:
         channel: where records come from.
         sinks: where they go. The first one decides what counts as written; the others get every
@@ -70,7 +73,7 @@ class Flusher:
         self._cpu_ns = 0
         self._reported: set[str] = set()
         self._last_error = ""
-        self._closed = False
+        self.closed = False
         self._thread = self._start()
 
     # -- asked by others --------------------------------------------------------------------
@@ -91,16 +94,16 @@ class Flusher:
         """Write what waits, close the sinks, end the thread. Gives up when nothing moves."""
         self._channel.close()
         progress = None
-        while not self._closed and progress != (self._written, self._failed):
+        while not self.closed and progress != (self._written, self._failed):
             progress = (self._written, self._failed)
             if self._ask(closing=True, timeout_s=CLOSE_GRACE_S):
                 break
-        if not self._closed:
+        if not self.closed:
             log.error("timing logger: gave up closing; %d records were not written", self.counters.pending)
-        return self._closed
+        return self.closed
 
     def _ask(self, *, closing: bool, timeout_s: float) -> bool:
-        if self._closed:
+        if self.closed:
             return True
         if threading.current_thread() is self._thread:
             return False  # a sink or a finalizer on the flush thread itself: it cannot wait for itself
@@ -117,7 +120,7 @@ class Flusher:
         return self._serve(request, timeout_s=max(0.0, deadline_s - time.monotonic()))
 
     def _alive_or_restarted(self) -> bool:
-        if not self._thread.is_alive() and not self._closed:
+        if not self._thread.is_alive() and not self.closed:
             self._report("the flush thread had died and was started again")
             try:
                 self._thread = self._start()
@@ -133,7 +136,7 @@ class Flusher:
         return thread
 
     def _run(self) -> None:
-        while not self._closed:
+        while not self.closed:
             request = self._next_request()
             cpu_before_ns = time.thread_time_ns()
             self._serve(request, timeout_s=-1)
@@ -220,7 +223,7 @@ class Flusher:
                 sink.close()
             except Exception as error:
                 self._report(f"{type(sink).__name__} could not be closed: {error!r}")
-        self._closed = True
+        self.closed = True
         return True
 
     # -- telling ----------------------------------------------------------------------------------
@@ -228,7 +231,7 @@ class Flusher:
     def _refresh_sidecar(self) -> bool:
         if self.counters.dropped:
             self._report("records were dropped; stats and the sidecar count them")
-        if self._sidecar is not None and not self._closed:
+        if self._sidecar is not None and not self.closed:
             self._sidecar.refresh(*self._account())
         return True
 

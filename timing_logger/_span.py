@@ -23,7 +23,7 @@ class Timer(Protocol):
     def __enter__(self) -> Timer: ...
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> Any: ...
 
 

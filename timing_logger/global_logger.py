@@ -26,7 +26,8 @@ def init_timing_logger(
     global _logger, _owner_pid
     if _logger is not _OFF and _owner_pid == os.getpid():
         raise AlreadyInitializedError(
-            f"this process has {_logger!r} already: use get_timing_logger(), or call shutdown_timing_logger() first."
+            f"this process has {_logger!r} already: use get_timing_logger(), "
+            "or call shutdown_timing_logger() first."
         )
     _logger = TimingLogger(rank, log_dir, **options)
     _owner_pid = os.getpid()

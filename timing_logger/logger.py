@@ -93,6 +93,7 @@ class TimingLogger:
         self._caller = Caller()
         self._channel = Channel(check_integer("maxsize", maxsize, minimum=1))
         self._flusher: Flusher | None = None
+        self._dropped_at_close = 0
         self._pid = os.getpid()
         info = {
             "world_size": world_size,
@@ -194,10 +195,9 @@ class TimingLogger:
         The other arguments are those of :meth:`record_mpi_operation`.
         """
         start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
+        size = message_size if message_size is not None else message_size_bytes
         self.record_interval(
-            operation or mpi_op_name, start_ns, end_ns,
-            message_size if message_size is not None else message_size_bytes,
-            layer_name, phase, iteration, epoch,
+            operation or mpi_op_name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
             group=group, group_size=group_size, seq=seq, peer=peer, status=status,
         )  # fmt: skip
 
@@ -281,9 +281,9 @@ class TimingLogger:
 
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
-        atexit.unregister(self._close_at_exit)
-        if self._flusher is not None:
+        if self._flusher is not None and not self._flusher.closed:
             self._flusher.close()
+            self._dropped_at_close = self.stats.dropped
 
     def __enter__(self) -> TimingLogger:
         return self
@@ -320,8 +320,12 @@ class TimingLogger:
         _run_at_exit(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        if os.getpid() == self._pid:
-            self.close()
+        if os.getpid() != self._pid:
+            return  # an os.fork child that leaves through sys.exit runs its parent's hooks
+        self.close()
+        late = self.stats.dropped - self._dropped_at_close
+        if late:
+            log.warning("timing logger: %d records came after close and were dropped", late)
 
     def _detach(self) -> None:
         """In a forked child: the file, the thread and what waits are the parent's."""
@@ -329,12 +333,14 @@ class TimingLogger:
         self._flusher = None
 
 
-def _check_options(world_size: Any, rank: int, flush_interval: Any, log_dir: Any, sinks: Sequence[Sink]) -> None:
+def _check_options(
+    world_size: Any, rank: int, flush_interval: Any, log_dir: Any, sinks: Sequence[Sink]
+) -> None:
     if world_size is not None and check_integer("world_size", world_size, minimum=1) <= rank:
         raise ConfigurationError(f"rank={rank} is not below world_size={world_size}: ranks count from 0.")
     number = isinstance(flush_interval, (int, float)) and not isinstance(flush_interval, bool)
     if not number or not 0 < flush_interval < math.inf:
-        raise ConfigurationError(f"flush_interval must be a number of seconds > 0, and is {flush_interval!r}.")
+        raise ConfigurationError(f"flush_interval must be seconds > 0, finite, and is {flush_interval!r}.")
     if log_dir is None and not sinks:
         raise ConfigurationError("log_dir is None and there are no sinks: give one, or pass enabled=False.")
 
@@ -359,9 +365,10 @@ def _new_sidecar(file: CsvSink, clock: WallClock, info: dict[str, Any]) -> Sidec
     try:
         sidecar.write(Counters(0, 0, 0, 0), file.written_bytes, 0, "")
     except OSError as error:
+        file.close()
         raise LogPathError(f"log_dir={str(file.path.parent)!r} cannot be written: {error}.") from error
     if file.name.incarnation > 1:
-        log.warning("timing logger: rank %d has files here already; this run writes %s", file.name.rank, file.path)
+        log.warning("timing logger: rank %d has files here; this run writes %s", file.name.rank, file.path)
     return sidecar
 
 

@@ -161,10 +161,10 @@ def stated_interval(
         now_ns: when the operation ended, if no counter says so.
     """
     try:
-        start_ns = None if start_counter is None else _to_ns(start_counter, NS_PER_S)
-        end_ns = None if end_counter is None else _to_ns(end_counter, NS_PER_S)
+        start_ns = None if start_counter is None else _to_ns(start_counter, 1e9)
+        end_ns = None if end_counter is None else _to_ns(end_counter, 1e9)
         if elapsed_ms is not None:
-            elapsed_ns = _to_ns(elapsed_ms, NS_PER_MS)
+            elapsed_ns = _to_ns(elapsed_ms, 1e6)
         elif start_ns is not None and end_ns is not None:
             elapsed_ns = end_ns - start_ns
         else:
@@ -180,8 +180,8 @@ def stated_interval(
     return start_ns, start_ns + elapsed_ns, OK if agrees else INCONSISTENT_COUNTERS
 
 
-def _to_ns(value: Any, ns_per_unit: int) -> int:
-    return int(round(float(value * float(ns_per_unit))))
+def _to_ns(value: Any, ns_per_unit: float) -> int:
+    return int(value * ns_per_unit + 0.5)
 
 
 # -- records -> lines --------------------------------------------------------------------------
@@ -197,6 +197,7 @@ class _WholeSeconds(dict[int, str]):
 
 
 _whole_seconds = _WholeSeconds()
+
 
 def format_records(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """The lines for ``batch``, in its order. Never raises, whatever the records hold.
@@ -225,7 +226,7 @@ def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
         start, map(_interval_cells, start, end), _integers(iteration), _integers(epoch),
         map(name, layer_name), map(operation_name, operation), map(name, phase),
         _integers(size), map(name, clock), map(name, group), _integers(group_size),
-        _integers(seq), _integers(peer), map(name, thread), map(name, status),
+        _integers(seq), _integers(peer), map(name, thread), map(name, status), strict=False,  # blanks repeat
     )  # fmt: skip
     return "".join([
         f"{_timestamp(s + wall_offset_ns)},{it},{ep},{layer},{op},{ph},{nbytes},{interval},"
@@ -299,7 +300,7 @@ def _repaired(record: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _lost_a_value(raw: Record, fixed: Record) -> bool:
     return any(
-        after is None and before is not None or isinstance(after, str) and not isinstance(before, str)
+        (after is None and before is not None) or (isinstance(after, str) and not isinstance(before, str))
         for before, after in zip(raw, fixed, strict=True)
     )
 
@@ -309,9 +310,10 @@ def _repaired_integer(value: Any) -> int | None:
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None
     try:
-        return int(value) if -_MAX_INT <= value <= _MAX_INT else None
+        number = int(value)
     except Exception:
         return None
+    return number if -_MAX_INT <= number <= _MAX_INT else None
 
 
 def _repaired_text(value: Any) -> str:

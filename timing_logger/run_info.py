@@ -93,7 +93,7 @@ class RunInfo:
     updated_unix_ns: int = 0
     closed: bool = False
     clock_anchors: list[ClockAnchor] = field(default_factory=list)
-    counters: Counters = Counters(0, 0, 0, 0)
+    counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     last_error: str = ""

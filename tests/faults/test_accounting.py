@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from processes import rows
+from processes import rows, run_python
 from sinks import FullDiskSink, PoisonedSink
 
 from timing_logger import TimingLogger
@@ -47,7 +47,10 @@ def test_sixteen_threads_into_a_small_queue_are_accounted_for_to_the_last_record
 def test_drops_are_logged_once_and_stand_in_the_sidecar_before_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.WARNING), TimingLogger(0, tmp_path, maxsize=10, flush_interval=3600) as logger:
+    with (
+        caplog.at_level(logging.WARNING),
+        TimingLogger(0, tmp_path, maxsize=10, flush_interval=3600) as logger,
+    ):
         for _ in range(3):
             for _ in range(100):
                 logger.record_timing("A", 1.0)
@@ -115,3 +118,18 @@ def test_a_memory_sink_shows_records_by_name() -> None:
         logger.record_timing("ALLREDUCE", 2.0, "layer1")
         logger.flush()
         assert sink.records[0].layer_name == "layer1"
+
+
+def test_records_that_come_after_close_are_spoken_of_at_exit(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import sys
+        from timing_logger import TimingLogger
+        logger = TimingLogger(0, sys.argv[1])
+        logger.close()
+        for _ in range(3):
+            logger.record_timing("LATE", 1.0)
+        """,
+        tmp_path,
+    )
+    assert "3 records came after close and were dropped" in run.stderr

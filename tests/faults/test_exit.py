@@ -32,7 +32,8 @@ HEALTHY = {
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); signal.raise_signal(signal.SIGTERM)", 4,
     ),
     "SIGTERM with a handler that closes": (
-        "signal.signal(signal.SIGTERM, lambda *_: (logger.close(), os._exit(5))); signal.raise_signal(signal.SIGTERM)", 5,
+        "signal.signal(signal.SIGTERM, lambda *_: (logger.close(), os._exit(5)))\n"
+        "signal.raise_signal(signal.SIGTERM)", 5,
     ),
     "a thread that goes on": ("threading.Thread(target=threading.Event().wait, daemon=True).start()", 0),
 }  # fmt: skip

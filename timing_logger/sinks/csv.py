@@ -35,14 +35,16 @@ class CsvSink:
                 or a regular file, or cannot be written.
         """
         folder = _usable_folder(log_dir)
-        try:
-            self.name, self._descriptor = _create_first_free(folder, rank)
-        except OSError as error:
-            raise LogPathError(f"log_dir={str(folder)!r}: no timing file can be made there: {error}.") from error
-        self.path = folder / self.name.name
         self.written_bytes = 0
         self._torn = False
-        self._append(HEADER.encode())
+        try:
+            self.name, self._descriptor = _create_first_free(folder, rank)
+            self._append(HEADER.encode())
+        except LogPathError:
+            raise
+        except OSError as error:
+            raise LogPathError(f"log_dir={str(folder)!r}: no file can be made in it: {error}.") from error
+        self.path = folder / self.name.name
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         self._append(format_records(batch, wall_offset_ns).encode())
@@ -87,7 +89,7 @@ def _usable_folder(log_dir: str | os.PathLike[str]) -> Path:
     except FileExistsError:
         raise LogPathError(_taken("log_dir", folder, "directory")) from None
     except (OSError, ValueError) as error:
-        raise LogPathError(f"log_dir={str(folder)!r} cannot be made: {error}. Name a writable folder.") from error
+        raise LogPathError(f"log_dir={str(folder)!r} cannot be made: {error}.") from error
     if not stat.S_ISDIR(mode):
         raise LogPathError(_taken("log_dir", folder, "directory"))
     return folder
