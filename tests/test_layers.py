@@ -14,7 +14,9 @@ SCHEMA = ["timing_logger.errors", "timing_logger.record", "timing_logger.run_inf
 ONLINE = [
     *SCHEMA,
     "timing_logger._clock",
+    "timing_logger._processes",
     "timing_logger.sampling",
+    "timing_logger._options",
     "timing_logger.sinks",
     "timing_logger._sidecar",
     "timing_logger._channel",

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
-import json
 import logging
-import math
 import os
-import sys
-import weakref
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,12 +13,13 @@ from typing import Any
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock, perf_counter_ns
 from timing_logger._flusher import Flusher
+from timing_logger._options import Options
+from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._sidecar import Sidecar
 from timing_logger._span import NO_SPAN, Caller, Span, Timer
-from timing_logger.errors import ConfigurationError, LogPathError
+from timing_logger.errors import ConfigurationError
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
-from timing_logger.run_info import Counters, RunInfo, sidecar_path
-from timing_logger.sampling import StepPolicy, check_integer
+from timing_logger.run_info import Counters
 from timing_logger.sinks import Sink
 from timing_logger.sinks.csv import CsvSink
 
@@ -79,33 +75,32 @@ class TimingLogger:
         fsync: bool = False,
         sinks: Sequence[Sink] = (),
     ) -> None:
-        self.rank = check_integer("rank", rank, minimum=0)
+        options = Options(
+            rank=rank,
+            world_size=world_size,
+            labels=labels,
+            flush_interval=flush_interval,
+            maxsize=maxsize,
+            ranks=ranks,
+            start_step=start_step,
+            end_step=end_step,
+            record_every_n_steps=record_every_n_steps,
+            fsync=fsync,
+        )
+        self.rank = options.rank
         self.path: Path | None = None
         self.recording = False
-        self._policy = StepPolicy(
-            start_step=start_step, end_step=end_step, record_every_n_steps=record_every_n_steps, ranks=ranks
-        )
-        _check_options(world_size, self.rank, flush_interval, log_dir if enabled else "", sinks)
-        self._selective = self._policy.selective
         self._enabled = False
+        self._policy = options.policy
+        self._selective = self._policy.selective
         self._iteration: int | None = None
         self._epoch: int | None = None
         self._caller = Caller()
-        self._channel = Channel(check_integer("maxsize", maxsize, minimum=1))
+        self._channel = Channel(maxsize)
         self._flusher: Flusher | None = None
         self._dropped_at_close = 0
-        self._pid = os.getpid()
-        info = {
-            "world_size": world_size,
-            "labels": _checked_labels(labels),
-            "options": {
-                "flush_interval": flush_interval, "maxsize": maxsize, "fsync": fsync,
-                "start_step": start_step, "end_step": end_step, "record_every_n_steps": record_every_n_steps,
-                "ranks": None if ranks is None else sorted(ranks),
-            },
-        }  # fmt: skip
-        if enabled and self._policy.records_rank(self.rank):
-            self._start(log_dir, info, sinks)
+        if enabled and self._policy.records_rank(rank):
+            self._start(log_dir, options, sinks)
         else:
             self._switch_off()
 
@@ -303,73 +298,35 @@ class TimingLogger:
         """Off is other methods, not a question asked at every call."""
         vars(self).update(record_mpi_operation=_no_span, record_timing=_ignore, record_interval=_ignore)
 
-    def _start(self, log_dir: Any, info: dict[str, Any], sinks: Sequence[Sink]) -> None:
+    def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
         clock = WallClock()
         sidecar = None
         if log_dir is not None:
             file = CsvSink(log_dir, self.rank)
             sinks = (file, *sinks)
             self.path = file.path
-            sidecar = _new_sidecar(file, clock, info)
-        options = info["options"]
+            sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
+        if not sinks:
+            raise ConfigurationError(
+                "log_dir is None and there are no sinks: give one, or pass enabled=False."
+            )
         self._flusher = Flusher(
-            self._channel, sinks, sidecar, clock, interval_s=options["flush_interval"], fsync=options["fsync"]
+            self._channel, sinks, sidecar, clock, interval_s=options.flush_interval, fsync=options.fsync
         )
         self._enabled = self.recording = True
-        _live.add(self)
-        _run_at_exit(self._close_at_exit)
+        detach_in_forked_children(self)
+        at_exit(self._close_at_exit)
 
     def _close_at_exit(self) -> None:
-        if os.getpid() != self._pid:
-            return  # an os.fork child that leaves through sys.exit runs its parent's hooks
         self.close()
         late = self.stats.dropped - self._dropped_at_close
         if late:
             log.warning("timing logger: %d records came after close and were dropped", late)
 
-    def _detach(self) -> None:
+    def detach(self) -> None:
         """In a forked child: the file, the thread and what waits are the parent's."""
         self._channel.abandon()
         self._flusher = None
-
-
-def _check_options(
-    world_size: Any, rank: int, flush_interval: Any, log_dir: Any, sinks: Sequence[Sink]
-) -> None:
-    if world_size is not None and check_integer("world_size", world_size, minimum=1) <= rank:
-        raise ConfigurationError(f"rank={rank} is not below world_size={world_size}: ranks count from 0.")
-    number = isinstance(flush_interval, (int, float)) and not isinstance(flush_interval, bool)
-    if not number or not 0 < flush_interval < math.inf:
-        raise ConfigurationError(f"flush_interval must be seconds > 0, finite, and is {flush_interval!r}.")
-    if log_dir is None and not sinks:
-        raise ConfigurationError("log_dir is None and there are no sinks: give one, or pass enabled=False.")
-
-
-def _checked_labels(labels: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
-    except (TypeError, ValueError) as error:
-        raise ConfigurationError(f"labels must be a mapping of JSON values: {error}.") from error
-
-
-def _new_sidecar(file: CsvSink, clock: WallClock, info: dict[str, Any]) -> Sidecar:
-    started_ns = clock.anchors[0].unix_ns
-    run_info = RunInfo(
-        file=file.path.name,
-        rank=file.name.rank,
-        incarnation=file.name.incarnation,
-        started_unix_ns=started_ns,
-        **info,
-    )
-    sidecar = Sidecar(sidecar_path(file.path), run_info, clock)
-    try:
-        sidecar.write(Counters(0, 0, 0, 0), file.written_bytes, 0, "")
-    except OSError as error:
-        file.close()
-        raise LogPathError(f"log_dir={str(file.path.parent)!r} cannot be written: {error}.") from error
-    if file.name.incarnation > 1:
-        log.warning("timing logger: rank %d has files here; this run writes %s", file.name.rank, file.path)
-    return sidecar
 
 
 # -- off ------------------------------------------------------------------------------------------
@@ -384,28 +341,3 @@ def _no_span(
 
 def _ignore(*_: Any, **__: Any) -> None:
     pass
-
-
-# -- processes come and go --------------------------------------------------------------------------
-
-_live: weakref.WeakSet[TimingLogger] = weakref.WeakSet()
-
-
-def _detach_all() -> None:
-    for logger in list(_live):
-        logger._detach()
-    _live.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_detach_all)
-
-
-def _run_at_exit(function: Callable[[], None]) -> None:
-    """Before the interpreter goes down; multiprocessing's forked children run no atexit hooks."""
-    atexit.register(function)
-    if "multiprocessing" in sys.modules:
-        from multiprocessing import parent_process, util
-
-        if parent_process() is not None:
-            util.Finalize(None, function, exitpriority=10)

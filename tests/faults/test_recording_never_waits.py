@@ -102,9 +102,9 @@ def test_finalizers_may_record_at_any_moment() -> None:
             Cycle()
             logger.record_timing("MAIN", 1.0)
         gc.set_threshold(700)
-        gc.collect()
+        while finalized < 5000:
+            gc.collect()  # does nothing while the flush thread collects
         logger.close()
-        assert finalized == 5000
         assert logger.stats == (10000, 10000, 0, 0), logger.stats
         """
     )

@@ -1,0 +1,72 @@
+"""The logger's options, checked once, before training starts."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.sampling import StepPolicy, check_integer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """See :class:`timing_logger.TimingLogger` for meanings and units.
+
+    Raises:
+        ConfigurationError: a value is out of range or contradicts another.
+    """
+
+    rank: int
+    world_size: int | None
+    labels: Mapping[str, Any] | None
+    flush_interval: float
+    maxsize: int
+    ranks: Collection[int] | None
+    start_step: int
+    end_step: int | None
+    record_every_n_steps: int
+    fsync: bool
+
+    def __post_init__(self) -> None:
+        rank = check_integer("rank", self.rank, minimum=0)
+        if self.world_size is not None:
+            world_size = check_integer("world_size", self.world_size, minimum=1)
+            if rank >= world_size:
+                raise ConfigurationError(f"rank={rank} is not below world_size={world_size}: count from 0.")
+        check_integer("maxsize", self.maxsize, minimum=1)
+        _check_seconds("flush_interval", self.flush_interval)
+        _checked_labels(self.labels)
+        _ = self.policy
+
+    @property
+    def policy(self) -> StepPolicy:
+        return StepPolicy(
+            start_step=self.start_step,
+            end_step=self.end_step,
+            record_every_n_steps=self.record_every_n_steps,
+            ranks=self.ranks,
+        )
+
+    def for_sidecar(self) -> dict[str, Any]:
+        """The options as JSON values: rank, world size and labels apart, the rest together."""
+        rest = asdict(self)
+        rest["ranks"] = None if self.ranks is None else sorted(self.ranks)
+        rest["labels"] = _checked_labels(self.labels)
+        return {name: rest.pop(name) for name in ("rank", "world_size", "labels")} | {"options": rest}
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise ConfigurationError(f"{name} must be seconds > 0, finite, and is {value!r}.")
+
+
+def _checked_labels(labels: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"labels must be a mapping of JSON values: {error}.") from error
