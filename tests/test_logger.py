@@ -183,6 +183,7 @@ def test_the_header_is_there_before_the_first_row(tmp_path: Path) -> None:
         ({"rank": 1.0}, "rank must be an integer >= 0, and is 1.0"),
         ({"rank": True}, "rank must be an integer >= 0, and is True"),
         ({"rank": 4, "world_size": 4}, "rank=4 is not below world_size=4"),
+        ({"ranks": [0, 7], "world_size": 4}, "ranks=7 is not below world_size=4"),
         ({"world_size": 0}, "world_size must be an integer >= 1"),
         ({"flush_interval": 0}, "flush_interval must be seconds > 0, finite, and is 0"),
         ({"flush_interval": float("inf")}, "flush_interval must be seconds"),
@@ -200,6 +201,14 @@ def test_a_bad_option_is_an_error_that_names_it(
     with pytest.raises(ConfigurationError, match=message):
         TimingLogger(**{"rank": 0, "log_dir": tmp_path / "logs", **options})
     assert list(tmp_path.iterdir()) == []
+
+
+def test_numpy_integers_are_options_like_any_other(tmp_path: Path) -> None:
+    one = pytest.importorskip("numpy").int64(1)
+    with TimingLogger(one, tmp_path, world_size=one + 1, ranks=[one], record_every_n_steps=one) as logger:
+        logger.record_timing("A", 1.0)
+    assert logger.path == tmp_path / "timing-rank1.csv"
+    assert json.loads(sidecar_path(logger.path).read_text())["options"]["ranks"] == [1]
 
 
 def test_an_unknown_option_is_an_error(tmp_path: Path) -> None:

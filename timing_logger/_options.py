@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,7 +13,20 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.sampling import StepPolicy, check_integer
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+_INTEGERS = {
+    "rank": 0,
+    "world_size": 1,
+    "maxsize": 1,
+    "start_step": 0,
+    "end_step": 0,
+    "record_every_n_steps": 1,
+}
+"""Options that are integers, each with its least value."""
+
+_OPTIONAL = {"world_size", "end_step"}
+
+
+@dataclass(slots=True, kw_only=True)
 class Options:
     """See :class:`timing_logger.TimingLogger` for meanings and units.
 
@@ -32,15 +46,18 @@ class Options:
     fsync: bool
 
     def __post_init__(self) -> None:
-        rank = check_integer("rank", self.rank, minimum=0)
-        if self.world_size is not None:
-            world_size = check_integer("world_size", self.world_size, minimum=1)
-            if rank >= world_size:
-                raise ConfigurationError(f"rank={rank} is not below world_size={world_size}: count from 0.")
-        check_integer("maxsize", self.maxsize, minimum=1)
+        for name, minimum in _INTEGERS.items():
+            value = getattr(self, name)
+            if value is not None or name not in _OPTIONAL:
+                setattr(self, name, check_integer(name, value, minimum=minimum))
         _check_seconds("flush_interval", self.flush_interval)
-        _checked_labels(self.labels)
-        _ = self.policy
+        self.labels = _json_object(self.labels)
+        self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
+        for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
+            if self.world_size is not None and rank >= self.world_size:
+                raise ConfigurationError(
+                    f"{name}={rank} is not below world_size={self.world_size}: ranks count from 0."
+                )
 
     @property
     def policy(self) -> StepPolicy:
@@ -54,8 +71,6 @@ class Options:
     def for_sidecar(self) -> dict[str, Any]:
         """The options as JSON values: rank, world size and labels apart, the rest together."""
         rest = asdict(self)
-        rest["ranks"] = None if self.ranks is None else sorted(self.ranks)
-        rest["labels"] = _checked_labels(self.labels)
         return {name: rest.pop(name) for name in ("rank", "world_size", "labels")} | {"options": rest}
 
 
@@ -65,7 +80,7 @@ def _check_seconds(name: str, value: Any) -> None:
         raise ConfigurationError(f"{name} must be seconds > 0, finite, and is {value!r}.")
 
 
-def _checked_labels(labels: Mapping[str, Any] | None) -> dict[str, Any]:
+def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:
     try:
         return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
     except (TypeError, ValueError) as error:

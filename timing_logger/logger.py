@@ -96,10 +96,10 @@ class TimingLogger:
         self._iteration: int | None = None
         self._epoch: int | None = None
         self._caller = Caller()
-        self._channel = Channel(maxsize)
+        self._channel = Channel(options.maxsize)
         self._flusher: Flusher | None = None
         self._dropped_at_close = 0
-        if enabled and self._policy.records_rank(rank):
+        if enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, options, sinks)
         else:
             self._switch_off()

@@ -110,6 +110,12 @@ def test_a_planted_file_is_refused(make: object, kind: str, name: str, tmp_path:
         TimingLogger(0, tmp_path)
 
 
+@pytest.mark.parametrize("log_dir", [5, b"logs", object()], ids=["int", "bytes", "object"])
+def test_what_is_no_path_is_refused(log_dir: object) -> None:
+    with pytest.raises(LogPathError, match="log_dir must be a path, and is"):
+        TimingLogger(0, log_dir)  # type: ignore[arg-type]
+
+
 def test_a_device_is_refused() -> None:
     with pytest.raises(LogPathError, match="is a device, not a directory"):
         TimingLogger(0, "/dev/null")

@@ -58,8 +58,8 @@ class CsvSink:
             os.close(descriptor)
 
     def _append(self, data: bytes) -> None:
-        if self._torn:  # a line of a failed write still stands at the end: finish it as a bad one
-            data = b"\n" + data
+        if self._torn:  # a piece of a line stands at the end: a NUL keeps it from ever being a row
+            data = b"\0\n" + data
         rest = memoryview(data)
         try:
             while rest:
@@ -81,7 +81,10 @@ class CsvSink:
 
 
 def _usable_folder(log_dir: str | os.PathLike[str]) -> Path:
-    folder = Path(log_dir)
+    try:
+        folder = Path(log_dir)
+    except TypeError:
+        raise LogPathError(f"log_dir must be a path, and is {log_dir!r}.") from None
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)

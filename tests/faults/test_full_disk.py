@@ -1,0 +1,91 @@
+"""A file that cannot grow any further: no torn line, nothing twice, and on it goes when it can."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from processes import rows, run_python
+
+from timing_logger.sinks.csv import CsvSink
+
+FILE_SIZE_LIMIT = """
+import os, resource, sys
+from timing_logger import TimingLogger
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))  # in the middle of a line
+for i in range(3000):
+    logger.record_timing("A", 1.0, iteration=i)
+assert not logger.flush()
+text = logger.path.read_bytes()
+assert text.endswith(b"\\n"), text[-100:]
+assert logger.stats.pending + logger.stats.written == 3000 and logger.stats.pending > 0
+if sys.argv[2] == "freed":
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    assert logger.flush()
+sys.exit(3)
+"""
+
+
+def test_when_there_is_room_again_every_row_is_written_once_and_the_exit_code_is_the_jobs(
+    tmp_path: Path,
+) -> None:
+    run = run_python(FILE_SIZE_LIMIT, tmp_path, "freed")
+    assert run.returncode == 3, run.stderr
+    assert [int(row[1]) for row in rows(tmp_path / "timing-rank0.csv")] == list(range(3000))
+
+
+def test_when_there_is_no_room_to_the_end_the_loss_is_counted(tmp_path: Path) -> None:
+    run = run_python(FILE_SIZE_LIMIT, tmp_path, "full")
+    assert run.returncode == 3, run.stderr
+    assert "File too large" in run.stderr
+    written = len(rows(tmp_path / "timing-rank0.csv"))
+    counters = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["counters"]
+    assert counters == {"accepted": 3000, "written": written, "dropped": 3000 - written, "pending": 0}
+
+
+def test_a_torn_line_that_cannot_be_taken_back_is_closed_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_write = os.write
+    sink = CsvSink(tmp_path, 0)
+
+    def write_half_and_fail(descriptor: int, data: memoryview) -> int:
+        if len(data) == 1:
+            raise OSError(28, "No space left on device")
+        return real_write(descriptor, data[:-1])
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    record = (1, 0, "layer", "A", "dense", 1, 0, 1, "host", "", None, None, None, "t", "ok")
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", write_half_and_fail)
+        broken.setattr(os, "ftruncate", fail)
+        with pytest.raises(OSError, match="No space"):
+            sink.write([record], 0)
+    sink.write([record], 0)
+    sink.close()
+    torn, whole = rows(sink.path)
+    assert torn == [*whole[:-1], "ok\0"]
+    assert sink.written_bytes == sink.path.stat().st_size
+
+
+def test_a_logger_on_a_full_disk_is_refused_before_training(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import resource, sys
+        from timing_logger import TimingLogger
+        from timing_logger.errors import LogPathError
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
+        try:
+            TimingLogger(0, sys.argv[1])
+        except LogPathError as error:
+            print(error)
+        """,
+        tmp_path,
+    )
+    assert "no file can be made in it: [Errno 27] File too large" in run.stdout
