@@ -111,10 +111,14 @@ def test_iterations_left_out_by_the_policy_leave_no_record() -> None:
                 pass
             logger.record_timing("B", 1.0)
             logger.record_timing("C", 1.0, iteration=i + 1)
+            with logger.record_mpi_operation("D", iteration=i + 2):
+                pass
 
     seen = recorded(use, start_step=5, record_every_n_steps=10)
     assert [(r.operation, r.iteration) for r in seen] == [
-        ("C", 5), ("A", 5), ("B", 5), ("C", 15), ("A", 15), ("B", 15), ("C", 25), ("A", 25), ("B", 25),
+        ("D", 5), ("C", 5), ("A", 5), ("B", 5),
+        ("D", 15), ("C", 15), ("A", 15), ("B", 15),
+        ("D", 25), ("C", 25), ("A", 25), ("B", 25),
     ]  # fmt: skip
 
 

@@ -12,7 +12,6 @@ from typing import Any
 from timing_logger.errors import ConfigurationError
 from timing_logger.sampling import StepPolicy, check_integer
 
-
 _INTEGERS = {
     "rank": 0,
     "world_size": 1,

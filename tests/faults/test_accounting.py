@@ -63,6 +63,14 @@ def test_drops_are_logged_once_and_stand_in_the_sidecar_before_the_end(
     assert logger.stats == (300, 30, 270, 0)
 
 
+def test_blocks_that_find_the_queue_full_are_counted() -> None:
+    with TimingLogger(0, log_dir=None, sinks=[MemorySink()], maxsize=10, flush_interval=3600) as logger:
+        for _ in range(100):
+            with logger.record_mpi_operation("A"):
+                pass
+    assert logger.stats == (100, 10, 90, 0)
+
+
 def test_a_record_that_no_sink_takes_is_dropped_and_its_neighbours_are_not() -> None:
     sink = PoisonedSink()
     with TimingLogger(0, log_dir=None, sinks=[sink]) as logger:

@@ -13,6 +13,7 @@ from processes import rows, run_python
 from timing_logger import TimingLogger
 from timing_logger.errors import LogPathError
 from timing_logger.run_info import sidecar_path
+from timing_logger.sinks import csv
 
 
 def write_one(folder: Path, operation: str) -> Path:
@@ -55,6 +56,15 @@ def test_two_processes_with_the_same_rank_write_two_files(tmp_path: Path) -> Non
     assert mine.path is not None
     assert [row[4] for row in rows(mine.path)] == ["MINE", "MINE"]
     assert [row[4] for row in rows(tmp_path / "timing-rank0.run2.csv")] == ["THEIRS"]
+
+
+def test_a_file_that_appears_at_the_last_moment_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = write_one(tmp_path, "OLD")
+    monkeypatch.setattr(csv, "_is_taken", lambda path: False)  # as if it had not been there yet
+    assert write_one(tmp_path, "NEW").name == "timing-rank0.run2.csv"
+    assert [row[4] for row in rows(old)] == ["OLD"]
 
 
 def test_the_sidecar_of_a_file_that_is_gone_is_kept_too(tmp_path: Path) -> None:

@@ -67,6 +67,7 @@ def test_a_child_that_leaves_through_sys_exit_writes_nothing_and_does_not_hang(t
         tmp_path,
     )
     assert run.returncode == 0, run.stderr
+    assert "after close" not in run.stderr  # the child leaves by its parent's hooks
     assert [row[4] for row in rows(tmp_path / "timing-rank0.csv")] == ["PARENT"]
 
 
