@@ -1,0 +1,99 @@
+# Each target sets up what it needs in .venv, once, with Python, pip and venv alone; it is set up
+# again when setup.cfg, pyproject.toml or constraints.txt change.
+
+PYTHON ?= python3
+RANKS ?= 4
+DEMO_EPOCHS ?= 15
+STRAGGLER ?= 2:30
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOG := $(VENV)/install.log
+DEMO := $(VENV)/installed-demo
+TEST := $(VENV)/installed-test
+DEV := $(VENV)/installed-dev
+
+# Open MPI: allowed to run as root in a container, and with more ranks than cores. One thread a
+# rank: two per rank on the same cores make a training step ten times slower.
+MPI_ENV := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+	PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe \
+	PRTE_MCA_hwloc_default_binding_policy=none \
+	OMPI_MCA_osc=^ucx OMP_NUM_THREADS=1
+TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/train_digits_mpi.py
+
+# Two targets at once would install into one .venv at once.
+.NOTPARALLEL:
+.PHONY: help demo test lint bench notebook sample
+
+help:
+	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
+	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
+	@echo "make lint       ruff and mypy"
+	@echo "make bench      what recording costs"
+	@echo "make notebook   run the analysis notebook on logs/sample"
+	@echo "make sample     make logs/sample anew"
+
+# -- what the project does ---------------------------------------------------------------------
+
+demo: $(DEMO)
+	@rm -rf logs/demo
+	@echo "== run 1 of 2: $(RANKS) ranks, all healthy"
+	@$(TRAIN) --epochs $(DEMO_EPOCHS) --log-dir logs/demo/healthy
+	@echo "== run 2 of 2: the same, but a rank is delayed before each backward pass ($(STRAGGLER) ms)"
+	@$(TRAIN) --epochs $(DEMO_EPOCHS) --log-dir logs/demo/straggler --straggler $(STRAGGLER)
+	@echo "== where the time went, healthy: timing-logger summary logs/demo/healthy"
+	@$(BIN)/timing-logger summary logs/demo/healthy
+	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo/straggler"
+	@$(BIN)/timing-logger summary logs/demo/straggler
+
+test: $(TEST)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(DEMO)
+	$(BIN)/python benchmarks/overhead.py
+
+notebook: $(TEST)
+	@cp examples/notebooks/analysis.ipynb logs/analysis.ipynb
+	@$(BIN)/jupyter execute --inplace logs/analysis.ipynb
+	@echo "logs/analysis.ipynb holds the plots; open it in Jupyter or an editor"
+
+sample: $(DEMO)
+	@rm -rf logs/sample
+	@$(TRAIN) --epochs 3 --log-dir logs/sample --straggler $(STRAGGLER)
+
+# -- set-up ------------------------------------------------------------------------------------
+
+$(VENV)/created:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo "'$(PYTHON)' is not a Python of version 3.10 or later; say which: make PYTHON=/path/to/python3 ..."; \
+		exit 1; }
+	@echo "[set-up 1/2] creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { \
+		echo "'$(PYTHON) -m venv' failed: this Python lacks its venv or ensurepip module (a package of"; \
+		echo "its own on some systems, python3-venv); or say make PYTHON=/path/to/another/python3 ..."; \
+		exit 1; }
+	@touch $@
+
+# A richer set of packages holds the poorer ones, so that they are not installed again.
+HOLDS_demo := demo
+HOLDS_test := demo test
+HOLDS_dev := demo test dev
+
+# pip's words go to a log; what it is at is shown every ten seconds.
+$(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt | $(VENV)/created
+	@echo "[set-up 2/2] installing the packages for: $(HOLDS_$*) (a minute or two; log: $(LOG))"
+	@start=$$(date +%s); : > $(LOG); \
+	while sleep 10 > /dev/null 2>&1; do \
+		echo "    $$(($$(date +%s) - start)) s  $$(grep -E '^(Obtaining|Collecting|Installing)' $(LOG) | tail -n 1 | cut -c 1-70)"; \
+	done & ticker=$$!; \
+	trap 'kill $$ticker 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
+	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt -e '.[$*]' > $(LOG) 2>&1 || { \
+		tail -n 30 $(LOG); echo "pip failed; all it said is in $(LOG)"; exit 1; }; \
+	echo "    done in $$(($$(date +%s) - start)) s"
+	@touch $(foreach set,$(HOLDS_$*),$(VENV)/installed-$(set))

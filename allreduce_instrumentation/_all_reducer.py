@@ -1,0 +1,229 @@
+"""AllReducer: the thread that sums buckets over the ranks while backward still runs."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from time import monotonic, perf_counter_ns
+from typing import TYPE_CHECKING
+
+import torch
+from mpi4py import MPI
+
+from allreduce_instrumentation._buckets import Bucket
+from allreduce_instrumentation.mpi import TimedIntracomm
+from timing_logger.errors import ReductionError
+from timing_logger.record import OK
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+PHASE = "dense"
+
+_WAY_OUT = "No rank trains on; start again from a checkpoint."
+_JOIN_S = 10.0
+_JOIN_FAILED_S = 1.0  # then the thread may be waiting for ranks that never come
+_LIVENESS_S = 1.0
+
+
+class Launch:
+    """One bucket on its way; ``seq`` is that of its Allreduce, None while there is none."""
+
+    __slots__ = ("bucket", "done", "seq", "waited_for")
+
+    def __init__(self, bucket: Bucket) -> None:
+        self.bucket = bucket
+        self.done = threading.Event()
+        self.seq: int | None = None
+        self.waited_for = False
+
+
+class AllReducer:
+    """Sums launched buckets over the ranks, in the order of their launches, on a thread of its own.
+
+    Every rank launches the same buckets in the same order. A rank that fails says so in the next
+    bucket's buffer; with that one Allreduce all ranks know, and from there on none communicates:
+    they stop at the same place, and nobody waits for a rank that has left. After an error of MPI
+    itself this rank communicates no more, and its peers find out by their time limit.
+
+    Args:
+        comm: of this reducer's own; it is freed by :meth:`stop`.
+        logger: where ``WAIT``, ``D2H`` and ``H2D`` rows go; ``comm`` records its own.
+        timeout_s: how long :meth:`settle` waits for a bucket, in seconds.
+    """
+
+    def __init__(self, comm: TimedIntracomm, logger: TimingLogger, timeout_s: float) -> None:
+        self._comm = comm
+        self._logger = logger
+        self._timeout_s = timeout_s
+        self._rank, self._ranks = comm.Get_rank(), comm.Get_size()
+        self._group = comm.group_label
+        self._error: BaseException | None = None  # what failed on this rank
+        self._failures_told = (0, 0)  # what an Allreduce said, see Bucket.failures
+        self._silent = False  # the thread communicates no more
+        self._given_up = False  # nobody waits for the thread any more
+        self._stopped = False
+        self._stream: torch.Stream | None = None
+        self._queue: queue.SimpleQueue[Launch | None] = queue.SimpleQueue()
+        # A daemon, so that a forgotten stop() does not keep the interpreter from its end.
+        self._thread = threading.Thread(target=self._run, name="AllReducer", daemon=True)
+        self._thread.start()
+
+    # -- for the training thread ---------------------------------------------------------------------
+
+    def launch(self, bucket: Bucket) -> Launch:
+        """Queue ``bucket``, whose earlier launch must be done."""
+        launch = Launch(bucket)
+        if self._stopped:
+            launch.done.set()
+        else:
+            self._queue.put(launch)
+        return launch
+
+    def settle(self, launch: Launch) -> None:
+        """Wait until ``launch`` is done or hopeless, with a ``WAIT`` row; never raises."""
+        if launch.waited_for:
+            return
+        launch.waited_for = True
+        start = perf_counter_ns()
+        if not self._given_up:
+            self._wait(launch)
+        if launch.seq is not None:
+            self._logger.record_interval(
+                "WAIT", start, perf_counter_ns(), launch.bucket.host.nbytes, launch.bucket.name, PHASE,
+                group=self._group, group_size=self._ranks, seq=launch.seq,
+                status="error:ReductionError" if self.failed else OK,
+            )  # fmt: skip
+
+    def fail(self, error: BaseException) -> None:
+        """Note that this rank failed; the next launch tells the others."""
+        if self._error is None:
+            self._error = error
+
+    @property
+    def failed(self) -> bool:
+        """Whether this rank failed, or was told that another did."""
+        return self._error is not None or self._failures_told[0] > 0
+
+    @property
+    def has_news(self) -> bool:
+        """Whether this rank failed and the others do not know, but can still be told."""
+        return self._error is not None and not self._silent and not self._stopped
+
+    def check(self) -> None:
+        """Raise what is known of failures.
+
+        Raises:
+            ReductionError: a reduction failed, here (then chained from what happened) or on another
+                rank; or this reducer was stopped.
+        """
+        if self._error is not None:
+            ours = isinstance(self._error, ReductionError)
+            reason = str(self._error) if ours else f"{type(self._error).__name__}: {self._error}."
+            raise ReductionError(
+                f"the reduction of gradients failed on this rank ({self._rank}): {reason} {_WAY_OUT}"
+            ) from (None if ours else self._error)
+        count, ranks = self._failures_told
+        if count:
+            where = f"rank {ranks - 1}" if count == 1 else f"{count} other ranks"
+            raise ReductionError(
+                f"the reduction of gradients failed on {where}; the exception there says why. {_WAY_OUT}"
+            )
+        if self._stopped:
+            raise ReductionError("stop() was called: make a new DistributedOptimizer to train on.")
+
+    def mean(self, value: float) -> float:
+        """``value``'s mean over the ranks; only while no launch is under way."""
+        host = torch.tensor([value], dtype=torch.float64)
+        with self._logger.label("loss", PHASE):
+            self._comm.Allreduce(MPI.IN_PLACE, host.numpy())
+        return float(host) / self._ranks
+
+    def stop(self) -> None:
+        """End the thread and free the communicator. Again is harmless."""
+        if self._stopped:
+            return
+        self._stopped = True
+        self._queue.put(None)
+        self._thread.join(_JOIN_FAILED_S if self.failed else _JOIN_S)
+        if not self._thread.is_alive() and not self._silent:
+            self._silent = True
+            self._comm.Free()
+
+    def _wait(self, launch: Launch) -> None:
+        deadline = monotonic() + self._timeout_s
+        while not launch.done.wait(max(0.0, min(_LIVENESS_S, deadline - monotonic()))):
+            if not self._thread.is_alive():
+                self._given_up = True
+                self.fail(_thread_gone(launch.bucket.name))
+                return
+            if monotonic() >= deadline:
+                self._given_up = True
+                self.fail(_out_of_time(launch.bucket.name, self._timeout_s))
+                return
+
+    # -- on the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while (launch := self._queue.get()) is not None:
+            try:
+                if not self._silent:
+                    with self._logger.label(launch.bucket.name, PHASE):
+                        self._reduce(launch)
+            except BaseException as error:
+                self.fail(error)
+            finally:
+                launch.done.set()
+
+    def _reduce(self, launch: Launch) -> None:
+        bucket = launch.bucket
+        self._prepare(bucket)
+        launch.seq = self._comm.collectives
+        try:
+            self._comm.Allreduce(MPI.IN_PLACE, bucket.host.numpy())
+        except BaseException:
+            self._silent = True
+            raise
+        self._failures_told = bucket.failures
+        self._silent = self._failures_told[0] > 0
+        if not self._silent:
+            self._finish(bucket)
+
+    def _prepare(self, bucket: Bucket) -> None:
+        """A failure here is noted, not raised: the other ranks wait for this one's Allreduce."""
+        try:
+            if self._error is None:
+                self._copy_to_host(bucket)
+                bucket.set_flags()
+        except Exception as error:
+            self.fail(error)
+        if self._error is not None:
+            pass
+
+    def _copy_to_host(self, bucket: Bucket) -> None:
+        if bucket.on_device is None or bucket.ready is None:
+            return
+        if self._stream is None:  # one of our own: the default one is full of backward's work
+            self._stream = torch.Stream(bucket.on_device.device)
+            torch.accelerator.set_stream(self._stream)
+        bucket.ready.synchronize()  # not part of the copy
+        with self._logger.record_mpi_operation("D2H", bucket.on_device.nbytes):
+            bucket.to_host()
+
+    def _finish(self, bucket: Bucket) -> None:
+        bucket.divide(self._ranks)
+        if bucket.on_device is not None:
+            with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
+                bucket.to_device()
+
+
+def _thread_gone(bucket: str) -> ReductionError:
+    return ReductionError(f"the thread that reduces bucket {bucket!r} is gone (a forked child has none).")
+
+
+def _out_of_time(bucket: str, timeout_s: float) -> ReductionError:
+    return ReductionError(
+        f"bucket {bucket!r} was not reduced within timeout_s={timeout_s:g}: some rank did not take part. "
+        "Look for one that stopped or ran another number of backward passes; raise timeout_s if ranks may "
+        "be that far apart."
+    )

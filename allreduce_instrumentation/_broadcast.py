@@ -1,0 +1,71 @@
+"""All ranks start from rank 0: parameters, optimizer state, and a check that they match."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+import torch
+from mpi4py import MPI
+
+from timing_logger.errors import ConfigurationError
+
+_CHUNK_BYTES = 64 * 2**20
+_MAX_COUNT = 2**30  # not every MPI takes a count of more than 31 bits
+
+
+def check_same_parameters(comm: MPI.Intracomm, named: Sequence[tuple[str, torch.Tensor]]) -> None:
+    """Collective.
+
+    Raises:
+        ConfigurationError: on every rank, if the ranks have not the same parameters.
+    """
+    listing = "\n".join(f"{name} {tuple(p.shape)} {p.dtype}" for name, p in named)
+    digests = comm.allgather(hashlib.sha256(listing.encode()).hexdigest())
+    others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
+    if others:
+        raise ConfigurationError(
+            f"named_parameters differ between ranks: {len(others)} of {len(digests)} ranks, the first "
+            f"being rank {others[0]}, have other names, shapes or dtypes than rank 0. Build the same "
+            "model and optimizer on every rank."
+        )
+
+
+@torch.no_grad()
+def broadcast_parameters(comm: MPI.Intracomm, parameters: Iterable[torch.Tensor], root: int = 0) -> None:
+    """Overwrite the parameters of all ranks with those of ``root``, bit for bit. Collective."""
+    for members in _chunks(parameters):
+        flat = torch.cat([p.detach().reshape(-1) for p in members]).cpu()
+        for piece in torch.split(flat.view(torch.uint8), _MAX_COUNT):
+            comm.Bcast(piece.numpy(), root=root)
+        if comm.Get_rank() != root:
+            for p, values in zip(members, torch.split(flat, [p.numel() for p in members]), strict=True):
+                p.copy_(values.view(p.shape))
+
+
+def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
+    """Parameters of one dtype and device, few enough for a copy of them to fit."""
+    for _, group in groupby(parameters, key=lambda p: (p.dtype, p.device)):
+        members: list[torch.Tensor] = []
+        for p in group:
+            if members and sum(m.nbytes for m in members) + p.nbytes > _CHUNK_BYTES:
+                yield members
+                members = []
+            members.append(p)
+        yield members
+
+
+def broadcast_state(comm: MPI.Intracomm, optimizer: torch.optim.Optimizer, root: int = 0) -> None:
+    """Load the optimizer state of ``root`` on all other ranks. Collective."""
+    if comm.Get_size() == 1:
+        return
+    file = io.BytesIO()
+    if comm.Get_rank() == root:
+        torch.save(optimizer.state_dict(), file)
+    content = comm.bcast(file.getvalue(), root=root)
+    if comm.Get_rank() != root:
+        # Our own job's rank wrote it, so objects of any class may stand in it.
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
+        optimizer.load_state_dict(state)

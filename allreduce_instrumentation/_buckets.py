@@ -1,0 +1,167 @@
+"""Buckets: gradients that travel together in one Allreduce."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from timing_logger.errors import ReductionError
+
+NamedParameters = Sequence[tuple[str, torch.Tensor]]
+
+_DOUBLE = (torch.float64, torch.complex128)
+
+
+class Bucket:
+    """The gradients of some parameters of one dtype and device, and the buffer they travel in.
+
+    The buffer holds the gradients one after the other, then per parameter whether it has one
+    (summed: on how many ranks), then two numbers on failures: how many ranks failed, and the sum
+    of their ranks plus one. So one Allreduce tells every rank everything.
+
+    float64 and complex128 travel as float64, everything else as float32: half precision is summed
+    in single.
+
+    Attributes:
+        name: first parameter's name and how many more, such as ``fc.weight (+3 more)``.
+        parameters: in the order of the buffer.
+        on_device: the gradients' values on their device; None on the CPU, where ``host`` serves.
+        host: what MPI reads and writes, a tensor in (pinned) host memory.
+        ready: on a device, the moment in its stream when ``on_device`` is filled.
+    """
+
+    def __init__(self, members: NamedParameters) -> None:
+        names, parameters = zip(*members, strict=True)
+        self.name: str = names[0] if len(names) == 1 else f"{names[0]} (+{len(names) - 1} more)"
+        self.names: tuple[str, ...] = names
+        self.parameters: tuple[torch.Tensor, ...] = parameters
+        first, wire = parameters[0], _wire_dtype(parameters[0].dtype)
+        self._values = sum(_real_numel(p) for p in parameters)
+        on_cpu = first.device.type == "cpu"
+        length = self._values + len(parameters) + 2
+        self.host = torch.zeros(length, dtype=wire, pin_memory=not on_cpu)
+        self.on_device = None if on_cpu else torch.zeros(self._values, dtype=wire, device=first.device)
+        self.ready = None if on_cpu else torch.Event(device=first.device)
+        self._views = self._split(self.host if self.on_device is None else self.on_device)
+        self._loaded: list[tuple[torch.Tensor, int] | None] = [None] * len(parameters)
+
+    def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
+        """One view per parameter, in its shape."""
+        pieces = torch.split(flat[: self._values], [_real_numel(p) for p in self.parameters])
+        return [
+            torch.view_as_complex(piece.view(*p.shape, 2)) if p.is_complex() else piece.view(p.shape)
+            for piece, p in zip(pieces, self.parameters, strict=True)
+        ]
+
+    # -- filling the buffer; on the thread that runs backward ----------------------------------------
+
+    @torch.no_grad()
+    def load(self) -> None:
+        """Copy the gradients as they are now; what has none counts as zeros, unused.
+
+        Raises:
+            ReductionError: a gradient is sparse.
+        """
+        for i, (parameter, view) in enumerate(zip(self.parameters, self._views, strict=True)):
+            gradient = parameter.grad
+            if gradient is None:
+                view.zero_()
+                self._loaded[i] = None
+            elif gradient.layout is not torch.strided:
+                raise ReductionError(
+                    f"the gradient of {self.names[i]!r} is sparse ({gradient.layout}), and only dense ones "
+                    "are reduced: build the layer with sparse=False, or make the gradient dense in a hook."
+                )
+            else:
+                view.copy_(gradient)
+                self._loaded[i] = gradient, gradient._version
+        if self.ready is not None:
+            self.ready.record()
+
+    def changed_since_load(self) -> str | None:
+        """Name of a parameter whose gradient is no longer the one that was loaded, if there is one."""
+        for name, parameter, loaded in zip(self.names, self.parameters, self._loaded, strict=True):
+            gradient, version = loaded or (None, 0)
+            if parameter.grad is not gradient or (gradient is not None and gradient._version != version):
+                return name
+        return None
+
+    # -- around the Allreduce; on the thread that does it ----------------------------------------------
+
+    def set_flags(self) -> None:
+        """Complete ``host``: which parameters have a gradient, and that this rank did not fail."""
+        flags = [float(loaded is not None) for loaded in self._loaded]
+        self.host[self._values :] = torch.tensor([*flags, 0.0, 0.0])
+
+    def set_failed(self, rank: int) -> None:
+        """Fill ``host`` with nothing but the news that ``rank`` failed."""
+        self.host.zero_()
+        self.host[-2:] = torch.tensor([1.0, rank + 1.0])
+
+    @property
+    def failures(self) -> tuple[int, int]:
+        """After the Allreduce: how many ranks failed, and the sum of (rank + 1) over them."""
+        count, ranks = self.host[-2:].tolist()
+        return int(count), int(ranks)
+
+    def divide(self, ranks: int) -> None:
+        """Sums to means."""
+        self.host[: self._values].div_(ranks)
+
+    def to_host(self) -> None:
+        """Copy from the device, when the gradients are there; blocks until done."""
+        if self.on_device is not None:
+            self.host[: self._values].copy_(self.on_device)
+
+    def to_device(self) -> None:
+        """Copy to the device; blocks until done."""
+        if self.on_device is not None:
+            self.on_device.copy_(self.host[: self._values])
+            torch.accelerator.current_stream().synchronize()
+
+    # -- emptying the buffer; on the thread that calls step() --------------------------------------------
+
+    @torch.no_grad()
+    def store(self) -> None:
+        """Write the means into the gradients; where no rank has one, it stays None."""
+        used = self.host[self._values : -2].tolist()
+        for parameter, view, ranks in zip(self.parameters, self._views, used, strict=True):
+            if not ranks:
+                continue
+            if parameter.grad is None:
+                parameter.grad = torch.empty_like(parameter)
+            parameter.grad.copy_(view)
+        self._loaded = [None] * len(self.parameters)  # lets go of the gradients
+
+
+def make_buckets(named_parameters: NamedParameters, bucket_bytes: int) -> list[Bucket]:
+    """Buckets in the order in which backward can be expected to fill them.
+
+    Args:
+        named_parameters: in the order of the forward pass; frozen ones are left out.
+        bucket_bytes: the most gradient bytes in one bucket; a larger parameter has its own.
+    """
+    full: list[list[tuple[str, torch.Tensor]]] = []
+    filling: dict[tuple[torch.dtype, torch.device], list[tuple[str, torch.Tensor]]] = {}
+    for name, parameter in reversed(named_parameters):
+        if not parameter.requires_grad:
+            continue
+        members = filling.setdefault((parameter.dtype, parameter.device), [])
+        if members and sum(map(_wire_bytes, [p for _, p in members])) + _wire_bytes(parameter) > bucket_bytes:
+            full.append(members)
+            members = filling[parameter.dtype, parameter.device] = []
+        members.append((name, parameter))
+    return [Bucket(members) for members in (*full, *filling.values())]
+
+
+def _wire_dtype(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype in _DOUBLE else torch.float32
+
+
+def _real_numel(parameter: torch.Tensor) -> int:
+    return parameter.numel() * (2 if parameter.is_complex() else 1)
+
+
+def _wire_bytes(parameter: torch.Tensor) -> int:
+    return _real_numel(parameter) * _wire_dtype(parameter.dtype).itemsize

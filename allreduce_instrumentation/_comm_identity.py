@@ -1,0 +1,86 @@
+"""What identifies a communicator and its operations in the rows: a name, and numbers.
+
+Both belong to the communicator itself, where MPI caches them as an attribute: two wrappers of one
+communicator go on counting where the other stopped.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from mpi4py import MPI
+
+_KEYVAL = MPI.Comm.Create_keyval()
+_names_taken: Counter[str] = Counter()
+
+
+class CommIdentity:
+    """The name, size and operation counts of one communicator.
+
+    Attributes:
+        name: the communicator's own, or ``ranks 0-3``, the members' ranks in the world; a second
+            communicator of that name in this process is called ``ranks 0-3 #2``.
+        size: number of ranks; 0 for the null communicator.
+        collectives: how many were done.
+    """
+
+    __slots__ = ("_messages", "collectives", "name", "size")
+
+    def __init__(self, name: str, size: int) -> None:
+        self.name = name
+        self.size = size
+        self.collectives = 0
+        self._messages: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
+
+    @classmethod
+    def of(cls, comm: MPI.Comm) -> CommIdentity:
+        """The identity of ``comm``, made when it is first asked for. Local."""
+        if comm == MPI.COMM_NULL:
+            return cls("MPI_COMM_NULL", 0)
+        found = comm.Get_attr(_KEYVAL)
+        if not isinstance(found, cls):
+            found = cls(_unique(comm.Get_name() or _members(comm)), comm.Get_size())
+            comm.Set_attr(_KEYVAL, found)
+        return found
+
+    def next_collective(self) -> int:
+        """No lock: MPI allows one collective at a time on a communicator."""
+        seq = self.collectives
+        self.collectives = seq + 1
+        return seq
+
+    def next_message(self, receiver: int | None, sender: int | None) -> int | None:
+        """Counts a message to ``receiver``, one from ``sender``, or both; the first one's number.
+
+        Each direction between two ranks has numbers of its own, so that the n-th message sent is
+        the n-th received, whoever else sends.
+        """
+        received = None if sender is None else next(self._messages["from", sender])
+        return received if receiver is None else next(self._messages["to", receiver])
+
+
+def _unique(name: str) -> str:
+    _names_taken[name] += 1
+    return name if _names_taken[name] == 1 else f"{name} #{_names_taken[name]}"
+
+
+def _members(comm: MPI.Comm) -> str:
+    group, world = comm.Get_group(), MPI.COMM_WORLD.Get_group()
+    try:
+        return "ranks " + _ranges(group.Translate_ranks(None, world))
+    finally:
+        group.Free()
+        world.Free()
+
+
+def _ranges(ranks: Sequence[int]) -> str:
+    """``[0, 1, 2, 5]`` -> ``0-2,5``; ranks that are not in the world, of a spawned job, as ``?``."""
+    runs: list[list[int]] = []
+    for rank in ranks:
+        if runs and rank >= 0 and rank == runs[-1][-1] + 1:
+            runs[-1][1:] = [rank]
+        else:
+            runs.append([rank])
+    return ",".join("?" if run[0] < 0 else "-".join(map(str, run)) for run in runs)

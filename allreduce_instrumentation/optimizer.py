@@ -1,0 +1,234 @@
+"""DistributedOptimizer: any torch optimizer, stepping with the mean gradient over all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NoReturn, overload
+
+import torch
+from mpi4py import MPI
+
+from allreduce_instrumentation._all_reducer import AllReducer
+from allreduce_instrumentation._broadcast import broadcast_parameters, broadcast_state, check_same_parameters
+from allreduce_instrumentation._comm_identity import CommIdentity
+from allreduce_instrumentation._gradient_passes import GradientPasses
+from allreduce_instrumentation.mpi import TimedIntracomm
+from timing_logger.errors import ConfigurationError
+from timing_logger.global_logger import get_timing_logger
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+DEFAULT_BUCKET_BYTES = 4 * 2**20
+
+_Closure = Callable[[], Any]
+_NamedParameters = Iterable[tuple[str, torch.Tensor]]
+
+
+class DistributedOptimizer(torch.optim.Optimizer):
+    """A drop-in around ``optimizer``: same groups, state and schedulers, gradients averaged first.
+
+    While backward runs, a thread sums the gradients over the ranks in buckets; ``step()`` waits
+    for it, writes the means into ``p.grad`` and lets ``optimizer`` step. Parameters that no rank
+    used keep ``grad`` None; where some ranks used one, the others count as zeros. All ranks must
+    run the same number of backward passes and steps.
+
+    Rows: ``ALLREDUCE`` per bucket, on its thread; ``WAIT`` per bucket, for the time that training
+    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device;
+    ``BCAST`` for the parameters of rank 0, which all ranks start from (and from its optimizer's
+    state).
+
+    To change gradients before the step (clipping, ``GradScaler``), call :meth:`synchronize` first.
+    To accumulate over several backward passes without reducing each, use :meth:`no_sync`.
+
+    Args:
+        optimizer: a ``torch.optim.Optimizer`` over the same parameters on every rank.
+        named_parameters: ``model.named_parameters()``, for the names in the rows; may hold more
+            than the optimizer's. None: names such as ``group0.param3``.
+        comm: the ranks that train together; it is duplicated. Default ``MPI.COMM_WORLD``.
+        timing_logger: where rows go; default ``get_timing_logger()``.
+        bucket_bytes: the most gradient bytes that travel together.
+        timeout_s: how long ``step()`` waits for a bucket before it gives up, in seconds.
+
+    Raises:
+        ConfigurationError: an argument is wrong, ``named_parameters`` lacks a parameter of the
+            optimizer, the ranks' parameters differ, or MPI does not allow threads.
+    """
+
+    # A GradScaler must not leave unscaling to the optimizer inside: synchronize() comes first.
+    _step_supports_amp_scaling = False
+
+    def __init__(  # not calling the base class's, which would set up groups and state of its own
+        self,
+        optimizer: torch.optim.Optimizer,
+        named_parameters: _NamedParameters | None = None,
+        comm: MPI.Intracomm | None = None,
+        timing_logger: TimingLogger | None = None,
+        *,
+        bucket_bytes: int = DEFAULT_BUCKET_BYTES,
+        timeout_s: float = 1800.0,
+    ) -> None:
+        comm = MPI.COMM_WORLD if comm is None else comm
+        _check_arguments(optimizer, comm, bucket_bytes, timeout_s)
+        named = _named(optimizer, named_parameters)
+        self._inner = optimizer
+        self._logger = get_timing_logger() if timing_logger is None else timing_logger
+        self._comm = _own_communicator(comm, self._logger)
+        self._start_from_root(named)
+        broadcast_state(self._comm, optimizer)
+        self._reducer = AllReducer(self._comm, self._logger, timeout_s)
+        self._passes = GradientPasses(bucket_bytes, self._reducer)
+        self._passes.add_parameters(named)
+
+    # -- training --------------------------------------------------------------------------------------
+
+    @overload
+    def step(self, closure: None = None) -> None: ...
+    @overload
+    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: _Closure | None = None) -> Any:
+        """Average the gradients, unless :meth:`synchronize` did, and let the optimizer step.
+
+        Args:
+            closure: reevaluates the model and returns the loss. Gradients are averaged after every
+                evaluation, and the optimizer is given the loss's mean over the ranks.
+
+        Raises:
+            ReductionError: a reduction failed, on any rank; chained from what happened if here.
+        """
+        if closure is None:
+            self.synchronize()
+            result = self._inner.step()
+        else:
+            result = self._inner.step(self._averaged(closure))
+        self._passes.forget()
+        return result
+
+    def synchronize(self) -> None:
+        """Write the averaged gradients into ``p.grad`` now; the next ``step()`` takes them from there.
+
+        Raises:
+            ReductionError: as :meth:`step`.
+        """
+        self._passes.finish()
+
+    def no_sync(self) -> AbstractContextManager[None]:
+        """A block in which backward accumulates and reduces nothing."""
+        return self._passes.suspended()
+
+    def _averaged(self, closure: _Closure) -> _Closure:
+        def evaluate() -> Any:
+            loss = closure()
+            self.synchronize()
+            if loss is None:
+                return None
+            if isinstance(loss, torch.Tensor):
+                return torch.full_like(loss, self._reducer.mean(float(loss.detach())))
+            return self._reducer.mean(float(loss))
+
+        return evaluate
+
+    # -- the logger ------------------------------------------------------------------------------------
+
+    def set_current_iteration(self, iteration: int) -> None:
+        """The iteration of rows that bring none; see :class:`~timing_logger.TimingLogger`."""
+        self._logger.set_current_iteration(iteration)
+
+    def set_current_epoch(self, epoch: int) -> None:
+        """The epoch of rows that bring none."""
+        self._logger.set_current_epoch(epoch)
+
+    # -- the end ---------------------------------------------------------------------------------------
+
+    def stop(self) -> None:
+        """End the thread, and leave the parameters alone from now on. Again is harmless."""
+        self._passes.remove_hooks()
+        self._reducer.stop()
+
+    # -- what the wrapped optimizer does ------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # not there yet
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As the wrapped optimizer's."""
+        self._passes.forget()
+        self._inner.zero_grad(set_to_none=set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The wrapped optimizer's: it can be loaded with or without this class."""
+        return self._inner.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As the wrapped optimizer's; on every rank, with the same content."""
+        self._inner.load_state_dict(state_dict)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As the wrapped optimizer's; on every rank. The parameters become those of rank 0."""
+        self._inner.add_param_group(param_group)
+        number = len(self._inner.param_groups) - 1
+        added = [(f"group{number}.param{i}", p) for i, p in enumerate(self._inner.param_groups[-1]["params"])]
+        self._start_from_root(added)
+        self._passes.add_parameters(added)
+
+    def __repr__(self) -> str:
+        return f"DistributedOptimizer({self._inner!r})"
+
+    def __getstate__(self) -> NoReturn:
+        raise TypeError("a DistributedOptimizer has a thread and cannot be copied: save its state_dict().")
+
+    def _start_from_root(self, named: list[tuple[str, torch.Tensor]]) -> None:
+        check_same_parameters(self._comm, named)
+        with self._logger.label("initial parameters"):
+            broadcast_parameters(self._comm, [p for _, p in named])
+
+
+def _check_arguments(optimizer: Any, comm: Any, bucket_bytes: Any, timeout_s: Any) -> None:
+    if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
+        raise ConfigurationError(f"optimizer must be a plain torch.optim.Optimizer, and is {optimizer!r}.")
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+        raise ConfigurationError(f"comm must be an mpi4py intracommunicator with members, and is {comm!r}.")
+    for name, value in (("bucket_bytes", bucket_bytes), ("timeout_s", timeout_s)):
+        if not isinstance(value, (int, float)) or not value > 0:
+            raise ConfigurationError(f"{name} must be a number > 0, and is {value!r}.")
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        raise ConfigurationError(
+            "MPI was started without support for several threads (MPI_THREAD_MULTIPLE), and gradients are "
+            "reduced on a thread: set mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is imported, "
+            "or use an MPI that was built with it."
+        )
+
+
+def _named(
+    optimizer: torch.optim.Optimizer, named_parameters: _NamedParameters | None
+) -> list[tuple[str, torch.Tensor]]:
+    """The optimizer's parameters with their names, in the order of the forward pass as far as known."""
+    own = {
+        id(p): (f"group{g}.param{i}", p)
+        for g, group in enumerate(optimizer.param_groups)
+        for i, p in enumerate(group["params"])
+    }
+    if named_parameters is None:
+        return list(own.values())
+    given: dict[int, tuple[str, torch.Tensor]] = {}
+    for name, parameter in named_parameters:
+        given.setdefault(id(parameter), (name, parameter))
+    missing = [tuple(p.shape) for key, (_, p) in own.items() if key not in given]
+    if missing:
+        raise ConfigurationError(
+            f"named_parameters lacks {len(missing)} of the optimizer's {len(own)} parameters, of shapes "
+            f"{', '.join(map(str, missing[:3]))}{', ...' if len(missing) > 3 else ''}: pass the "
+            "named_parameters() of all modules that the optimizer trains, or None."
+        )
+    return [entry for key, entry in given.items() if key in own]
+
+
+def _own_communicator(comm: MPI.Intracomm, logger: TimingLogger) -> TimedIntracomm:
+    """A duplicate, so that the thread's messages and the user's never meet."""
+    name = comm.group_label if isinstance(comm, TimedIntracomm) else CommIdentity.of(comm).name
+    own = MPI.Intracomm(comm).Dup()
+    own.Set_name(f"{name}/optimizer")
+    return TimedIntracomm(own, timing_logger=logger)

@@ -1,0 +1,119 @@
+"""Data-parallel training that records what its communication costs. On four ranks:
+
+mpiexec -n 4 python -m mpi4py examples/train_digits_mpi.py --straggler 2:30
+
+Each rank writes timing-rank<i>.csv; `timing-logger summary` says where the time went. What
+concerns timing is marked in the text; the rest is what any training script has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import time
+
+import torch
+from _digits import (
+    batches_per_rank,
+    digits_model,
+    loss_and_accuracy,
+    rank_batches,
+    train_and_test_digits,
+)
+from _straggler import Straggler
+from mpi4py import MPI
+from torch import Tensor, nn
+
+from allreduce_instrumentation import DistributedOptimizer
+from timing_logger import TimingLogger, init_timing_logger, shutdown_timing_logger
+
+BUCKET_BYTES = 64 * 1024  # so that even this small model travels in several parts, as a large one does
+BAR_WIDTH = 24
+
+
+def main() -> None:
+    comm = MPI.COMM_WORLD
+    options = parse_options(comm.size)
+    torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
+    torch.manual_seed(0)
+
+    logger = init_timing_logger(comm.rank, options.log_dir, world_size=comm.size)  # timing
+    model = digits_model()
+    optimizer = DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9),
+        named_parameters=model.named_parameters(),
+        comm=comm,
+        timing_logger=logger,  # timing
+        bucket_bytes=BUCKET_BYTES,
+    )
+    train_set, test_set = train_and_test_digits()
+    train(model, optimizer, train_set, comm, logger, options)
+    optimizer.stop()
+    shutdown_timing_logger()  # timing: writes what is left
+
+    if comm.rank == 0:
+        loss, accuracy = loss_and_accuracy(model, *test_set)
+        print(f"test accuracy {accuracy:.1%}, loss {loss:.3f}; {comm.size} timing files in {options.log_dir}")
+
+
+def train(
+    model: nn.Module,
+    optimizer: DistributedOptimizer,
+    train_set: tuple[Tensor, Tensor],
+    comm: MPI.Intracomm,
+    logger: TimingLogger,
+    options: argparse.Namespace,
+) -> None:
+    images, labels = train_set
+    iteration = 0
+    began = time.perf_counter()
+    for epoch in range(options.epochs):
+        optimizer.set_current_epoch(epoch)  # timing
+        for batch in rank_batches(options.batch_size, comm.rank, comm.size, epoch):
+            optimizer.set_current_iteration(iteration)  # timing
+            optimizer.zero_grad()
+            with logger.record_mpi_operation("FORWARD"):  # timing
+                loss = nn.functional.cross_entropy(model(images[batch]), labels[batch])
+            options.straggler.hold_up(comm.rank, iteration)
+            with logger.record_mpi_operation("BACKWARD"):  # timing
+                loss.backward()
+            optimizer.step()
+            iteration += 1
+        if comm.rank == 0:
+            show_progress(epoch + 1, options.epochs, loss.item(), time.perf_counter() - began)
+
+
+def show_progress(done: int, epochs: int, loss: float, seconds: float) -> None:
+    """A line per epoch: mpiexec stands between a rank and the terminal, so none is redrawn."""
+    bar = ("#" * round(BAR_WIDTH * done / epochs)).ljust(BAR_WIDTH, ".")
+    print(f"epoch {done:{len(str(epochs))}}/{epochs} [{bar}] {seconds:5.1f} s  loss {loss:.3f}", flush=True)
+
+
+def parse_options(size: int) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Train a small CNN on handwritten digits over MPI ranks.")
+    parser.add_argument("--epochs", type=positive, default=15)
+    parser.add_argument("--batch-size", type=positive, default=32, help="images per rank and iteration")
+    parser.add_argument("--log-dir", default="logs/timing", help="folder of the timing files")
+    parser.add_argument(
+        "--straggler",
+        type=Straggler.parse,
+        default=Straggler(rank=-1, delay_ms=0),  # nobody
+        metavar="RANK:MS[:FIRST-LAST]",
+        help="delay the backward pass of one rank by so many ms, in all iterations or in these",
+    )
+    options = parser.parse_args()
+    if batches_per_rank(options.batch_size, size) == 0:
+        parser.error(f"argument --batch-size: no rank of {size} has {options.batch_size} images")
+    if options.straggler.rank >= size:
+        parser.error(f"argument --straggler: there is no rank {options.straggler.rank} among {size} ranks")
+    return options
+
+
+def positive(text: str) -> int:
+    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""The metadata stands in setup.cfg."""
+
+from setuptools import setup
+
+setup()

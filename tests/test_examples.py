@@ -1,0 +1,127 @@
+"""The examples run as their texts say."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from _straggler import Straggler
+from mpi_runner import Run, run_on_ranks
+from processes import rows
+
+ROOT = Path(__file__).parent.parent
+EXAMPLES = ROOT / "examples"
+TRAINING = EXAMPLES / "train_digits_mpi.py"
+NOTEBOOK = EXAMPLES / "notebooks" / "analysis.ipynb"
+EPOCHS = 15
+ITERATIONS = 11 * EPOCHS
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
+    """A training with default settings on four ranks, and its log folder."""
+    log_dir = tmp_path_factory.mktemp("trained")
+    run = run_on_ranks(4, TRAINING, "--log-dir", str(log_dir), limit_s=300)
+    assert run.returncode == 0, run.stderr
+    return run, log_dir
+
+
+def test_training_learns_to_read_digits(trained: tuple[Run, Path]) -> None:
+    run, _ = trained
+    accuracy = re.search(r"^test accuracy (\d+\.\d)%", run.stdout, re.MULTILINE)
+    assert accuracy is not None, run.stdout
+    assert float(accuracy[1]) > 95
+
+
+def test_training_shows_progress_once_per_epoch_and_not_once_per_rank(trained: tuple[Run, Path]) -> None:
+    run, _ = trained
+    assert len(re.findall(r"^epoch ", run.stdout, re.MULTILINE)) == EPOCHS
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_training_writes_as_many_rows_as_its_counters_say(trained: tuple[Run, Path], rank: int) -> None:
+    _, log_dir = trained
+    sidecar = json.loads((log_dir / f"timing-rank{rank}.meta.json").read_text())
+    counters = sidecar["counters"]
+    written = len(rows(log_dir / f"timing-rank{rank}.csv"))
+    assert written == counters["written"] == counters["accepted"]
+    assert counters["dropped"] == counters["pending"] == 0
+
+
+def test_training_writes_one_file_per_rank(trained: tuple[Run, Path]) -> None:
+    _, log_dir = trained
+    assert {file.name for file in log_dir.glob("*.csv")} == {f"timing-rank{rank}.csv" for rank in range(4)}
+
+
+def test_training_records_every_phase_of_every_iteration(trained: tuple[Run, Path]) -> None:
+    _, log_dir = trained
+    seen = {(row[4], row[1]) for row in rows(log_dir / "timing-rank0.csv")}
+    iterations = {str(iteration) for iteration in range(ITERATIONS)}
+    for operation in ("FORWARD", "BACKWARD", "ALLREDUCE", "WAIT"):
+        assert {iteration for name, iteration in seen if name == operation} == iterations
+
+
+def test_a_malformed_straggler_is_refused_before_training(tmp_path: Path) -> None:
+    run = run_on_ranks(1, TRAINING, "--straggler", "soon", "--log-dir", str(tmp_path / "logs"))
+    assert run.returncode != 0
+    assert "argument --straggler: 'soon' is neither RANK:MS nor RANK:MS:FIRST-LAST" in run.stderr
+    assert not (tmp_path / "logs").exists()
+
+
+def test_a_straggler_that_is_no_rank_is_refused(tmp_path: Path) -> None:
+    run = run_on_ranks(1, TRAINING, "--straggler", "1:30", "--log-dir", str(tmp_path / "logs"))
+    assert run.returncode != 0
+    assert "there is no rank 1 among 1 ranks" in run.stderr
+
+
+MALFORMED = "", "2", "2:", ":30", "-1:30", "2:-30", "2:nan", "2:inf", "2:30:", "2:30:5", "2:30:5-", "2:30:5-x"
+
+
+@pytest.mark.parametrize("text", [*MALFORMED, "\N{ARABIC-INDIC DIGIT TWO}:30"])
+def test_straggler_refuses(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="neither RANK:MS nor RANK:MS:FIRST-LAST"):
+        Straggler.parse(text)
+
+
+def test_straggler_refuses_an_empty_range() -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="FIRST comes after LAST"):
+        Straggler.parse("2:30:9-5")
+
+
+def test_straggler_delays_the_iterations_named_and_no_others() -> None:
+    straggler = Straggler.parse("2:30:5-7")
+    assert [i for i in range(20) if straggler.delays(2, i)] == [5, 6, 7]
+
+
+def test_straggler_without_a_range_delays_every_iteration_of_its_rank_alone() -> None:
+    straggler = Straggler.parse("2:0.5")
+    assert {rank for rank in range(4) for i in range(20) if straggler.delays(rank, i)} == {2}
+    assert straggler.delays(2, 10**9)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_wrapped_allreduce_records_each_call(tmp_path: Path, ranks: int) -> None:
+    run = run_on_ranks(ranks, EXAMPLES / "wrap_allreduce.py", str(tmp_path))
+    assert run.returncode == 0, run.stderr
+    for rank in range(ranks):
+        assert f"rank {rank}: 10 rows in {tmp_path}/timing-rank{rank}.csv" in run.stdout
+        written = rows(tmp_path / f"timing-rank{rank}.csv")
+        assert [(row[1], row[4], row[6]) for row in written] == [
+            (str(i), "ALLREDUCE", "4000000") for i in range(10)
+        ]
+
+
+def test_the_notebook_runs() -> None:
+    command = [sys.executable, "-m", "pytest", "--nbmake", "-p", "no:cacheprovider", "-q", str(NOTEBOOK)]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert run.returncode == 0, run.stdout
+
+
+def test_the_notebook_is_kept_without_outputs() -> None:
+    cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
+    assert [cell["outputs"] for cell in cells if cell["cell_type"] == "code" and cell["outputs"]] == []

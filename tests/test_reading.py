@@ -1,0 +1,441 @@
+"""Reading gives back what was written, whatever state the files are in, and says what is missing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import string
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timing_files import content, record, write_sidecar, write_timing_file
+
+from timing_logger import read_timings
+from timing_logger._parsing import UnknownHeader, parse_timings
+from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
+from timing_logger.record import COLUMNS, FIELDS, HEADER, Record
+from timing_logger.run_info import Counters
+
+BARE_HEADER = "timestamp,iteration,epoch,layer_name,operation,phase,message_size_bytes,elapsed_ms,start_counter,end_counter"
+BARE_ROWS = """\
+2026-02-06T14:30:45.123456,0,0,layer1,ALLREDUCE,dense,110280000,5.234,1234.567,1239.801
+2026-02-06T14:30:50,1,0,layer1,ALLREDUCE,dense,110280000,4.891,1239.802,1244.693
+"""
+POISON = ["a,b", 'a"b', '"', "a\nb", "a\r\nb", "\x00", "\ud800", "\u2028", "=cmd", "-1", "\\u000a", "\\", "'", "ä…😀", " x ", "NA", "#"]
+
+
+@pytest.fixture(autouse=True)
+def warnings_are_errors() -> Iterator[None]:
+    """What a test does not expect, no user may see either."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+
+
+def read_one(folder: Path, data: bytes) -> pd.DataFrame:
+    """The table of a folder with one file that holds ``data``, warnings aside."""
+    (folder / "timing-rank0.csv").write_bytes(data)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_timings(folder)
+
+
+def plain(value: Any) -> Any:
+    return None if value is None or value is pd.NA or value != value else value
+
+
+# -- the table ---------------------------------------------------------------------------------
+
+
+def test_all_ranks_come_in_one_typed_table(tmp_path: Path) -> None:
+    for rank in (1, 0, 10, 2):
+        write_timing_file(tmp_path, rank, [record(iteration=rank), record("WAIT", peer=3, seq=7)])
+    df = read_timings(tmp_path)
+    assert list(df.columns) == [*COLUMNS, "rank", "incarnation"]
+    assert df["rank"].tolist() == [0, 0, 1, 1, 2, 2, 10, 10]
+    assert df["operation"].tolist() == ["ALLREDUCE", "WAIT"] * 4
+    kinds = {"timestamp": "datetime64[us, UTC]", "integer": "Int64", "milliseconds": "float64", "seconds": "float64"}
+    for field in FIELDS:
+        if field.kind == "text":
+            assert pd.api.types.is_string_dtype(df[field.name]), field.name
+        else:
+            assert str(df[field.name].dtype) == kinds[field.kind], field.name
+    assert str(df["rank"].dtype) == str(df["incarnation"].dtype) == "int64"
+
+
+def test_values_keep_every_digit(tmp_path: Path) -> None:
+    row = record(start_s=1.25, elapsed_ms=0.000001, seq=2**63 - 1, peer=-1, message_size_bytes=2**53 + 1)
+    write_timing_file(tmp_path, 0, [row, record(message_size_bytes=None)])
+    first, second = read_timings(tmp_path).to_dict("records")
+    assert first["timestamp"] == pd.Timestamp("2026-02-06T14:30:46.25", tz="UTC")
+    assert (first["elapsed_ms"], first["start_counter"], first["end_counter"]) == (0.000001, 1.25, 1.250000001)
+    assert (first["seq"], first["peer"], first["message_size_bytes"]) == (2**63 - 1, -1, 2**53 + 1)
+    assert second["message_size_bytes"] is pd.NA
+
+
+def test_a_row_without_a_duration_has_nan_and_its_status(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record(elapsed_ms=None)])
+    row = read_timings(tmp_path).iloc[0]
+    assert pd.isna(row["elapsed_ms"])
+    assert pd.isna(row["end_counter"])
+    assert row["status"] == "error:InvalidValue"
+
+
+names = st.text(max_size=20) | st.sampled_from(POISON)
+integers = st.none() | st.integers(-(2**63) + 1, 2**63 - 1)
+intervals = st.tuples(st.integers(0, 2**50), st.none() | st.integers(0, 2**50))
+records = st.builds(
+    lambda interval, **fields: Record(start_ns=interval[0], end_ns=None if interval[1] is None else sum(interval), **fields),
+    intervals,
+    **dict.fromkeys(["layer_name", "operation", "phase", "group", "thread", "clock", "status"], names),
+    **dict.fromkeys(["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"], integers),
+)
+
+
+@given(st.lists(records, max_size=5))
+@settings(deadline=None, max_examples=200)
+def test_what_was_written_is_read_back(batch: list[Record]) -> None:
+    parsed = parse_timings(content(batch))
+    assert (parsed.cut, parsed.bad_lines, len(parsed.frame)) == ("", 0, len(batch))
+    for before, (_, after) in zip(batch, parsed.frame.iterrows(), strict=True):
+        expected = before._replace(operation=before.operation.upper())._asdict()
+        start_ns, end_ns = expected.pop("start_ns"), expected.pop("end_ns")
+        assert {name: plain(after[name]) for name in expected} == expected
+        assert after["start_counter"] == start_ns / 1e9
+        assert plain(after["elapsed_ms"]) == (None if end_ns is None else (end_ns - start_ns) / 1e6)
+
+
+# -- torn and damaged files --------------------------------------------------------------------
+
+
+def test_every_prefix_of_a_file_parses_and_the_torn_line_is_no_row() -> None:
+    data = content([record(name, layer_name=name, seq=i) for i, name in enumerate(POISON)])
+    whole = parse_timings(data).frame
+    for length in range(len(data)):
+        prefix = data[:length]
+        parsed = parse_timings(prefix)
+        n_rows = max(prefix.count(b"\n") - 1, 0)
+        assert (len(parsed.frame), parsed.bad_lines) == (n_rows, 0)
+        assert parsed.cut.encode() == prefix.rpartition(b"\n")[2] or "\\x" in parsed.cut
+        if length % 50 == 0:
+            pd.testing.assert_frame_equal(parsed.frame, whole.head(n_rows))
+
+
+def test_a_cut_line_is_reported(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record()])
+    path.write_bytes(path.read_bytes() + b"2026-02-06T14:30:45.5,12")
+    with pytest.warns(UserWarning, match=r"timing-rank0\.csv: the unterminated last line was cut"):
+        df = read_timings(tmp_path)
+    assert len(df) == 1
+    assert df.attrs["files"][0]["cut"] == "2026-02-06T14:30:45.5,12"
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 4096, HEADER[:20].encode(), HEADER.encode()])
+def test_a_file_without_a_whole_line_has_no_rows(tmp_path: Path, data: bytes) -> None:
+    df = read_one(tmp_path, data)
+    assert len(df) == 0
+    assert str(df["seq"].dtype) == "Int64"
+    assert df.attrs["files"][0]["rows"] == 0
+
+
+GOOD = content([record()]).partition(b"\n")[2]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        b"\0" * 100 + GOOD,
+        GOOD.replace(b"layer1", b"layer\xff"),
+        GOOD.replace(b"layer1", b'"layer1'),
+        GOOD.replace(b"layer1", b'layer"1,'),
+        GOOD.replace(b"layer1,", b""),
+        GOOD.replace(b"\n", b",more\n"),
+        GOOD.replace(b"4096", b"many"),
+        GOOD.replace(b"4096", b"9" * 30),
+        GOOD.replace(b"2026-02-06", b"2026-02-31"),
+        GOOD.replace(b"1.000000,", b"1.0.0,"),
+        GOOD.replace(b"1.000000,", b"inf,"),
+        GOOD.replace(b"layer1", b"layer\r1"),
+        HEADER.encode(),
+        b"\n",
+    ],
+)
+def test_a_damaged_line_costs_no_other(tmp_path: Path, damage: bytes) -> None:
+    df = read_one(tmp_path, HEADER.encode() + GOOD + damage + GOOD + damage + GOOD)
+    file = df.attrs["files"][0]
+    assert (file["rows"], file["bad_lines"], file["cut"]) == (3, 2, "")
+    assert len(file["bad_examples"]) == 2
+    assert df["layer_name"].tolist() == ["layer1"] * 3
+
+
+def test_damaged_lines_are_reported(tmp_path: Path) -> None:
+    path = tmp_path / "timing-rank0.csv"
+    path.write_bytes(HEADER.encode() + b"rubbish\n" + GOOD)
+    with pytest.warns(UserWarning, match=r"timing-rank0\.csv: 1 damaged line was skipped, such as 'rubbish'"):
+        read_timings(path)
+
+
+@given(st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", b'""', GOOD[:60]]), max_size=12))
+@settings(deadline=None, max_examples=300)
+def test_no_damage_makes_reading_fail(pieces: list[bytes]) -> None:
+    body = b"".join(pieces)
+    parsed = parse_timings(HEADER.encode() + body)
+    assert len(parsed.frame) + parsed.bad_lines == body.replace(b"\r\n", b"\n").count(b"\n")
+
+
+def test_lines_are_found_bad_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timing_logger._parsing._BLOCK_BYTES", 2 * len(GOOD))
+    parsed = parse_timings(HEADER.encode() + GOOD * 5 + b"bad\n" + GOOD * 2 + b"worse\n" + GOOD)
+    assert (len(parsed.frame), parsed.bad_examples) == (8, ["bad", "worse"])
+    assert parsed.frame.index.tolist() == list(range(8))
+
+
+def test_reading_changes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record(name) for name in POISON])
+    path.write_bytes(path.read_bytes() + b"bad\ntorn")
+    write_sidecar(path)
+
+    def state() -> dict[str, str]:
+        return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in tmp_path.iterdir()}
+
+    before = state()
+    with pytest.warns(UserWarning):
+        first = read_timings(tmp_path)
+    with pytest.warns(UserWarning):
+        second = read_timings(tmp_path)
+    assert state() == before
+    pd.testing.assert_frame_equal(first, second)
+    assert first.attrs == second.attrs
+
+
+def test_a_file_can_be_read_while_it_grows(tmp_path: Path) -> None:
+    data = content([record(seq=i) for i in range(3)])
+    path = tmp_path / "timing-rank0.csv"
+    seen = []
+    for end in range(0, len(data), 40):
+        path.write_bytes(data[:end])
+        seen.append(len(read_one(tmp_path, data[:end])))
+    assert seen == sorted(seen)
+    assert seen[0] == 0
+
+
+# -- files of other makers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_a_bare_file_of_ten_columns_is_read(tmp_path: Path, newline: str) -> None:
+    df = read_one(tmp_path, (BARE_HEADER + "\n" + BARE_ROWS).replace("\n", newline).encode())
+    assert list(df.columns) == [*COLUMNS, "rank", "incarnation"]
+    assert df["elapsed_ms"].tolist() == [5.234, 4.891]
+    assert df["timestamp"].tolist() == [
+        pd.Timestamp("2026-02-06T14:30:45.123456", tz="UTC"), pd.Timestamp("2026-02-06T14:30:50", tz="UTC"),
+    ]  # fmt: skip
+    assert set(df["clock"]) == {"host"}
+    assert set(df["status"]) == {"ok"}
+    assert set(df["group"]) == set(df["thread"]) == {""}
+    assert df["seq"].isna().all()
+    assert df.attrs["files"][0]["sidecar"] is None
+
+
+@pytest.mark.parametrize("place", [0, 5, 10])
+def test_the_thread_name_column_may_stand_anywhere(tmp_path: Path, place: int) -> None:
+    lines = [line.split(",") for line in (BARE_HEADER + "\n" + BARE_ROWS).splitlines()]
+    for line, cell in zip(lines, ["thread_name", "MainThread", "AllReducer"], strict=True):
+        line.insert(place, cell)
+    df = read_one(tmp_path, "".join(",".join(line) + "\n" for line in lines).encode())
+    assert df["thread"].tolist() == ["MainThread", "AllReducer"]
+    assert df["end_counter"].tolist() == [1239.801, 1244.693]
+
+
+def test_a_backslash_in_a_bare_file_stands_for_itself(tmp_path: Path) -> None:
+    df = read_one(tmp_path, (BARE_HEADER + "\n" + BARE_ROWS.replace("layer1", r"layer\u0041")).encode())
+    assert df["layer_name"].tolist() == [r"layer\u0041"] * 2
+
+
+def test_a_torn_header_of_a_bare_file_has_no_rows(tmp_path: Path) -> None:
+    for length in range(len(BARE_HEADER) + 1):
+        assert len(read_one(tmp_path, BARE_HEADER[:length].encode())) == 0
+
+
+# -- which files ---------------------------------------------------------------------------------
+
+
+def test_a_file_and_a_list_of_either_can_be_named(tmp_path: Path) -> None:
+    first = write_timing_file(tmp_path / "a", 0, [record()])
+    write_timing_file(tmp_path / "b", 1, [record()])
+    assert read_timings(first)["rank"].tolist() == [0]
+    assert read_timings(str(first))["rank"].tolist() == [0]
+    assert read_timings([tmp_path / "b", first, tmp_path / "a"])["rank"].tolist() == [0, 1]
+
+
+def test_two_files_of_one_rank_from_two_folders_are_refused(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        write_timing_file(tmp_path / folder, 3, [record()])
+    with pytest.raises(ConfigurationError, match="both of rank 3, incarnation 1"):
+        read_timings([tmp_path / "a", tmp_path / "b"])
+
+
+def test_a_missing_path_is_named_with_what_was_looked_for(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(NoTimingFilesError, match=r"nowhere' does not exist.*timing-rank\*\.csv.*holds notes\.txt"):
+        read_timings(tmp_path / "nowhere")
+
+
+def test_an_empty_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(NoTimingFilesError, match=rf"no timing-rank\*\.csv in '{tmp_path}'.*holds nothing"):
+        read_timings(tmp_path)
+
+
+def test_a_folder_of_other_files_says_what_it_holds(tmp_path: Path) -> None:
+    for name in ("timing-rank0.meta.json", "timing-rankx.csv", "a", "b", "c", "d"):
+        (tmp_path / name).touch()
+    with pytest.raises(NoTimingFilesError, match=r"holds a, b, c, d, timing-rank0\.meta\.json, and 1 more"):
+        read_timings(tmp_path)
+
+
+def test_a_folder_of_folders_says_where_timing_files_are(tmp_path: Path) -> None:
+    write_timing_file(tmp_path / "healthy", 0, [record()])
+    with pytest.raises(NoTimingFilesError, match=r"There are timing files in '.*/healthy'"):
+        read_timings(tmp_path)
+
+
+def test_nothing_named_is_an_error() -> None:
+    with pytest.raises(NoTimingFilesError, match="none given"):
+        read_timings([])
+
+
+@pytest.mark.parametrize("data", [b"a,b,c\n1,2,3\n", b"hello", b"{}\n", (BARE_HEADER.replace("phase", "fase") + "\n").encode()])
+def test_a_file_with_another_header_is_refused(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(NotATimingFileError, match=r"Looked for a first line .*elapsed_ms.*; found"):
+        read_one(tmp_path, data)
+    with pytest.raises(UnknownHeader):
+        parse_timings(data)
+
+
+def test_a_file_whose_name_states_no_rank_is_refused(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record()]).rename(tmp_path / "old.csv")
+    with pytest.raises(NotATimingFileError, match=r"'.*old\.csv' states no rank.*'timing-rank0\.csv'"):
+        read_timings(path)
+
+
+def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "timing-rank0.csv")
+    with pytest.raises(NotATimingFileError, match="is not a regular file"):
+        read_timings(tmp_path)
+
+
+# -- sidecars ------------------------------------------------------------------------------------
+
+
+def test_the_sidecar_comes_along(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record()])
+    write_sidecar(path, counters=Counters(5, 3, 1, 1))
+    file = read_timings(tmp_path).attrs["files"][0]
+    assert file["sidecar"]["counters"] == {"accepted": 5, "written": 3, "dropped": 1, "pending": 1}
+    assert file["bytes"] == path.stat().st_size
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "\xff", "[" * 100_000])
+def test_a_broken_sidecar_is_none(tmp_path: Path, text: str) -> None:
+    path = write_timing_file(tmp_path, 0, [record()])
+    path.with_suffix(".meta.json").write_text(text, encoding="latin-1")
+    assert read_timings(tmp_path).attrs["files"][0]["sidecar"] is None
+
+
+# -- incarnations --------------------------------------------------------------------------------
+
+
+def job(folder: Path, incarnations: dict[int, int], start_s: float, end_s: float, *, sidecar: bool) -> None:
+    """The files of one job: which rank wrote which incarnation, from when to when."""
+    for rank, incarnation in incarnations.items():
+        path = write_timing_file(folder, rank, [record(start_s=start_s), record(start_s=end_s)], incarnation=incarnation)
+        if sidecar:
+            write_sidecar(path, start_s=start_s, end_s=end_s)
+
+
+def read_files(folder: Path, incarnations: Any = "latest") -> tuple[list[tuple[int, int]], dict[str, str]]:
+    """(rank, incarnation) of the files read, and the reasons for the others by name."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        df = read_timings(folder, incarnations=incarnations)
+    left_out = {Path(file["path"]).name: file["reason"] for file in df.attrs["left_out"]}
+    return [(file["rank"], file["incarnation"]) for file in df.attrs["files"]], left_out
+
+
+@pytest.mark.parametrize("sidecar", [True, False])
+class TestIncarnations:
+    def test_the_newest_of_each_rank_is_read(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1, 1: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2, 1: 2}, 20, 30, sidecar=sidecar)
+        read, left_out = read_files(tmp_path)
+        assert read == [(0, 2), (1, 2)]
+        assert left_out["timing-rank0.csv"] == "timing-rank0.run2.csv of the same rank is newer"
+
+    def test_all_are_told_apart_by_a_column(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2}, 20, 30, sidecar=sidecar)
+        df = read_timings(tmp_path, incarnations="all")
+        assert df["incarnation"].tolist() == [1, 1, 2, 2]
+        assert df.attrs["left_out"] == []
+
+    def test_ranks_that_the_newest_job_lacks_are_left_out(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1, 1: 1, 2: 1, 3: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2, 1: 2}, 20, 30, sidecar=sidecar)
+        read, left_out = read_files(tmp_path)
+        assert read == [(0, 2), (1, 2)]
+        assert left_out["timing-rank3.csv"] == "of an earlier job: it had ended when timing-rank0.run2.csv began"
+
+    def test_ranks_that_only_the_oldest_of_three_jobs_had_are_left_out(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1, 1: 1, 2: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2, 1: 2}, 20, 30, sidecar=sidecar)
+        job(tmp_path, {0: 3, 1: 3}, 40, 50, sidecar=sidecar)
+        assert read_files(tmp_path)[0] == [(0, 3), (1, 3)]
+
+    def test_a_job_with_more_ranks_is_read_whole(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2, 1: 1, 2: 1}, 20, 30, sidecar=sidecar)
+        assert read_files(tmp_path)[0] == [(0, 2), (1, 1), (2, 1)]
+
+    def test_one_rank_that_was_restarted_leaves_the_others(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {1: 1, 2: 1}, 0, 50, sidecar=sidecar)
+        job(tmp_path, {0: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {0: 2}, 20, 50, sidecar=sidecar)
+        assert read_files(tmp_path)[0] == [(0, 2), (1, 1), (2, 1)]
+
+    def test_a_rank_that_lived_between_two_of_another_is_kept(self, tmp_path: Path, sidecar: bool) -> None:
+        job(tmp_path, {0: 1}, 0, 10, sidecar=sidecar)
+        job(tmp_path, {1: 1}, 12, 15, sidecar=sidecar)
+        job(tmp_path, {0: 2}, 20, 30, sidecar=sidecar)
+        assert read_files(tmp_path)[0] == [(0, 2), (1, 1)]
+
+
+def test_rows_younger_than_a_stale_sidecar_count(tmp_path: Path) -> None:
+    job(tmp_path, {0: 1}, 0, 10, sidecar=True)
+    job(tmp_path, {0: 2}, 20, 50, sidecar=True)
+    alive = write_timing_file(tmp_path, 1, [record(start_s=0), record(start_s=30)])
+    write_sidecar(alive, start_s=0, end_s=12, closed=False)
+    assert read_files(tmp_path)[0] == [(0, 2), (1, 1)]
+
+
+def test_files_left_out_are_reported(tmp_path: Path) -> None:
+    job(tmp_path, {0: 1}, 0, 10, sidecar=False)
+    job(tmp_path, {0: 2}, 20, 30, sidecar=False)
+    with pytest.warns(UserWarning, match=r"timing-rank0\.csv: left out, timing-rank0\.run2\.csv of the same rank"):
+        read_timings(tmp_path)
+
+
+def test_another_word_for_incarnations_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="incarnations='newest': say 'latest' or 'all'"):
+        read_timings(tmp_path, incarnations="newest")  # type: ignore[call-overload,arg-type,unused-ignore]
+
+
+def test_the_alphabet_of_names_survives(tmp_path: Path) -> None:
+    every = [record(layer_name=character) for character in string.printable]
+    write_timing_file(tmp_path, 0, every)
+    assert read_timings(tmp_path)["layer_name"].tolist() == list(string.printable)

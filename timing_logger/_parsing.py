@@ -1,0 +1,252 @@
+"""The bytes of one timing file -> a typed table, whatever state the file is in.
+
+Lines are taken to be one record each, as the logger writes them. All of them are parsed in one go;
+only when that shows that some line is damaged are they looked at one by one. A damaged line is
+counted and left out; a last line without its newline is cut, since ``12.3`` may be a torn
+``12.345``.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK, Kind, unescape_text
+
+BARE_COLUMNS = COLUMNS[:10]
+"""What every timing file has; a file with these alone, in any order, is read too."""
+
+MAX_EXAMPLES = 3
+MAX_EXAMPLE_CHARS = 200
+
+_RENAMED = {"thread_name": "thread"}
+_DEFAULTS = {"clock": HOST_CLOCK, "status": OK}
+_KNOWN = {*COLUMNS, *_RENAMED}
+_BOM = b"\xef\xbb\xbf"
+_BLOCK_BYTES = 2**23
+_END = "|"  # stands in a column of its own after the last one, to show that a line has all of them
+
+_Cells: TypeAlias = npt.NDArray[np.object_]  # of str
+_Valid: TypeAlias = npt.NDArray[np.bool_]  # for each row, whether its cell could be read
+_Converter: TypeAlias = Callable[[_Cells], tuple[Any, _Valid]]
+
+
+class Parsed(NamedTuple):
+    """The content of a timing file.
+
+    Attributes:
+        n_bytes: size of all that was parsed.
+        frame: the rows in their order in the file, with ``record.COLUMNS``.
+        cut: the unterminated last line, which is not among the rows; "" if there is none.
+        bad_lines: number of damaged lines, which are not among the rows.
+        bad_examples: the first few of them, shortened.
+    """
+
+    n_bytes: int
+    frame: pd.DataFrame
+    cut: str
+    bad_lines: int
+    bad_examples: list[str]
+
+
+class UnknownHeader(ValueError):
+    """The first line is not that of a timing file; ``args[0]`` is the line, shortened."""
+
+
+def parse_timings(data: bytes) -> Parsed:
+    """Parse the content of a timing file, or any part of one that starts at its beginning.
+
+    Raises:
+        UnknownHeader: the first line does not name the columns of a timing file.
+    """
+    data_end = data.rfind(b"\n") + 1
+    cut = data[data_end:].decode(errors="backslashreplace")
+    if data_end == 0:
+        return Parsed(len(data), _no_rows(), _torn_header(cut), 0, [])
+    header_end = data.index(b"\n") + 1
+    names = _column_names(data[:header_end])
+    blocks = [_parse_lines(block, names) for block in _blocks(data, header_end, data_end)]
+    bad = [line for _, lines in blocks for line in lines]
+    frames = [frame for frame, _ in blocks] or [_no_rows()]
+    frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    return Parsed(len(data), frame, cut, len(bad), [_shortened(line) for line in bad[:MAX_EXAMPLES]])
+
+
+def _blocks(data: bytes, start: int, end: int) -> Iterator[bytes]:
+    """Whole lines, some megabytes at a time: text takes ten times the memory of what it becomes."""
+    while start < end:
+        line_end = data.find(b"\n", min(start + _BLOCK_BYTES, end) - 1) + 1
+        yield data[start:line_end].replace(b"\r\n", b"\n")
+        start = line_end
+
+
+def _no_rows() -> pd.DataFrame:
+    return _typed(pd.DataFrame(), escaped=True)[0]
+
+
+def _shortened(line: bytes) -> str:
+    return line[:MAX_EXAMPLE_CHARS].decode(errors="backslashreplace")
+
+
+# -- the header --------------------------------------------------------------------------------
+
+
+def _column_names(header: bytes) -> list[str]:
+    text = header.removeprefix(_BOM).decode(errors="backslashreplace").rstrip("\r\n")
+    names = [name.strip('"') for name in text.split(",")]
+    names = [_RENAMED.get(name, name) for name in names]
+    if not set(BARE_COLUMNS) <= set(names) or len(set(names)) < len(names):
+        raise UnknownHeader(_shortened(header))
+    return names
+
+
+def _torn_header(text: str) -> str:
+    """``text`` itself if more bytes could make it the header of a timing file."""
+    *names, last = text.rstrip("\r\0").split(",")
+    if _KNOWN.issuperset(names) and any(name.startswith(last) for name in _KNOWN):
+        return text
+    raise UnknownHeader(text[:MAX_EXAMPLE_CHARS])
+
+
+# -- lines -> cells ------------------------------------------------------------------------------
+
+
+def _parse_lines(body: bytes, names: list[str]) -> tuple[pd.DataFrame, list[bytes]]:
+    """The rows, and the lines that hold none: first those of the wrong form, then of wrong values."""
+    malformed: list[bytes] = []
+    cells = _cells(body, names)
+    if cells is None:
+        body, malformed = _sorted_by_form(body, len(names))
+        cells = _cells(body, names)
+        assert cells is not None, "lines that are sound one by one are sound together"
+    frame, valid = _typed(cells, escaped="status" in names)
+    if valid.all():
+        return frame, malformed
+    lines = body.split(b"\n")
+    return frame[valid].reset_index(drop=True), malformed + [lines[i] for i in np.flatnonzero(~valid)]
+
+
+def _cells(body: bytes, names: list[str]) -> pd.DataFrame | None:
+    """All cells as text; None if some line is damaged.
+
+    A quote without its partner makes the parser swallow the lines after it: their number tells.
+    """
+    if b"\0" in body or b"\r" in body:
+        return None
+    try:
+        cells = pd.read_csv(
+            BytesIO(body.replace(b"\n", f",{_END}\n".encode())),
+            names=[*names, _END], header=None, dtype=object, na_filter=False,
+            lineterminator="\n", skip_blank_lines=False,
+        )  # fmt: skip
+    except (pd.errors.ParserError, UnicodeDecodeError):
+        return None
+    all_there = isinstance(cells.index, pd.RangeIndex) and len(cells) == body.count(b"\n")
+    return cells.drop(columns=_END) if all_there and bool((cells[_END] == _END).all()) else None
+
+
+def _sorted_by_form(body: bytes, width: int) -> tuple[bytes, list[bytes]]:
+    """The lines that are ``width`` cells of text, joined, and the other lines."""
+    good: list[bytes] = []
+    bad: list[bytes] = []
+    for line in body.split(b"\n")[:-1]:
+        (good if _is_sound(line, width) else bad).append(line)
+    return b"".join([line + b"\n" for line in good]), bad
+
+
+def _is_sound(line: bytes, width: int) -> bool:
+    if b"\0" in line or b"\r" in line:
+        return False
+    try:
+        text = line.decode()
+        if '"' not in text:
+            return text.count(",") == width - 1
+        return len(next(csv.reader([text], strict=True))) == width
+    except (UnicodeDecodeError, csv.Error):
+        return False
+
+
+# -- cells -> values -----------------------------------------------------------------------------
+
+
+def _typed(cells: pd.DataFrame, *, escaped: bool) -> tuple[pd.DataFrame, _Valid]:
+    """The table with all columns of the schema, and which of its rows had only possible cells."""
+    converters: dict[Kind, _Converter] = {
+        "timestamp": _timestamps,
+        "integer": _integers,
+        "text": partial(_texts, unescape=unescape_text if escaped else str),
+        "milliseconds": _floats,
+        "seconds": _floats,
+    }
+    columns = {}
+    valid = np.ones(len(cells), dtype=bool)
+    for field in FIELDS:
+        columns[field.name], possible = converters[field.kind](_column(cells, field.name))
+        valid &= possible
+    return pd.DataFrame(columns), valid
+
+
+def _column(cells: pd.DataFrame, name: str) -> _Cells:
+    if name in cells:
+        return cells[name].to_numpy(dtype=object)
+    return np.full(len(cells), _DEFAULTS.get(name, ""), dtype=object)
+
+
+def _timestamps(cells: _Cells) -> tuple[Any, _Valid]:
+    instants = pd.DatetimeIndex(pd.to_datetime(cells, format="ISO8601", utc=True, errors="coerce"))
+    return instants.as_unit("us"), instants.notna() | (cells == "")
+
+
+def _floats(cells: _Cells) -> tuple[Any, _Valid]:
+    blank = cells == ""
+    filled = np.where(blank, "nan", cells)
+    try:
+        values = filled.astype(np.float64)  # as float() does: the nearest, to the last digit
+    except ValueError:
+        values = np.array([_float_or_inf(cell) for cell in filled], dtype=np.float64)
+    return np.where(np.isinf(values), np.nan, values), ~np.isinf(values)
+
+
+def _float_or_inf(cell: str) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        return float("inf")  # which no duration and no instant is
+
+
+def _integers(cells: _Cells) -> tuple[Any, _Valid]:
+    blank = cells == ""
+    filled = np.where(blank, "0", cells)
+    try:
+        numbers, known = filled.astype(np.int64), ~blank
+    except (ValueError, OverflowError):
+        values = [_integer(cell) for cell in cells]
+        numbers = np.array([value or 0 for value in values], dtype=np.int64)
+        known = np.array([value is not None for value in values], dtype=bool)
+    return pd.arrays.IntegerArray(numbers, ~known), known | blank
+
+
+def _integer(cell: str) -> int | None:
+    """None if the cell holds no integer of 64 bits. Tables saved anew may hold ``3.0`` for 3."""
+    try:
+        value = int(cell.removesuffix(".0"))
+    except ValueError:
+        return None
+    return value if -(2**63) <= value < 2**63 else None
+
+
+def _texts(cells: _Cells, unescape: Callable[[str], str]) -> tuple[Any, _Valid]:
+    codes, distinct = pd.factorize(cells)
+    texts = [unescape(cell) for cell in distinct]
+    try:
+        column = pd.Series(["", *texts]).array  # the blank makes it a column of text if it has no rows
+    except UnicodeEncodeError:  # lone surrogates, which the text type of pandas may not hold
+        column = pd.Series(["", *texts], dtype=object).array
+    return column.take(codes + 1), np.ones(len(cells), dtype=bool)
