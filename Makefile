@@ -90,7 +90,7 @@ $(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt | $(VENV)/created
 	@echo "[set-up 2/2] installing the packages for: $(HOLDS_$*) (a minute or two; log: $(LOG))"
 	@start=$$(date +%s); : > $(LOG); \
 	while sleep 10 > /dev/null 2>&1; do \
-		echo "    $$(($$(date +%s) - start)) s  $$(grep -E '^(Obtaining|Collecting|Installing)' $(LOG) | tail -n 1 | cut -c 1-70)"; \
+		echo "    $$(($$(date +%s) - start)) s  $$(grep -E '^(Obtaining|Collecting|Installing)' $(LOG) | tail -n 1 | sed 's/[:(].*//')"; \
 	done & ticker=$$!; \
 	trap 'kill $$ticker 2> /dev/null' EXIT; trap 'exit 130' INT TERM; \
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt -e '.[$*]' > $(LOG) 2>&1 || { \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
 from time import monotonic, perf_counter_ns
@@ -65,9 +66,11 @@ class AllReducer:
         self._stopped = False
         self._stream: torch.Stream | None = None
         self._queue: queue.SimpleQueue[Launch | None] = queue.SimpleQueue()
-        # A daemon, so that a forgotten stop() does not keep the interpreter from its end.
+        # A daemon, so that a forgotten stop() does not keep the interpreter from its end; but MPI must
+        # not be finalized, which is after these hooks, while the thread is in a call to it.
         self._thread = threading.Thread(target=self._run, name="AllReducer", daemon=True)
         self._thread.start()
+        atexit.register(self._end_thread)
 
     # -- for the training thread ---------------------------------------------------------------------
 
@@ -143,12 +146,16 @@ class AllReducer:
         """End the thread and free the communicator. Again is harmless."""
         if self._stopped:
             return
-        self._stopped = True
-        self._queue.put(None)
-        self._thread.join(_JOIN_FAILED_S if self.failed else _JOIN_S)
+        atexit.unregister(self._end_thread)
+        self._end_thread()
         if not self._thread.is_alive() and not self._silent:
             self._silent = True
             self._comm.Free()
+
+    def _end_thread(self) -> None:
+        self._stopped = True
+        self._queue.put(None)
+        self._thread.join(_JOIN_FAILED_S if self.failed else _JOIN_S)
 
     def _wait(self, launch: Launch) -> None:
         deadline = monotonic() + self._timeout_s
@@ -198,7 +205,7 @@ class AllReducer:
         except Exception as error:
             self.fail(error)
         if self._error is not None:
-            pass
+            bucket.set_failed(self._rank)
 
     def _copy_to_host(self, bucket: Bucket) -> None:
         if bucket.on_device is None or bucket.ready is None:

@@ -48,6 +48,7 @@ class GradientPasses:
         self._missing: list[int] = []
         self._next = 0
         self._suspended = False
+        self._told_others = False  # that this rank failed: it takes part in nothing more
         self._state = _State.IDLE
         self._lock = threading.Lock()  # hooks come from one thread per device
 
@@ -74,6 +75,8 @@ class GradientPasses:
             ReductionError: a reduction failed, on any rank; a gradient was changed since its
                 backward; or that backward was cut short.
         """
+        if self._told_others:
+            self._reducer.check()
         if self._state is _State.OPEN:
             self._reducer.fail(_cut_short())
         if self._state is _State.IDLE:
@@ -106,6 +109,8 @@ class GradientPasses:
 
     def _on_gradient(self, parameter: torch.Tensor) -> None:
         with self._lock:
+            if self._told_others:
+                return
             if self._suspended:
                 self.forget()
                 return
@@ -176,10 +181,8 @@ class GradientPasses:
 
     def _tell_others(self) -> None:
         """Where they expect this rank's next bucket, they get the news that it failed."""
-        place = self._next % len(self._buckets)
-        if place in self._launches:
-            self._reducer.settle(self._launches[place])
-        self._launches[place] = self._reducer.launch(self._buckets[place])
+        self._told_others = True
+        self._reducer.launch(self._buckets[self._next % len(self._buckets)])
 
     def _name_of(self, parameter: torch.Tensor) -> str:
         return next(name for name, p in self._named if p is parameter)

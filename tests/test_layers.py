@@ -32,6 +32,7 @@ ONLINE = [
 ]
 OFFLINE = [
     *SCHEMA,
+    "timing_logger._parsing",
     "timing_logger.reading",
     "timing_logger.analysis",
     "timing_logger.report",

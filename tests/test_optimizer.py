@@ -17,6 +17,7 @@ TRAININGS = (
     "SGD with a closure",
     "accumulating, each backward reduced",
     "accumulating, none reduced before the step",
+    "accumulating, the first backward reduced",
     "accumulating, the last backward reduced",
     "gradients never zeroed",
     "clipping",

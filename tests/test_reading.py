@@ -22,12 +22,33 @@ from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimi
 from timing_logger.record import COLUMNS, FIELDS, HEADER, Record
 from timing_logger.run_info import Counters
 
-BARE_HEADER = "timestamp,iteration,epoch,layer_name,operation,phase,message_size_bytes,elapsed_ms,start_counter,end_counter"
+BARE_HEADER = (
+    "timestamp,iteration,epoch,layer_name,operation,phase,"
+    "message_size_bytes,elapsed_ms,start_counter,end_counter"
+)
 BARE_ROWS = """\
 2026-02-06T14:30:45.123456,0,0,layer1,ALLREDUCE,dense,110280000,5.234,1234.567,1239.801
 2026-02-06T14:30:50,1,0,layer1,ALLREDUCE,dense,110280000,4.891,1239.802,1244.693
 """
-POISON = ["a,b", 'a"b', '"', "a\nb", "a\r\nb", "\x00", "\ud800", "\u2028", "=cmd", "-1", "\\u000a", "\\", "'", "ä…😀", " x ", "NA", "#"]
+POISON = [
+    "a,b",
+    'a"b',
+    '"',
+    "a\nb",
+    "a\r\nb",
+    "\x00",
+    "\ud800",
+    "\u2028",
+    "=cmd",
+    "-1",
+    "\\u000a",
+    "\\",
+    "'",
+    "ä…😀",
+    " x ",
+    "NA",
+    "#",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -50,6 +71,11 @@ def plain(value: Any) -> Any:
     return None if value is None or value is pd.NA or value != value else value
 
 
+def in_a_column(value: Any) -> Any:
+    """Lone surrogates stay escaped; everything else is as it was."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
+
+
 # -- the table ---------------------------------------------------------------------------------
 
 
@@ -60,7 +86,12 @@ def test_all_ranks_come_in_one_typed_table(tmp_path: Path) -> None:
     assert list(df.columns) == [*COLUMNS, "rank", "incarnation"]
     assert df["rank"].tolist() == [0, 0, 1, 1, 2, 2, 10, 10]
     assert df["operation"].tolist() == ["ALLREDUCE", "WAIT"] * 4
-    kinds = {"timestamp": "datetime64[us, UTC]", "integer": "Int64", "milliseconds": "float64", "seconds": "float64"}
+    kinds = {
+        "timestamp": "datetime64[us, UTC]",
+        "integer": "Int64",
+        "milliseconds": "float64",
+        "seconds": "float64",
+    }
     for field in FIELDS:
         if field.kind == "text":
             assert pd.api.types.is_string_dtype(df[field.name]), field.name
@@ -72,11 +103,16 @@ def test_all_ranks_come_in_one_typed_table(tmp_path: Path) -> None:
 def test_values_keep_every_digit(tmp_path: Path) -> None:
     row = record(start_s=1.25, elapsed_ms=0.000001, seq=2**63 - 1, peer=-1, message_size_bytes=2**53 + 1)
     write_timing_file(tmp_path, 0, [row, record(message_size_bytes=None)])
-    first, second = read_timings(tmp_path).to_dict("records")
+    df = read_timings(tmp_path)
+    first = df.iloc[0]
     assert first["timestamp"] == pd.Timestamp("2026-02-06T14:30:46.25", tz="UTC")
-    assert (first["elapsed_ms"], first["start_counter"], first["end_counter"]) == (0.000001, 1.25, 1.250000001)
+    assert (first["elapsed_ms"], first["start_counter"], first["end_counter"]) == (
+        0.000001,
+        1.25,
+        1.250000001,
+    )
     assert (first["seq"], first["peer"], first["message_size_bytes"]) == (2**63 - 1, -1, 2**53 + 1)
-    assert second["message_size_bytes"] is pd.NA
+    assert df["message_size_bytes"].isna().tolist() == [False, True]
 
 
 def test_a_row_without_a_duration_has_nan_and_its_status(tmp_path: Path) -> None:
@@ -91,7 +127,9 @@ names = st.text(max_size=20) | st.sampled_from(POISON)
 integers = st.none() | st.integers(-(2**63) + 1, 2**63 - 1)
 intervals = st.tuples(st.integers(0, 2**50), st.none() | st.integers(0, 2**50))
 records = st.builds(
-    lambda interval, **fields: Record(start_ns=interval[0], end_ns=None if interval[1] is None else sum(interval), **fields),
+    lambda interval, **fields: Record(
+        start_ns=interval[0], end_ns=None if interval[1] is None else sum(interval), **fields
+    ),
     intervals,
     **dict.fromkeys(["layer_name", "operation", "phase", "group", "thread", "clock", "status"], names),
     **dict.fromkeys(["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"], integers),
@@ -105,6 +143,7 @@ def test_what_was_written_is_read_back(batch: list[Record]) -> None:
     assert (parsed.cut, parsed.bad_lines, len(parsed.frame)) == ("", 0, len(batch))
     for before, (_, after) in zip(batch, parsed.frame.iterrows(), strict=True):
         expected = before._replace(operation=before.operation.upper())._asdict()
+        expected = {name: in_a_column(value) for name, value in expected.items()}
         start_ns, end_ns = expected.pop("start_ns"), expected.pop("end_ns")
         assert {name: plain(after[name]) for name in expected} == expected
         assert after["start_counter"] == start_ns / 1e9
@@ -115,14 +154,14 @@ def test_what_was_written_is_read_back(batch: list[Record]) -> None:
 
 
 def test_every_prefix_of_a_file_parses_and_the_torn_line_is_no_row() -> None:
-    data = content([record(name, layer_name=name, seq=i) for i, name in enumerate(POISON)])
+    data = content([record(layer_name="-".join(POISON[i::3]), thread=POISON[i]) for i in range(3)])
     whole = parse_timings(data).frame
     for length in range(len(data)):
         prefix = data[:length]
         parsed = parse_timings(prefix)
         n_rows = max(prefix.count(b"\n") - 1, 0)
         assert (len(parsed.frame), parsed.bad_lines) == (n_rows, 0)
-        assert parsed.cut.encode() == prefix.rpartition(b"\n")[2] or "\\x" in parsed.cut
+        assert parsed.cut == prefix.rpartition(b"\n")[2].decode(errors="backslashreplace")
         if length % 50 == 0:
             pd.testing.assert_frame_equal(parsed.frame, whole.head(n_rows))
 
@@ -181,7 +220,11 @@ def test_damaged_lines_are_reported(tmp_path: Path) -> None:
         read_timings(path)
 
 
-@given(st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", b'""', GOOD[:60]]), max_size=12))
+@given(
+    st.lists(
+        st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", b'""', GOOD[:60]]), max_size=12
+    )
+)
 @settings(deadline=None, max_examples=300)
 def test_no_damage_makes_reading_fail(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
@@ -205,9 +248,9 @@ def test_reading_changes_nothing_and_can_be_repeated(tmp_path: Path) -> None:
         return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in tmp_path.iterdir()}
 
     before = state()
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="cut"):
         first = read_timings(tmp_path)
-    with pytest.warns(UserWarning):
+    with pytest.warns(UserWarning, match="cut"):
         second = read_timings(tmp_path)
     assert state() == before
     pd.testing.assert_frame_equal(first, second)
@@ -283,7 +326,9 @@ def test_two_files_of_one_rank_from_two_folders_are_refused(tmp_path: Path) -> N
 
 def test_a_missing_path_is_named_with_what_was_looked_for(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(NoTimingFilesError, match=r"nowhere' does not exist.*timing-rank\*\.csv.*holds notes\.txt"):
+    with pytest.raises(
+        NoTimingFilesError, match=r"nowhere' does not exist.*timing-rank\*\.csv.*holds notes\.txt"
+    ):
         read_timings(tmp_path / "nowhere")
 
 
@@ -310,7 +355,9 @@ def test_nothing_named_is_an_error() -> None:
         read_timings([])
 
 
-@pytest.mark.parametrize("data", [b"a,b,c\n1,2,3\n", b"hello", b"{}\n", (BARE_HEADER.replace("phase", "fase") + "\n").encode()])
+@pytest.mark.parametrize(
+    "data", [b"a,b,c\n1,2,3\n", b"hello", b"{}\n", (BARE_HEADER.replace("phase", "fase") + "\n").encode()]
+)
 def test_a_file_with_another_header_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(NotATimingFileError, match=r"Looked for a first line .*elapsed_ms.*; found"):
         read_one(tmp_path, data)
@@ -354,7 +401,9 @@ def test_a_broken_sidecar_is_none(tmp_path: Path, text: str) -> None:
 def job(folder: Path, incarnations: dict[int, int], start_s: float, end_s: float, *, sidecar: bool) -> None:
     """The files of one job: which rank wrote which incarnation, from when to when."""
     for rank, incarnation in incarnations.items():
-        path = write_timing_file(folder, rank, [record(start_s=start_s), record(start_s=end_s)], incarnation=incarnation)
+        path = write_timing_file(
+            folder, rank, [record(start_s=start_s), record(start_s=end_s)], incarnation=incarnation
+        )
         if sidecar:
             write_sidecar(path, start_s=start_s, end_s=end_s)
 
@@ -389,9 +438,13 @@ class TestIncarnations:
         job(tmp_path, {0: 2, 1: 2}, 20, 30, sidecar=sidecar)
         read, left_out = read_files(tmp_path)
         assert read == [(0, 2), (1, 2)]
-        assert left_out["timing-rank3.csv"] == "of an earlier job: it had ended when timing-rank0.run2.csv began"
+        assert (
+            left_out["timing-rank3.csv"] == "of an earlier job: it had ended when timing-rank0.run2.csv began"
+        )
 
-    def test_ranks_that_only_the_oldest_of_three_jobs_had_are_left_out(self, tmp_path: Path, sidecar: bool) -> None:
+    def test_ranks_that_only_the_oldest_of_three_jobs_had_are_left_out(
+        self, tmp_path: Path, sidecar: bool
+    ) -> None:
         job(tmp_path, {0: 1, 1: 1, 2: 1}, 0, 10, sidecar=sidecar)
         job(tmp_path, {0: 2, 1: 2}, 20, 30, sidecar=sidecar)
         job(tmp_path, {0: 3, 1: 3}, 40, 50, sidecar=sidecar)
@@ -426,7 +479,9 @@ def test_rows_younger_than_a_stale_sidecar_count(tmp_path: Path) -> None:
 def test_files_left_out_are_reported(tmp_path: Path) -> None:
     job(tmp_path, {0: 1}, 0, 10, sidecar=False)
     job(tmp_path, {0: 2}, 20, 30, sidecar=False)
-    with pytest.warns(UserWarning, match=r"timing-rank0\.csv: left out, timing-rank0\.run2\.csv of the same rank"):
+    with pytest.warns(
+        UserWarning, match=r"timing-rank0\.csv: left out, timing-rank0\.run2\.csv of the same rank"
+    ):
         read_timings(tmp_path)
 
 

@@ -13,12 +13,15 @@ EPOCH_S = 1_770_388_245
 """Unix time of ``perf_counter() == 0`` in these files: 2026-02-06T14:30:45 UTC."""
 
 
-def record(operation: str = "ALLREDUCE", start_s: float = 1.0, elapsed_ms: float | None = 1.0, **fields: Any) -> Record:
+def record(
+    operation: str = "ALLREDUCE", start_s: float = 1.0, elapsed_ms: float | None = 1.0, **fields: Any
+) -> Record:
     """One record; ``elapsed_ms=None`` is one whose duration was invalid."""
     start_ns = round(start_s * NS_PER_S)
     plain = Record(
-        iteration=0, epoch=0, layer_name="layer1", operation=operation, phase="dense", message_size_bytes=4096,
-        start_ns=start_ns, end_ns=None if elapsed_ms is None else start_ns + round(elapsed_ms * NS_PER_MS),
+        iteration=0, epoch=0, layer_name="layer1", operation=operation, phase="dense",
+        message_size_bytes=4096, start_ns=start_ns,
+        end_ns=None if elapsed_ms is None else start_ns + round(elapsed_ms * NS_PER_MS),
         clock="host", group="world", group_size=4, seq=None, peer=None, thread="MainThread",
         status="ok" if elapsed_ms is not None else "error:InvalidValue",
     )  # fmt: skip
@@ -37,15 +40,21 @@ def write_timing_file(folder: Path, rank: int, records: Sequence[Record], *, inc
 
 
 def write_sidecar(
-    timing_file: Path, *, start_s: float = 0.0, end_s: float = 60.0, counters: Counters | None = None, closed: bool = True
+    timing_file: Path,
+    *,
+    start_s: float = 0.0,
+    end_s: float = 60.0,
+    counters: Counters | None = None,
+    closed: bool = True,
 ) -> Path:
     """The sidecar of a process that ran from ``start_s`` to ``end_s`` on the perf_counter axis."""
     name = TimingFile.parse(timing_file.name)
     assert name is not None
     n_rows = timing_file.read_bytes().count(b"\n") - 1
     info = RunInfo(
-        file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=4, labels={}, options={},
-        started_unix_ns=round((EPOCH_S + start_s) * NS_PER_S), updated_unix_ns=round((EPOCH_S + end_s) * NS_PER_S),
+        file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=4, labels={},
+        options={}, started_unix_ns=round((EPOCH_S + start_s) * NS_PER_S),
+        updated_unix_ns=round((EPOCH_S + end_s) * NS_PER_S),
         closed=closed, counters=counters or Counters(n_rows, n_rows, 0, 0),
     )  # fmt: skip
     path = sidecar_path(timing_file)

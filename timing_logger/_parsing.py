@@ -181,7 +181,7 @@ def _typed(cells: pd.DataFrame, *, escaped: bool) -> tuple[pd.DataFrame, _Valid]
     converters: dict[Kind, _Converter] = {
         "timestamp": _timestamps,
         "integer": _integers,
-        "text": partial(_texts, unescape=unescape_text if escaped else str),
+        "text": partial(_texts, unescape=_unescaped if escaped else str),
         "milliseconds": _floats,
         "seconds": _floats,
     }
@@ -200,8 +200,8 @@ def _column(cells: pd.DataFrame, name: str) -> _Cells:
 
 
 def _timestamps(cells: _Cells) -> tuple[Any, _Valid]:
-    instants = pd.DatetimeIndex(pd.to_datetime(cells, format="ISO8601", utc=True, errors="coerce"))
-    return instants.as_unit("us"), instants.notna() | (cells == "")
+    instants = pd.to_datetime(pd.Series(cells), format="ISO8601", utc=True, errors="coerce")
+    return instants.dt.as_unit("us"), instants.notna().to_numpy() | (cells == "")
 
 
 def _floats(cells: _Cells) -> tuple[Any, _Valid]:
@@ -244,9 +244,10 @@ def _integer(cell: str) -> int | None:
 
 def _texts(cells: _Cells, unescape: Callable[[str], str]) -> tuple[Any, _Valid]:
     codes, distinct = pd.factorize(cells)
-    texts = [unescape(cell) for cell in distinct]
-    try:
-        column = pd.Series(["", *texts]).array  # the blank makes it a column of text if it has no rows
-    except UnicodeEncodeError:  # lone surrogates, which the text type of pandas may not hold
-        column = pd.Series(["", *texts], dtype=object).array
-    return column.take(codes + 1), np.ones(len(cells), dtype=bool)
+    texts = pd.Series(["", *map(unescape, distinct)])  # with the blank it is of text also without rows
+    return texts.array.take(codes + 1), np.ones(len(cells), dtype=bool)
+
+
+def _unescaped(cell: str) -> str:
+    """Lone surrogates stay escaped: most columns of text cannot hold them, nor be grouped by them."""
+    return unescape_text(cell).encode(errors="backslashreplace").decode()

@@ -48,7 +48,7 @@ def read_timings(
         ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64). ``timestamp``
         is ``datetime64[us, UTC]``; integers are ``Int64`` with NA where blank; ``elapsed_ms``,
         ``start_counter`` and ``end_counter`` are ``float64`` with NaN where blank; text is ""
-        where blank.
+        where blank, and as it was recorded save for lone surrogates, which stay escaped.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
@@ -106,8 +106,8 @@ class _Source:
             return parse_timings(self._content())
         except UnknownHeader as error:
             raise NotATimingFileError(
-                f"paths: {str(self.path)!r} is not a timing file. Looked for a first line that names at least the "
-                f"columns {', '.join(BARE_COLUMNS)}; found {error.args[0]!r}."
+                f"paths: {str(self.path)!r} is not a timing file. Looked for a first line that names at "
+                f"least the columns {', '.join(BARE_COLUMNS)}; found {error.args[0]!r}."
             ) from None
 
     def _content(self) -> bytes:
@@ -134,7 +134,8 @@ class _Source:
         return None if start is None else _Span(start, max(known))
 
     def rows(self) -> pd.DataFrame:
-        return self.parsed.frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
+        frame: pd.DataFrame = self.parsed.frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
+        return frame
 
     def description(self) -> dict[str, Any]:
         parsed = self.parsed
@@ -165,8 +166,9 @@ def _find(paths: Iterable[AnyPath]) -> list[_Source]:
         other = by_name.setdefault(source.name, source)
         if other is not source:
             raise ConfigurationError(
-                f"paths: {str(other.path)!r} and {str(path)!r} are both of rank {source.name.rank}, incarnation "
-                f"{source.name.incarnation}: their rows could not be told apart. Read them one at a time."
+                f"paths: {str(other.path)!r} and {str(path)!r} are both of rank {source.name.rank}, "
+                f"incarnation {source.name.incarnation}: their rows could not be told apart. "
+                "Read them one at a time."
             )
     return [by_name[name] for name in sorted(by_name)]
 
@@ -180,8 +182,8 @@ def _files_at(path: Path) -> list[Path]:
     if not path.exists():
         parent = next((folder for folder in path.parents if folder.is_dir()), Path())
         raise NoTimingFilesError(
-            f"paths: {str(path)!r} does not exist. Looked for a folder that holds {PATTERN}, or for such a file. "
-            f"{_what_is_in(parent)}"
+            f"paths: {str(path)!r} does not exist. Looked for a folder that holds {PATTERN}, or for such "
+            f"a file. {_what_is_in(parent)}"
         )
     return [path]
 
@@ -191,7 +193,7 @@ def _stated_name(path: Path) -> TimingFile:
     if name is None:
         raise NotATimingFileError(
             f"paths: the name of {str(path)!r} states no rank. Looked for {PATTERN}, such as "
-            f"{TimingFile(0).name!r} or {TimingFile(0, 2).name!r}; rename the file if it is one of a timing logger."
+            f"{TimingFile(0).name!r} or {TimingFile(0, 2).name!r}; rename the file if it is one."
         )
     return name
 

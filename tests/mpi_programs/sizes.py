@@ -43,6 +43,7 @@ SIZES: dict[str, tuple[Any, int | None]] = {
     "displacement alone": (bcast([ints, (None, 2), INT]), 16),
     "four items": (bcast([ints, 4, 1, INT]), 16),
     "a datatype with holes": (bcast([ints, 1, every_second_int]), 12),
+    "a datatype with holes, without a count": (bcast([np.zeros(5, "i"), every_second_int]), 12),
     "BOTTOM": (bcast([MPI.BOTTOM, 1, address]), 8),
     "Allreduce": (lambda comm: comm.Allreduce(doubles, doubles.copy()), 48),
     "Allreduce in place": (lambda comm: comm.Allreduce(MPI.IN_PLACE, doubles), 48),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from contextlib import nullcontext
 from time import perf_counter_ns
 from typing import Any
 
@@ -82,16 +83,16 @@ def accumulated(reduce_each: bool) -> Callable[[Any, nn.Module, bool], None]:
     return steps
 
 
-def last_one_reduced(optimizer: Any, model: nn.Module, mine: bool) -> None:
-    for _ in range(STEPS):
-        optimizer.zero_grad()
-        if mine:
-            with optimizer.no_sync():
-                loss_of(model, *batch(mine)).backward()
-        else:
-            loss_of(model, *batch(mine)).backward()
-        loss_of(model, *batch(mine)).backward()
-        optimizer.step()
+def one_of_two_reduced(which: int) -> Callable[[Any, nn.Module, bool], None]:
+    def steps(optimizer: Any, model: nn.Module, mine: bool) -> None:
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            for part in (0, 1):
+                with optimizer.no_sync() if mine and part != which else nullcontext():
+                    loss_of(model, *batch(mine)).backward()
+            optimizer.step()
+
+    return steps
 
 
 def never_zeroed(optimizer: Any, model: nn.Module, mine: bool) -> None:
@@ -199,7 +200,8 @@ def training() -> dict[str, Any]:
         "SGD with a closure": compared(sgd, closures),
         "accumulating, each backward reduced": compared(sgd, accumulated(True)),
         "accumulating, none reduced before the step": compared(sgd, accumulated(False)),
-        "accumulating, the last backward reduced": compared(sgd, last_one_reduced),
+        "accumulating, the first backward reduced": compared(sgd, one_of_two_reduced(0)),
+        "accumulating, the last backward reduced": compared(sgd, one_of_two_reduced(1)),
         "gradients never zeroed": compared(sgd, never_zeroed),
         "clipping": compared(sgd, clipped),
         "GradScaler": compared(sgd, scaled),

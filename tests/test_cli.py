@@ -1,0 +1,199 @@
+"""The command line prints the summary, for people and for programs, and fails without a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from test_summary import late_by, noise, steps
+from timing_files import record, write_sidecar, write_timing_file
+
+from timing_logger.cli import main
+from timing_logger.run_info import Counters
+
+COMMAND = [sys.executable, "-m", "timing_logger.cli", "summary"]
+
+
+def write_run(folder: Path, late: int | None = None) -> Path:
+    """Four ranks of which one may come late to each allreduce."""
+    for rank, records in enumerate(steps(noise if late is None else late_by(30, late))):
+        waits = [record("WAIT", 1.0, 0.5, message_size_bytes=None, iteration=0)]
+        write_sidecar(write_timing_file(folder, rank, records + waits))
+    return folder
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(["summary", *map(str, arguments)]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return captured.out
+
+
+# -- for people -----------------------------------------------------------------------------------
+
+
+def test_the_late_rank_has_the_shortest_bar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = printed(capsys, write_run(tmp_path, late=2))
+    block = text.partition("ALLREDUCE_DENSE")[2].split("\n\n")[0]
+    bars = [line.count("#") for line in block.splitlines()]
+    assert len(bars) == 4
+    assert bars[2] * 4 < min(bars[0], bars[1], bars[3])
+
+
+def test_the_late_rank_is_stated_as_a_fact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = re.sub(r"\s+", " ", printed(capsys, write_run(tmp_path, late=2)))
+    assert (
+        "ALLREDUCE_DENSE of world: rank 2 spent 0.04 s in it, the others 1.24 s, "
+        "and the least time in 40 of 40 steps." in text
+    )
+
+
+def test_nobody_is_named_among_healthy_ranks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "spent" not in printed(capsys, write_run(tmp_path))
+
+
+def test_totals_and_counters_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(capsys, write_run(tmp_path)).splitlines()
+    assert lines[0] == f"{tmp_path}: 164 rows of 4 ranks"
+    heads = [line.split() for line in lines]
+    assert "rank  rows  iterations  wall s  communication ms  % wall  waited ms" in lines
+    assert "file              rows     size  accepted  written  dropped  pending  closed" in lines
+    (counters,) = [line for line in heads if line[:1] == ["timing-rank3.csv"]]
+    assert [counters[1], *counters[4:]] == ["41", "41", "41", "0", "0", "yes"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_line_is_wider_than_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = printed(capsys, write_run(tmp_path, late=1))
+    assert max(map(len, text.splitlines())) <= width
+    assert "\nALLREDUCE_DENSE  " in text
+    assert "…" not in text
+
+
+def test_a_piped_report_is_plain_ascii(tmp_path: Path) -> None:
+    run = subprocess.run([*COMMAND, write_run(tmp_path)], capture_output=True, timeout=60, check=True)
+    assert run.stdout.isascii()
+    assert b"\x1b" not in run.stdout
+    assert run.stderr == b""
+
+
+def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = write_timing_file(tmp_path, 0, [record()])
+    path = write_timing_file(tmp_path, 0, [record(), record()], incarnation=2)
+    write_sidecar(path, counters=Counters(9, 5, 4, 0), closed=False)
+    path.write_bytes(path.read_bytes() + b"rub\x1bbish\ntorn,12.3")
+    write_timing_file(tmp_path, 1, [record()])
+    text = re.sub(r"\s+", " ", printed(capsys, tmp_path))
+    for remark in (
+        "timing-rank0.run2.csv: its last line is not finished and was cut: 'torn,12.3'.",
+        r"timing-rank0.run2.csv: 1 damaged line skipped, such as 'rub\u001bbish'.",
+        "timing-rank0.run2.csv: 2 rows read, but its logger had written 5 when its sidecar was last written; "
+        "it was not closed.",
+        "timing-rank0.run2.csv: 4 records of 9 dropped, and in no file.",
+        "timing-rank1.csv: no sidecar, so what was accepted or dropped is not known.",
+        f"{old.name}: left out, timing-rank0.run2.csv of the same rank is newer.",
+    ):
+        assert remark in text
+
+
+def test_a_healthy_run_has_no_remarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert printed(capsys, write_run(tmp_path)).splitlines()[-1].startswith("timing-rank3.csv ")
+
+
+def test_all_incarnations_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for incarnation in (1, 2):
+        write_timing_file(tmp_path, 0, [record()], incarnation=incarnation)
+    text = printed(capsys, tmp_path, "--incarnations", "all")
+    assert "rank  run  rows" in text
+    assert "rank  run" not in printed(capsys, tmp_path)
+
+
+def test_names_cannot_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_timing_file(tmp_path, 0, [record("\x1b[2J[red]x\ud800\n")])
+    text = printed(capsys, tmp_path)
+    assert "\x1b" not in text
+    assert "[RED]X" in text
+
+
+@pytest.mark.parametrize("flag", [[], ["--json"]])
+def test_a_file_without_rows_is_summarised(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], flag: list[str]
+) -> None:
+    write_timing_file(tmp_path, 0, [])
+    assert printed(capsys, tmp_path, *flag) != ""
+
+
+# -- for programs ---------------------------------------------------------------------------------
+
+
+def test_json_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    found = json.loads(printed(capsys, write_run(tmp_path, late=2), "--json"), parse_constant=refuse)
+    assert set(found) == {"operations", "ranks", "spread", "counters", "files", "left_out"}
+    assert [row["rank"] for row in found["ranks"]] == [0, 1, 2, 3]
+    assert [(row["operation"], row["rank"]) for row in found["operations"][:2]] == [
+        ("ALLREDUCE_DENSE", 0), ("ALLREDUCE_DENSE", 1),
+    ]  # fmt: skip
+    assert found["operations"][0]["bytes"] == 40 * 4096
+    assert found["operations"][-1]["bytes"] is None
+    assert found["counters"][0]["written"] == found["files"][0]["rows"] == 41
+    assert [row["least_rank"] for row in found["spread"] if row["stands_out"]] == [2]
+
+
+# -- when it cannot ---------------------------------------------------------------------------------
+
+
+def test_a_wrong_folder_is_an_error_without_a_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["summary", str(tmp_path / "nowhere")]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("timing-logger: ")
+    assert "nowhere' does not exist" in captured.err
+    assert captured.err.count("\n") == 1
+
+
+def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["sumary", "logs"])
+    assert exit_.value.code == 2
+    assert "invalid choice" in capsys.readouterr().err
+
+
+def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        run = subprocess.run(
+            [*COMMAND, write_run(tmp_path)], stdout=writing, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    finally:
+        os.close(writing)
+    assert (run.returncode, run.stderr) == (0, b"")
+
+
+def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record("MÜLLER")])
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run([*COMMAND, tmp_path], env=environment, capture_output=True, timeout=60, check=False)
+    assert (run.returncode, run.stderr) == (0, b"")
+    assert b"M\\xdcLLER" in run.stdout
+
+
+def test_asking_for_help_loads_no_pandas() -> None:
+    program = "import sys; from timing_logger.cli import _parser; _parser(); print('pandas' in sys.modules)"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert run.stdout == "False\n"

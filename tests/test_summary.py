@@ -1,0 +1,372 @@
+"""The figures of the summary: what they count, and when a rank stands out."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from timing_files import content, record, write_sidecar, write_timing_file
+
+from timing_logger import read_timings
+from timing_logger._parsing import parse_timings
+from timing_logger.analysis import (
+    base_operation,
+    compare_counters,
+    is_communication,
+    overview,
+    spread_between_ranks,
+    summarize,
+    summarize_ranks,
+    synchronises_all_ranks,
+)
+from timing_logger.analysis.summary import union_length
+from timing_logger.record import Record
+from timing_logger.run_info import Counters
+
+
+def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
+    """The table of one list of records for each rank."""
+    frames = [
+        parse_timings(content(records)).frame.assign(rank=rank, incarnation=incarnation)
+        for rank, (records, incarnation) in enumerate(
+            zip(ranks, incarnations or [1] * len(ranks), strict=True)
+        )
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def only(frame: pd.DataFrame) -> dict[str, Any]:
+    """The one row of ``frame``."""
+    assert len(frame) == 1
+    return {str(name): value for name, value in frame.iloc[0].items()}
+
+
+# -- names -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("ALLREDUCE", "ALLREDUCE"),
+        ("ALLREDUCE_DENSE", "ALLREDUCE"),
+        ("IALLREDUCE", "ALLREDUCE"),
+        ("allreduce_dense", "ALLREDUCE"),
+        ("ALLGATHER_VALUES", "ALLGATHER"),
+        ("ALLGATHERV_TOPK", "ALLGATHERV"),
+        ("ISEND_INDEX", "SEND"),
+        ("IRECV", "RECV"),
+        ("SENDRECV", "SENDRECV"),
+        ("REDUCE_SCATTER", "REDUCE_SCATTER"),
+        ("REDUCE_SCATTER_GRADS", "REDUCE_SCATTER"),
+        ("REDUCE", "REDUCE"),
+        ("REDUCE_LOSS", "REDUCE"),
+        ("ALL_REDUCE", "ALLREDUCE"),
+        ("BROADCAST_PARAMETERS", "BCAST"),
+        ("WAIT", "WAIT"),
+        ("H2D", "H2D"),
+        ("INFERENCE", "INFERENCE"),
+        ("SENDER", "SENDER"),
+        ("", ""),
+    ],
+)
+def test_the_base_operation_is_found_in_a_name(name: str, base: str) -> None:
+    assert base_operation(name) == base
+
+
+def test_waiting_and_copying_are_no_communication() -> None:
+    names = ["ALLREDUCE_DENSE", "ISEND_INDEX", "BARRIER", "WAIT", "H2D", "COMPRESS", "FORWARD"]
+    assert list(map(is_communication, names)) == [True, True, True, False, False, False, False]
+
+
+def test_messages_and_rooted_operations_do_not_synchronise_all_ranks() -> None:
+    names = ["IALLREDUCE", "BARRIER", "ALLTOALL", "BCAST", "REDUCE", "SEND", "WAIT"]
+    assert list(map(synchronises_all_ranks, names)) == [True, True, True, False, False, False, False]
+
+
+# -- per operation and rank ------------------------------------------------------------------------
+
+
+def test_an_operation_is_counted_and_summed() -> None:
+    durations = [1.0, 2.0, 3.0, 10.0]
+    rows = [record(start_s=i, elapsed_ms=ms, message_size_bytes=100 * i) for i, ms in enumerate(durations)]
+    row = only(summarize(table(rows)))
+    assert (row["operation"], row["rank"], row["count"], row["bytes"]) == ("ALLREDUCE", 0, 4, 600)
+    assert (row["p50_ms"], row["total_ms"]) == (2.5, 16.0)
+    assert row["p99_ms"] == pytest.approx(np.quantile(durations, 0.99))
+    assert row["wall_share"] == pytest.approx(0.016 / 3.010)
+
+
+def test_the_operation_with_the_most_time_over_all_ranks_comes_first() -> None:
+    quick_on_0 = [record("A", elapsed_ms=3), record("B", elapsed_ms=2)]
+    summary = summarize(table(quick_on_0, [record("B", elapsed_ms=2)]))
+    assert summary[["operation", "rank"]].to_numpy().tolist() == [["B", 0], ["B", 1], ["A", 0]]
+
+
+def test_a_record_without_a_duration_counts_but_has_no_part_in_the_quantiles() -> None:
+    row = only(summarize(table([record(elapsed_ms=2.0), record(elapsed_ms=None)])))
+    assert (row["count"], row["p50_ms"], row["total_ms"]) == (2, 2.0, 2.0)
+
+
+def test_bytes_are_unknown_if_no_record_states_any() -> None:
+    assert math.isnan(only(summarize(table([record("BARRIER", message_size_bytes=None)])))["bytes"])
+
+
+def test_incarnations_are_kept_apart() -> None:
+    df = table([record()], [record()], incarnations=[1, 2]).assign(rank=0)
+    assert summarize(df)["incarnation"].tolist() == [1, 2]
+    assert summarize_ranks(df)["incarnation"].tolist() == [1, 2]
+
+
+def test_a_table_without_the_column_incarnation_is_understood() -> None:
+    df = table([record()]).drop(columns="incarnation")
+    assert summarize(df)["incarnation"].tolist() == summarize_ranks(df)["incarnation"].tolist() == [1]
+
+
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+def test_no_rows_give_no_rows_of_the_same_types(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    rows = [[record(iteration=i, group_size=2) for i in range(3)]] * 2
+    empty, full = analysis(table([])), analysis(table(*rows))
+    assert len(empty) == 0
+    assert len(full) > 0
+    assert empty.dtypes.to_dict() == full.dtypes.to_dict()
+
+
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+def test_the_table_given_is_left_alone(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
+    df = table([record(iteration=i) for i in range(3)], [record(iteration=i) for i in range(3)])
+    before = df.copy(deep=True)
+    analysis(df)
+    pd.testing.assert_frame_equal(df, before)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="polars is not installed")
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+def test_polars_gives_what_pandas_gives(analysis: Callable[[Any], Any]) -> None:
+    import polars
+
+    rows = [record(start_s=i / 10, iteration=i, elapsed_ms=i or None) for i in range(30)]
+    df = table(rows, [*rows, record("WAIT", message_size_bytes=None)])
+    result = analysis(polars.from_pandas(df))
+    assert isinstance(result, polars.DataFrame)
+    for polars_row, pandas_row in zip(result.to_dicts(), analysis(df).to_dict("records"), strict=True):
+        assert polars_row == pytest.approx(pandas_row, nan_ok=True)
+
+
+# -- per rank ----------------------------------------------------------------------------------------
+
+
+def test_a_rank_is_totalled() -> None:
+    rows = [
+        record("BCAST", 0.0, 100, iteration=None),
+        record("ALLREDUCE", 1.0, 500, iteration=0),
+        record("SEND", 1.25, 500, iteration=0),
+        record("WAIT", 1.0, 750, iteration=0),
+        record("FORWARD", 2.0, 2000, iteration=1),
+    ]
+    row = only(summarize_ranks(table(rows)))
+    assert (row["rows"], row["iterations"], row["wall_s"]) == (5, 2, 4.0)
+    assert row["communication_ms"] == pytest.approx(100 + 750)
+    assert row["communication_share"] == pytest.approx(0.85 / 4)
+    assert row["waited_ms"] == 750
+
+
+def test_a_rank_that_does_not_communicate_spends_no_time_on_it() -> None:
+    assert only(summarize_ranks(table([record("FORWARD")])))["communication_ms"] == 0
+
+
+def test_times_are_unknown_without_instants() -> None:
+    df = table([record(), record()]).assign(start_counter=math.nan, end_counter=math.nan)
+    row = only(summarize_ranks(df))
+    assert math.isnan(row["wall_s"])
+    assert math.isnan(row["communication_ms"])
+    assert math.isnan(only(summarize(df))["wall_share"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_union_is_as_long_as_the_cells_that_it_covers(seed: int) -> None:
+    draw = random.Random(seed)
+    starts = [draw.randrange(100) for _ in range(15)]
+    ends = [start + draw.randrange(12) for start in starts]
+    covered = {cell for start, end in zip(starts, ends, strict=True) for cell in range(start, end)}
+    assert union_length(np.array(starts, float), np.array(ends, float)) == len(covered)
+
+
+def test_the_union_of_nothing_is_nothing() -> None:
+    assert union_length(np.array([]), np.array([])) == 0.0
+
+
+# -- the rank that stands out ------------------------------------------------------------------------
+
+STEPS = 40
+
+
+def steps(
+    own_ms: Callable[[int, int], float], *, ranks: int = 4, n_steps: int = STEPS, **fields: Any
+) -> list[list[Record]]:
+    """An allreduce in each step: every rank leaves it 1 ms after the last one arrived.
+
+    ``own_ms(rank, step)`` is what a rank does before it arrives.
+    """
+    rows: list[list[Record]] = [[] for _ in range(ranks)]
+    begin_s = 1.0
+    for step in range(n_steps):
+        arrivals = [begin_s + own_ms(rank, step) / 1e3 for rank in range(ranks)]
+        leave_s = max(arrivals) + 1e-3
+        for rank, arrival_s in enumerate(arrivals):
+            elapsed_ms = (leave_s - arrival_s) * 1e3
+            rows[rank].append(
+                record(
+                    "ALLREDUCE_DENSE",
+                    arrival_s,
+                    elapsed_ms,
+                    **{"iteration": step, "group_size": ranks, **fields},
+                )
+            )
+        begin_s = leave_s
+    return rows
+
+
+def noise(rank: int, step: int) -> float:
+    return random.Random(rank * 1000 + step).uniform(9.0, 11.0)
+
+
+def late_by(ms: float, *ranks: int) -> Callable[[int, int], float]:
+    return lambda rank, step: noise(rank, step) + (ms if rank in ranks else 0)
+
+
+def standing_out(rows: list[list[Record]]) -> list[int]:
+    spread = spread_between_ranks(table(*rows))
+    return [int(rank) for rank in spread[spread["stands_out"]]["least_rank"]]
+
+
+def test_a_rank_that_arrives_last_has_the_least_time() -> None:
+    row = only(spread_between_ranks(table(*steps(late_by(30, 2)))))
+    assert (row["operation"], row["group"], row["ranks"], row["steps"]) == (
+        "ALLREDUCE_DENSE",
+        "world",
+        4,
+        STEPS,
+    )
+    assert (row["least_rank"], row["least_in_steps"], row["stands_out"]) == (2, STEPS, True)
+    assert row["least_ms"] == pytest.approx(STEPS)
+    assert row["others_min_ms"] <= row["others_median_ms"] <= row["others_max_ms"]
+    assert row["ratio"] == pytest.approx(row["others_median_ms"] / row["least_ms"])
+
+
+@pytest.mark.parametrize("rank", range(4))
+def test_the_late_rank_is_the_one_that_stands_out(rank: int) -> None:
+    assert standing_out(steps(late_by(10, rank))) == [rank]
+
+
+def test_one_of_two_ranks_can_stand_out() -> None:
+    assert standing_out(steps(late_by(10, 1), ranks=2)) == [1]
+
+
+def test_no_rank_stands_out_among_healthy_ones() -> None:
+    assert standing_out(steps(noise)) == []
+
+
+def test_no_rank_stands_out_when_two_are_late() -> None:
+    assert standing_out(steps(late_by(30, 1, 2))) == []
+
+
+def test_no_rank_stands_out_when_they_take_turns() -> None:
+    assert standing_out(steps(lambda rank, step: noise(rank, step) + 30 * (step % 4 == rank))) == []
+
+
+def test_one_late_start_makes_no_rank_stand_out() -> None:
+    assert (
+        standing_out(steps(lambda rank, step: noise(rank, step) + 10_000 * (rank == 1 and step == 0))) == []
+    )
+
+
+def test_no_rank_stands_out_in_too_few_steps() -> None:
+    assert standing_out(steps(late_by(30, 2), n_steps=19)) == []
+    assert standing_out(steps(late_by(30, 2), n_steps=20)) == [2]
+
+
+def test_no_rank_stands_out_by_a_time_that_does_not_matter() -> None:
+    rows = [[*records, record("FORWARD", 0.0, 10_000_000)] for records in steps(late_by(10, 2))]
+    assert standing_out(rows) == []
+
+
+def test_ranks_cannot_be_compared_when_one_of_the_group_is_missing() -> None:
+    rows = steps(late_by(30, 2), group_size=5)
+    assert len(spread_between_ranks(table(*rows))) == 0
+
+
+def test_ranks_cannot_be_compared_across_incarnations() -> None:
+    rows = steps(late_by(30, 2))
+    df = table(*rows, rows[0], incarnations=[1, 1, 1, 1, 2])
+    assert len(spread_between_ranks(df.assign(rank=df["rank"] % 4))) == 0
+
+
+def test_steps_that_a_rank_lacks_are_not_compared() -> None:
+    rows = steps(late_by(30, 2))
+    rows[0] = rows[0][:30]
+    assert only(spread_between_ranks(table(*rows)))["steps"] == 30
+
+
+def test_records_without_an_iteration_are_compared_by_seq() -> None:
+    rows = steps(late_by(30, 2), iteration=None)
+    assert len(spread_between_ranks(table(*rows))) == 0
+    numbered = [[row._replace(seq=seq) for seq, row in enumerate(records)] for records in rows]
+    assert standing_out(numbered) == [2]
+
+
+def test_ranks_with_other_sizes_in_an_unnamed_group_are_not_compared() -> None:
+    rows = steps(late_by(30, 2), group="", group_size=None)
+    assert standing_out(rows) == [2]
+    rows[2] = [row._replace(message_size_bytes=1) for row in rows[2]]
+    assert len(spread_between_ranks(table(*rows))) == 0
+
+
+def test_failed_operations_are_not_compared() -> None:
+    assert len(spread_between_ranks(table(*steps(late_by(30, 2), status="error:Exception")))) == 0
+
+
+def test_groups_are_compared_each_for_itself() -> None:
+    left, right = steps(late_by(30, 0), ranks=2, group="left"), steps(noise, ranks=2, group="right")
+    spread = spread_between_ranks(table(*left, *right))
+    assert spread[["group", "stands_out"]].to_numpy().tolist() == [["left", True], ["right", False]]
+
+
+def test_operations_that_do_not_synchronise_are_not_compared() -> None:
+    rows = [[row._replace(operation="BCAST") for row in records] for records in steps(late_by(30, 2))]
+    assert len(spread_between_ranks(table(*rows))) == 0
+
+
+# -- counters -------------------------------------------------------------------------------------
+
+
+def test_counters_stand_beside_the_rows_read(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record(), record()])
+    write_sidecar(path, counters=Counters(7, 3, 3, 1), closed=False)
+    assert compare_counters(read_timings(tmp_path).attrs["files"]) == [
+        {
+            "rank": 0, "incarnation": 1, "file": "timing-rank0.csv", "rows": 2, "has_sidecar": True,
+            "accepted": 7, "written": 3, "dropped": 3, "pending": 1, "closed": False, "agrees": False,
+        }
+    ]  # fmt: skip
+
+
+def test_without_a_sidecar_the_counters_are_unknown(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record()])
+    (counters,) = overview(read_timings(tmp_path)).counters
+    assert counters["has_sidecar"] is False
+    assert {counters[name] for name in ("accepted", "dropped", "closed", "agrees")} == {None}
+
+
+@pytest.mark.parametrize("text", ["{}", '{"counters": 3}', '{"counters": {}}'])
+def test_a_sidecar_without_counters_is_endured(tmp_path: Path, text: str) -> None:
+    path = write_timing_file(tmp_path, 0, [record()])
+    path.with_suffix(".meta.json").write_text(text)
+    (counters,) = overview(read_timings(tmp_path)).counters
+    assert (counters["has_sidecar"], counters["written"], counters["agrees"]) == (True, None, None)

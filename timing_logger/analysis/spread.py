@@ -1,0 +1,138 @@
+"""Does one rank spend far less time than the others in an operation that synchronises them all?
+
+In such an operation the ranks that arrive early wait, so the rank with the least time is the one that
+arrived last. The comparison is made step by step, on the steps that all ranks recorded alike; it
+says which rank stands out only where the difference is large, matters and recurs. Why that rank
+came late is another question.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._frames import (
+    Floats,
+    Frame,
+    groups,
+    known,
+    like,
+    numbers,
+    opened,
+    operation_names,
+    wall_s,
+    with_operation,
+)
+from timing_logger.analysis.operations import synchronises_all_ranks
+from timing_logger.record import OK
+
+MIN_RATIO = 1.5
+"""Each of the others spends at least this many times the time of the rank that stands out."""
+
+MIN_STEPS = 20
+"""Fewer steps say nothing."""
+
+MIN_STEP_SHARE = 0.5
+"""The rank that stands out has the least time in more than this part of the steps."""
+
+MIN_WALL_SHARE = 0.01
+"""The others spend more time in the operation by at least this part of the wall time."""
+
+_SCHEMA = {
+    "operation": nw.String, "group": nw.String, "ranks": nw.Int64, "steps": nw.Int64,
+    "least_rank": nw.Int64, "least_ms": nw.Float64, "least_in_steps": nw.Int64,
+    "others_min_ms": nw.Float64, "others_median_ms": nw.Float64, "others_max_ms": nw.Float64,
+    "ratio": nw.Float64, "stands_out": nw.Boolean,
+}  # fmt: skip
+
+
+class _Steps(NamedTuple):
+    """Time in the operation by step and rank (ms; steps x ranks), and the ranks' numbers."""
+
+    ranks: list[int]
+    time_ms: Floats
+
+
+def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation that synchronises all ranks and each group that did it.
+
+    A step is a training iteration, or one operation (``seq``) where no iteration is recorded.
+    Compared are the steps in which all ranks of the group have equally many valid records (and, in
+    a group without a name, equally many bytes). There is no row where that cannot be done: no such
+    step, ranks of the group missing, or several incarnations of a rank.
+
+    Columns:
+        operation, group.
+        ranks: how many were compared.
+        steps: how many were compared.
+        least_rank: the rank with the least time over these steps.
+        least_ms: its time.
+        least_in_steps: in how many steps it had the least time.
+        others_min_ms, others_median_ms, others_max_ms: time of the other ranks.
+        ratio: ``others_median_ms / least_ms``.
+        stands_out: whether ``least_rank`` is far from all the others (the bounds of this module).
+    """
+    frame = opened(timings)
+    walls = [wall for _, rows in groups(frame, "rank", "incarnation") if (wall := wall_s(rows)) > 0]
+    wall_ms = 1000 * float(np.median(walls)) if walls else float("inf")
+    candidates = with_operation(frame, filter(synchronises_all_ranks, operation_names(frame)))
+    found = [
+        (*key, *_compared(steps, wall_ms))
+        for key, rows in groups(candidates.filter(nw.col("status") == OK), "operation", "group")
+        if (steps := _common_steps(rows, is_named=key[1] != "")) is not None
+    ]
+    return like(frame, _SCHEMA, found)
+
+
+def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
+    total_ms = steps.time_ms.sum(axis=0)
+    least = int(total_ms.argmin())
+    others = np.delete(total_ms, least)
+    n_steps = len(steps.time_ms)
+    least_in_steps = int((steps.time_ms.argmin(axis=1) == least).sum())
+    stands_out = (
+        n_steps >= MIN_STEPS
+        and least_in_steps > MIN_STEP_SHARE * n_steps
+        and others.min() >= MIN_RATIO * total_ms[least]
+        and np.median(others) - total_ms[least] >= MIN_WALL_SHARE * wall_ms
+    )
+    ratio = float(np.median(others)) / total_ms[least] if total_ms[least] > 0 else float("nan")
+    return (
+        len(steps.ranks), n_steps, steps.ranks[least], float(total_ms[least]), least_in_steps,
+        float(others.min()), float(np.median(others)), float(others.max()), ratio, bool(stands_out),
+    )  # fmt: skip
+
+
+def _common_steps(rows: Frame, *, is_named: bool) -> _Steps | None:
+    """The steps that all ranks recorded alike; None if there are none or ranks are missing."""
+    rows = rows.filter(nw.col("elapsed_ms") >= 0)
+    step_column = next((name for name in ("iteration", "seq") if rows[name].count() > 0), None)
+    if step_column is None or not _all_ranks_once(rows):
+        return None
+    rows = rows.filter(~nw.col(step_column).is_null())
+    ranks, rank_at = np.unique(rows["rank"].to_numpy(), return_inverse=True)
+    steps, step_at = np.unique(numbers(rows, step_column), return_inverse=True)
+
+    def summed(values: Floats | None) -> Floats:
+        cells = np.bincount(step_at * len(ranks) + rank_at, values, minlength=len(steps) * len(ranks))
+        return cells.reshape(len(steps), len(ranks)).astype(np.float64)
+
+    alike = _same_on_all(summed(None))
+    if not is_named:
+        alike &= _same_on_all(summed(np.nan_to_num(numbers(rows, "message_size_bytes"))))
+    time_ms = summed(numbers(rows, "elapsed_ms"))[alike]
+    return _Steps(ranks.tolist(), time_ms) if len(time_ms) else None
+
+
+def _same_on_all(by_step_and_rank: Floats) -> Any:
+    return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+
+
+def _all_ranks_once(rows: Frame) -> bool:
+    ranks = set(rows["rank"].to_list())
+    group_sizes = known(numbers(rows, "group_size"))
+    whole = not len(group_sizes) or len(ranks) >= group_sizes.max()
+    return len(ranks) >= 2 and whole and len(rows.select("rank", "incarnation").unique()) == len(ranks)

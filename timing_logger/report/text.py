@@ -1,0 +1,256 @@
+"""Reports for people: plain ASCII, as wide as asked, the same in a terminal and in a file."""
+
+from __future__ import annotations
+
+import math
+import os
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from io import StringIO
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+from timing_logger.analysis import Summary, base_operation
+from timing_logger.analysis.operations import WAIT
+from timing_logger.record import escape_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+_UNKNOWN = "-"
+_LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # a rule below the heads and nothing else
+_MAX_QUOTED = 60
+
+_Row: TypeAlias = Mapping[str, Any]
+
+
+def summary_text(summary: Summary, width: int = 100) -> str:
+    """The report of a folder: operations, ranks, files; then what is remarkable or missing.
+
+    Args:
+        summary: what ``analysis.overview`` returns.
+        width: columns of the terminal; from 80 on nothing is folded but long names.
+    """
+    parts = [
+        _wrapped(_heading(summary), width),
+        _drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
+        *(_wrapped(line, width) for line in (*_on_waits(summary), *_standing_out(summary))),
+        _drawn(_ranks_table(summary), width),
+        _drawn(_files_table(summary), width),
+        "\n".join(_wrapped(line, width) for line in _remarks(summary)),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _heading(summary: Summary) -> str:
+    paths = [file["path"] for file in summary.files]
+    folder = os.path.commonpath([str(Path(path).parent) for path in paths]) if paths else ""
+    n_ranks = len({file["rank"] for file in summary.files})
+    n_rows = sum(file["rows"] for file in summary.files)
+    return f"{escape_text(folder)}: {_count(n_rows, 'row')} of {_count(n_ranks, 'rank')}"
+
+
+# -- tables ------------------------------------------------------------------------------------
+
+
+def _operations_table(summary: Summary, bar_width: int) -> Table:
+    """Ranks side by side within each operation, so that the one that differs is seen."""
+    rows = _records(summary.operations)
+    several = _several_incarnations(rows)
+    table = _table(
+        "operation",
+        *_process_heads(several),
+        "count",
+        "bytes",
+        "p50 ms",
+        "p99 ms",
+        "total ms",
+        "",
+        "% wall",
+    )
+    table.columns[-2].justify = "left"
+    for operation, ranks in groupby(rows, key=lambda row: row["operation"]):
+        group = list(ranks)
+        most_ms = max(row["total_ms"] for row in group)
+        for i, row in enumerate(group):
+            table.add_row(
+                escape_text(operation) if i == 0 else "", *_process_cells(row, several), str(row["count"]),
+                _size(row["bytes"]), _fixed(row["p50_ms"], 3), _fixed(row["p99_ms"], 3),
+                _fixed(row["total_ms"], 1), _bar(row["total_ms"], most_ms, bar_width),
+                _percent(row["wall_share"]),
+            )  # fmt: skip
+        table.add_section()
+    return table
+
+
+def _ranks_table(summary: Summary) -> Table:
+    rows = _records(summary.ranks)
+    several = _several_incarnations(rows)
+    table = _table(
+        *_process_heads(several), "rows", "iterations", "wall s", "communication ms", "% wall", "waited ms"
+    )
+    for row in rows:
+        table.add_row(
+            *_process_cells(row, several), str(row["rows"]), str(row["iterations"]),
+            _fixed(row["wall_s"], 2), _fixed(row["communication_ms"], 1),
+            _percent(row["communication_share"]), _fixed(row["waited_ms"], 1),
+        )  # fmt: skip
+    return table
+
+
+def _files_table(summary: Summary) -> Table:
+    table = _table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
+    for file, counters in zip(summary.files, summary.counters, strict=True):
+        counts = [_or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")]
+        closed = {True: "yes", False: "no"}.get(counters["closed"], _UNKNOWN)
+        table.add_row(
+            escape_text(counters["file"]), str(counters["rows"]), _size(file["bytes"]), *counts, closed
+        )
+    return table
+
+
+def _table(first: str, *others: str) -> Table:
+    from rich.box import Box
+    from rich.table import Table
+
+    table = Table(box=Box(_LINES, ascii=True), pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(first, overflow="fold")
+    for head in others:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def _drawn(table: Table, width: int) -> str:
+    from rich.console import Console
+
+    page = StringIO()
+    console = Console(
+        file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False,
+        markup=False, emoji=False, highlight=False,
+    )  # fmt: skip
+    console.print(table)
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).rstrip()
+
+
+def _records(table: pd.DataFrame) -> list[_Row]:
+    return cast("list[_Row]", table.to_dict("records"))
+
+
+def _several_incarnations(rows: Sequence[_Row]) -> bool:
+    return len({row["incarnation"] for row in rows}) > 1
+
+
+def _process_heads(several: bool) -> list[str]:
+    return ["rank", "run"] if several else ["rank"]
+
+
+def _process_cells(row: _Row, several: bool) -> list[str]:
+    return [str(row["rank"]), str(row["incarnation"])] if several else [str(row["rank"])]
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def _on_waits(summary: Summary) -> Iterable[str]:
+    if any(base_operation(row["operation"]) == WAIT for row in _records(summary.operations)):
+        yield (
+            f"{WAIT}: time blocked on an operation that has rows of its own. The two overlap, so a rank's "
+            "parts of the wall time may add up to more than 100%."
+        )
+
+
+def _standing_out(summary: Summary) -> Iterable[str]:
+    for row in _records(summary.spread):
+        if row["stands_out"]:
+            group = f" of {escape_text(row['group'])}" if row["group"] else ""
+            yield (
+                f"{escape_text(row['operation'])}{group}: rank {row['least_rank']} spent "
+                f"{_seconds(row['least_ms'])} in it, {_others(row)}, and the least time in "
+                f"{row['least_in_steps']} of {row['steps']} steps. In a synchronising operation the ranks "
+                "that arrive early wait, so the one with the least time arrived last most often."
+            )
+
+
+def _others(row: _Row) -> str:
+    low, high = _seconds(row["others_min_ms"]), _seconds(row["others_max_ms"])
+    who = "the other" if row["ranks"] == 2 else "the others"
+    return f"{who} {low}" if low == high else f"{who} {low} to {high}"
+
+
+def _remarks(summary: Summary) -> Iterable[str]:
+    for file, counters in zip(summary.files, summary.counters, strict=True):
+        for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
+            yield f"{escape_text(counters['file'])}: {remark}"
+    for left_out in summary.left_out:
+        yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
+
+
+def _remarks_on_file(file: _Row) -> Iterable[str]:
+    if file["cut"]:
+        yield f"its last line is not finished and was cut: {_quoted(file['cut'])}."
+    if file["bad_lines"]:
+        lines = _count(file["bad_lines"], "damaged line")
+        yield f"{lines} skipped, such as {_quoted(file['bad_examples'][0])}."
+
+
+def _remarks_on_counters(counters: _Row) -> Iterable[str]:
+    if not counters["has_sidecar"]:
+        yield "no sidecar, so what was accepted or dropped is not known."
+    if counters["agrees"] is False:
+        when = "" if counters["closed"] else " when its sidecar was last written; it was not closed"
+        rows = _count(counters["rows"], "row")
+        yield f"{rows} read, but its logger had written {counters['written']}{when}."
+    if counters["dropped"]:
+        yield f"{_count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."
+
+
+# -- words and figures -----------------------------------------------------------------------------
+
+
+def _wrapped(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def _quoted(text: str) -> str:
+    shown = escape_text(text)
+    return f"'{shown}'" if len(shown) <= _MAX_QUOTED else f"'{shown[:_MAX_QUOTED]}...'"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _or_unknown(value: Any) -> str:
+    return _UNKNOWN if value is None else str(value)
+
+
+def _fixed(value: float, decimals: int) -> str:
+    return _UNKNOWN if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def _percent(share: float) -> str:
+    return _UNKNOWN if math.isnan(share) else f"{100 * share:.1f}%"
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms / 1000:.3g} s"
+
+
+def _size(n_bytes: float) -> str:
+    if math.isnan(n_bytes):
+        return _UNKNOWN
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            return (
+                f"{n_bytes / factor:.3g} {unit}"
+                if n_bytes < 999.5 * factor
+                else f"{n_bytes / factor:.0f} {unit}"
+            )
+    return f"{n_bytes:.0f} B"
+
+
+def _bar(value: float, most: float, width: int) -> str:
+    """As long as ``value`` is of ``most``; anything above nothing is seen."""
+    return "#" * math.ceil(width * value / most) if most > 0 else ""
