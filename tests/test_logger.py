@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import rows
+from processes import rows, run_python
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
@@ -164,12 +164,20 @@ def test_rows_reach_the_file_without_being_asked_for(tmp_path: Path) -> None:
 
 
 def test_records_after_close_are_counted_as_dropped(tmp_path: Path) -> None:
-    logger = TimingLogger(0, tmp_path)
-    logger.record_timing("A", 1.0)
-    logger.close()
-    logger.close()
-    logger.record_timing("B", 1.0)
-    assert logger.stats == (2, 1, 1, 0)
+    run = run_python(
+        """
+        import sys
+        from timing_logger import TimingLogger
+        logger = TimingLogger(0, sys.argv[1])
+        logger.record_timing("A", 1.0)
+        logger.close()
+        logger.close()
+        logger.record_timing("B", 1.0)
+        assert logger.stats == (2, 1, 1, 0), logger.stats
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
 
 
 def test_the_header_is_there_before_the_first_row(tmp_path: Path) -> None:

@@ -194,6 +194,7 @@ GOOD = content([record()]).partition(b"\n")[2]
         GOOD.replace(b"layer1", b'"layer1'),
         GOOD.replace(b"layer1", b'layer"1,'),
         GOOD.replace(b"layer1,", b""),
+        GOOD.replace(b",ok\n", b"\n"),
         GOOD.replace(b"\n", b",more\n"),
         GOOD.replace(b"4096", b"many"),
         GOOD.replace(b"4096", b"9" * 30),

@@ -153,7 +153,8 @@ def test_polars_gives_what_pandas_gives(analysis: Callable[[Any], Any]) -> None:
 
     rows = [record(start_s=i / 10, iteration=i, elapsed_ms=i or None) for i in range(30)]
     df = table(rows, [*rows, record("WAIT", message_size_bytes=None)])
-    result = analysis(polars.from_pandas(df))
+    columns = {name: df[name].astype(object).where(df[name].notna(), None).tolist() for name in df}
+    result = analysis(polars.DataFrame(columns, infer_schema_length=None))
     assert isinstance(result, polars.DataFrame)
     for polars_row, pandas_row in zip(result.to_dicts(), analysis(df).to_dict("records"), strict=True):
         assert polars_row == pytest.approx(pandas_row, nan_ok=True)
