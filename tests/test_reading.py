@@ -315,7 +315,12 @@ def test_a_file_and_a_list_of_either_can_be_named(tmp_path: Path) -> None:
     write_timing_file(tmp_path / "b", 1, [record()])
     assert read_timings(first)["rank"].tolist() == [0]
     assert read_timings(str(first))["rank"].tolist() == [0]
-    assert read_timings([tmp_path / "b", first, tmp_path / "a"])["rank"].tolist() == [0, 1]
+    assert read_timings([tmp_path / "b", first])["rank"].tolist() == [0, 1]
+
+
+def test_a_file_named_twice_is_read_once(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path / "a", 0, [record()])
+    assert len(read_timings([path, tmp_path / "a", tmp_path / "a" / ".." / "a"])) == 1
 
 
 def test_two_files_of_one_rank_from_two_folders_are_refused(tmp_path: Path) -> None:

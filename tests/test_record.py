@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import time
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -81,6 +82,14 @@ def test_nanoseconds_survive_a_year_of_uptime() -> None:
     assert row["elapsed_ms"] == "0.000001"
 
 
+@given(st.integers(0, 2**61), st.one_of(st.integers(0, 2**61), st.integers(0, 10**10)))
+def test_times_are_written_to_the_last_digit(start_ns: int, elapsed_ns: int) -> None:
+    row = cells(line_of(start_ns=start_ns, end_ns=start_ns + elapsed_ns))
+    assert Decimal(row["elapsed_ms"]) * 10**6 == elapsed_ns
+    assert Decimal(row["start_counter"]) * 10**9 == start_ns
+    assert Decimal(row["end_counter"]) * 10**9 == start_ns + elapsed_ns
+
+
 def test_operations_are_written_in_upper_case() -> None:
     assert cells(line_of(operation="allreduce_dense"))["operation"] == "ALLREDUCE_DENSE"
 
@@ -101,7 +110,7 @@ def test_numpy_integers_are_integers() -> None:
     assert (row["message_size_bytes"], row["seq"], row["status"]) == ("42", "7", OK)
 
 
-@pytest.mark.parametrize("end_ns", [RECORD.start_ns - 1, float("nan"), "x", 2**70])
+@pytest.mark.parametrize("end_ns", [RECORD.start_ns - 1, 1.3e12, float("nan"), "x", 2**70])
 def test_an_interval_that_is_none_leaves_the_duration_blank(end_ns: object) -> None:
     row = cells(line_of(end_ns=end_ns))
     assert (row["elapsed_ms"], row["end_counter"], row["status"]) == ("", "", INVALID_VALUE)

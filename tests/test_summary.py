@@ -199,6 +199,10 @@ def test_the_union_is_as_long_as_the_cells_that_it_covers(seed: int) -> None:
     assert union_length(np.array(starts, float), np.array(ends, float)) == len(covered)
 
 
+def test_an_interval_that_ends_before_it_starts_covers_nothing() -> None:
+    assert union_length(np.array([0.0, 5.0]), np.array([1.0, 4.0])) == 1.0
+
+
 def test_the_union_of_nothing_is_nothing() -> None:
     assert union_length(np.array([]), np.array([])) == 0.0
 
@@ -305,7 +309,7 @@ def test_ranks_cannot_be_compared_when_one_of_the_group_is_missing() -> None:
 
 def test_ranks_cannot_be_compared_across_incarnations() -> None:
     rows = steps(late_by(30, 2))
-    df = table(*rows, rows[0], incarnations=[1, 1, 1, 1, 2])
+    df = table(*rows, *rows, incarnations=[1, 1, 1, 1, 2, 2, 2, 2])
     assert len(spread_between_ranks(df.assign(rank=df["rank"] % 4))) == 0
 
 

@@ -187,12 +187,13 @@ def _to_ns(value: Any, ns_per_unit: float) -> int:
 # -- records -> lines --------------------------------------------------------------------------
 
 
-class _WholeSeconds(dict[int, str]):
+class _WholeSeconds(dict[str, str]):
     """A memo from Unix seconds to ``2026-02-06T14:30:45``: rows come in runs of one second."""
 
-    def __missing__(self, unix_s: int) -> str:
+    def __missing__(self, unix_s: str) -> str:
         self.clear()
-        text = self[unix_s] = datetime.fromtimestamp(unix_s, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+        text = datetime.fromtimestamp(int(unix_s), timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+        self[unix_s] = text
         return text
 
 
@@ -221,51 +222,85 @@ def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """Column by column, because checking a column costs a fraction of checking its cells."""
     (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
      group, group_size, seq, peer, thread, status) = zip(*batch, strict=True)  # fmt: skip
-    name, operation_name = _names.__getitem__, _operations.__getitem__
+    _check_types(start)
+    _check_types(end)
     rows = zip(
         start, map(_interval_cells, start, end), _integers(iteration), _integers(epoch),
-        map(name, layer_name), map(operation_name, operation), map(name, phase),
-        _integers(size), map(name, clock), map(name, group), _integers(group_size),
-        _integers(seq), _integers(peer), map(name, thread), map(name, status), strict=False,  # blanks repeat
+        _texts(layer_name), _texts(operation, _operations), _texts(phase), _integers(size),
+        _texts(clock), _texts(group), _integers(group_size), _distinct_integers(seq),
+        _integers(peer), _texts(thread), _texts(status), strict=False,  # some repeat for ever
     )  # fmt: skip
+    whole_s = _whole_seconds
     return "".join([
-        f"{_timestamp(s + wall_offset_ns)},{it},{ep},{layer},{op},{ph},{nbytes},{interval},"
-        f"{ck},{gr},{gs},{sq},{pr},{th},{st}\n"
+        f"{whole_s[(unix := str(s + wall_offset_ns))[:-9]]}.{unix[-9:-3]},"
+        f"{it},{ep},{layer},{op},{ph},{nbytes},{interval},{ck},{gr},{gs},{sq},{pr},{th},{st}\n"
         for s, interval, it, ep, layer, op, ph, nbytes, ck, gr, gs, sq, pr, th, st in rows
     ])  # fmt: skip
 
 
-def _timestamp(unix_ns: int) -> str:
-    return "%s.%06d" % (_whole_seconds[unix_ns // NS_PER_S], unix_ns // 1000 % 1_000_000)
+def _texts(column: tuple[Any, ...], memo: _TextColumn = _names) -> Iterable[str]:
+    first = column[0]
+    if column.count(first) == len(column):
+        return repeat(memo[first])
+    return map(memo.__getitem__, column)
 
 
 def _interval_cells(start_ns: int, end_ns: int | None) -> str:
     """elapsed_ms, start_counter and end_counter; without an end only the start is known.
 
-    Integer arithmetic keeps every digit: seconds in a float lose their nanoseconds after 52 days
-    of uptime.
+    The point is set between digits: as floats, seconds lose nanoseconds after 52 days of uptime.
     """
+    start = str(start_ns) if start_ns >= NS_PER_S else str(start_ns).zfill(10)
     if end_ns is None:
-        return ",%d.%09d," % (start_ns // NS_PER_S, start_ns % NS_PER_S)
+        return f",{start[:-9]}.{start[-9:]},"
     if not 0 <= start_ns <= end_ns <= _MAX_INSTANT_NS:
         raise ValueError("not an interval")
-    return "%d.%06d,%d.%09d,%d.%09d" % (
-        (end_ns - start_ns) // NS_PER_MS, (end_ns - start_ns) % NS_PER_MS,
-        start_ns // NS_PER_S, start_ns % NS_PER_S,
-        end_ns // NS_PER_S, end_ns % NS_PER_S,
-    )  # fmt: skip
+    end = str(end_ns) if end_ns >= NS_PER_S else str(end_ns).zfill(10)
+    elapsed = str(end_ns - start_ns).zfill(7)
+    return f"{elapsed[:-6]}.{elapsed[-6:]},{start[:-9]}.{start[-9:]},{end[:-9]}.{end[-9:]}"
 
 
-def _integers(column: tuple[Any, ...]) -> Iterable[Any]:
-    types = set(map(type, column))
-    if types == {type(None)}:
-        return repeat("")
-    if not types <= {int, type(None)}:
-        raise TypeError("not an integer")
-    present = column if len(types) == 1 else [value for value in column if value is not None]
-    if min(present) < -_MAX_INT or max(present) > _MAX_INT:
+class _IntegerCells(dict[Any, str]):
+    """A memo from integers to their cells, for columns whose values come again and again."""
+
+    MAX_VALUES = 4096
+
+    def __missing__(self, value: int | None) -> str:
+        if len(self) >= self.MAX_VALUES:
+            self.clear()
+        cell = self[value] = _integer_cell(value)
+        return cell
+
+
+_integer_cells = _IntegerCells()
+
+
+def _integer_cell(value: int | None) -> str:
+    if value is None:
+        return ""
+    if not -_MAX_INT <= value <= _MAX_INT:
         raise ValueError("more than 64 bits")
-    return column if len(types) == 1 else ["" if value is None else value for value in column]
+    return str(value)
+
+
+def _integers(column: tuple[Any, ...]) -> Iterable[str]:
+    _check_types(column)
+    return map(_integer_cells.__getitem__, column)
+
+
+def _distinct_integers(column: tuple[Any, ...]) -> Iterable[str]:
+    """For a column of which a memo would not help."""
+    _check_types(column)
+    if None in column:
+        return map(_integer_cell, column)
+    if min(column) < -_MAX_INT or max(column) > _MAX_INT:
+        raise ValueError("more than 64 bits")
+    return map(str, column)
+
+
+def _check_types(column: tuple[Any, ...]) -> None:
+    if not set(map(type, column)) <= {int, type(None)}:  # True would be found in the memo as 1
+        raise TypeError("not an integer")
 
 
 # -- the careful path: a record that the schema cannot hold as it is ------------------------------
