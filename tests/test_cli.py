@@ -105,6 +105,15 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.Cap
         assert remark in text
 
 
+def test_files_from_several_folders_are_summarised_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for rank, folder in enumerate(("a", "b")):
+        write_timing_file(tmp_path / folder, rank, [record()])
+    monkeypatch.chdir(tmp_path)
+    assert printed(capsys, "a", tmp_path / "b").startswith(f"{tmp_path}: 2 rows of 2 ranks")
+
+
 def test_a_healthy_run_has_no_remarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, write_run(tmp_path)).splitlines()[-1].startswith("timing-rank3.csv ")
 

@@ -164,6 +164,11 @@ def test_any_records_give_one_line_of_seventeen_cells_each(batch: list[tuple[Any
     assert all(len(cells(line)) == len(COLUMNS) for line in text.splitlines())
 
 
+@pytest.mark.parametrize("wall_offset_ns", [0, -(10**15), 10**18])
+def test_a_clock_that_was_never_set_breaks_no_line(wall_offset_ns: int) -> None:
+    assert len(cells(format_records([RECORD._replace(start_ns=0)], wall_offset_ns))["timestamp"]) == 26
+
+
 def test_a_stated_duration_ends_now() -> None:
     assert stated_interval(5.234, None, None, 10**12) == (10**12 - 5_234_000, 10**12, OK)
 

@@ -369,7 +369,7 @@ def test_without_a_sidecar_the_counters_are_unknown(tmp_path: Path) -> None:
     assert {counters[name] for name in ("accepted", "dropped", "closed", "agrees")} == {None}
 
 
-@pytest.mark.parametrize("text", ["{}", '{"counters": 3}', '{"counters": {}}'])
+@pytest.mark.parametrize("text", ["{}", '{"counters": 3}', '{"counters": {}}', '{"closed": []}'])
 def test_a_sidecar_without_counters_is_endured(tmp_path: Path, text: str) -> None:
     path = write_timing_file(tmp_path, 0, [record()])
     path.with_suffix(".meta.json").write_text(text)

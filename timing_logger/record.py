@@ -205,6 +205,7 @@ def format_records(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
 
     ``wall_offset_ns`` is Unix time minus ``perf_counter_ns``, both in nanoseconds.
     """
+    wall_offset_ns = max(wall_offset_ns, NS_PER_S)  # a clock that stands before 1970 tells nothing
     try:
         return _format_valid(batch, wall_offset_ns)
     except Exception:  # some record is not as the schema wants it: find out which

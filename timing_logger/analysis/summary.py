@@ -182,7 +182,7 @@ def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
     sidecar = file["sidecar"] or {}
     stated = sidecar.get("counters")
     counters = stated if isinstance(stated, dict) else {}
-    written = counters.get("written")
+    written, closed = counters.get("written"), sidecar.get("closed")
     return {
         "rank": file["rank"],
         "incarnation": file["incarnation"],
@@ -190,6 +190,6 @@ def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
         "rows": file["rows"],
         "has_sidecar": file["sidecar"] is not None,
         **{name: counters.get(name) for name in ("accepted", "written", "dropped", "pending")},
-        "closed": sidecar.get("closed"),
+        "closed": closed if isinstance(closed, bool) else None,
         "agrees": None if written is None else written == file["rows"],
     }

@@ -45,8 +45,8 @@ def summary_text(summary: Summary, width: int = 100) -> str:
 
 
 def _heading(summary: Summary) -> str:
-    paths = [file["path"] for file in summary.files]
-    folder = os.path.commonpath([str(Path(path).parent) for path in paths]) if paths else ""
+    folders = {str(Path(file["path"]).parent) for file in summary.files}
+    folder = folders.pop() if len(folders) == 1 else os.path.commonpath(map(os.path.abspath, folders))
     n_ranks = len({file["rank"] for file in summary.files})
     n_rows = sum(file["rows"] for file in summary.files)
     return f"{escape_text(folder)}: {_count(n_rows, 'row')} of {_count(n_ranks, 'rank')}"
@@ -59,17 +59,8 @@ def _operations_table(summary: Summary, bar_width: int) -> Table:
     """Ranks side by side within each operation, so that the one that differs is seen."""
     rows = _records(summary.operations)
     several = _several_incarnations(rows)
-    table = _table(
-        "operation",
-        *_process_heads(several),
-        "count",
-        "bytes",
-        "p50 ms",
-        "p99 ms",
-        "total ms",
-        "",
-        "% wall",
-    )
+    heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
+    table = _table("operation", *_process_heads(several), *heads)
     table.columns[-2].justify = "left"
     for operation, ranks in groupby(rows, key=lambda row: row["operation"]):
         group = list(ranks)
