@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -42,8 +43,16 @@ def test_a_snippet_runs_as_it_stands(number: int, tmp_path: Path) -> None:
 def test_the_summary_shown_is_the_one_printed() -> None:
     assert SHOWN_SUMMARY is not None
     command = [sys.executable, "-m", "timing_logger.cli", "summary", "logs/sample"]
-    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
-    assert SHOWN_SUMMARY[1] == printed
+    run = subprocess.run(
+        command,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "100"},  # what it is in a file or pipe; test runners set their own
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert SHOWN_SUMMARY[1] == run.stdout
 
 
 def test_the_commands_named_are_targets_of_the_makefile() -> None:
