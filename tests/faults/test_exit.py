@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from mpi_runner import run_on_ranks
 from processes import rows, run_python
 from sinks import StalledSink
 
@@ -74,6 +75,21 @@ def test_mpi_abort_keeps_what_was_flushed_and_its_code(tmp_path: Path) -> None:
     )
     assert run.returncode == 9, run.stderr
     assert len(rows(tmp_path / "timing-rank0.csv")) == 1000
+
+
+CRASH_OF_ONE_RANK = (
+    RECORD_1000.replace("init_timing_logger(0,", "init_timing_logger(MPI.COMM_WORLD.rank,")
+    + "if MPI.COMM_WORLD.rank == 1: raise RuntimeError('training broke')\nMPI.COMM_WORLD.Barrier()\n"
+)
+
+
+def test_a_rank_that_crashes_and_takes_the_job_with_it_has_written_all_its_rows(tmp_path: Path) -> None:
+    program = tmp_path / "crash.py"
+    program.write_text("from mpi4py import MPI\n" + CRASH_OF_ONE_RANK)
+    run = run_on_ranks(2, program, str(tmp_path / "logs"))
+    assert run.returncode != 0
+    assert "training broke" in run.stderr
+    assert len(rows(tmp_path / "logs" / "timing-rank1.csv")) == 1000
 
 
 def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
