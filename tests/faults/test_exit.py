@@ -28,7 +28,11 @@ HEALTHY = {
     "falling off the end": ("", 0),
     "sys.exit": ("sys.exit(3)", 3),
     "an uncaught exception": ("raise RuntimeError", 1),
-    "SIGINT": ("signal.raise_signal(signal.SIGINT)", -signal.SIGINT),
+    # A shell starts background jobs with SIGINT ignored, and Python then leaves it so.
+    "SIGINT": (
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "signal.raise_signal(signal.SIGINT)", -signal.SIGINT,
+    ),
     "SIGTERM with a handler that exits": (
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(4)); signal.raise_signal(signal.SIGTERM)", 4,
     ),
