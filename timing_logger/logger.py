@@ -108,7 +108,7 @@ class TimingLogger:
 
     def record_mpi_operation(
         self,
-        operation: str = "",
+        operation: str | None = None,
         message_size: int | None = None,
         layer_name: str | None = None,
         phase: str | None = None,
@@ -147,7 +147,7 @@ class TimingLogger:
         span = _new_span(Span)
         span.channel = self._channel
         span.caller = caller = self._caller
-        span.operation = operation or mpi_op_name
+        span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
         span.layer_name = caller.layer_name if layer_name is None else layer_name
         span.phase = caller.phase if phase is None else phase
@@ -161,7 +161,7 @@ class TimingLogger:
 
     def record_timing(
         self,
-        operation: str = "",
+        operation: str | None = None,
         elapsed_ms: float | None = None,
         layer_name: str | None = None,
         message_size: int | None = None,
@@ -190,9 +190,11 @@ class TimingLogger:
         The other arguments are those of :meth:`record_mpi_operation`.
         """
         start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
+        # `is None` and nothing else: asking a caller's object for its truth may raise
+        name = operation if operation is not None else mpi_op_name
         size = message_size if message_size is not None else message_size_bytes
         self.record_interval(
-            operation or mpi_op_name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
+            name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
             group=group, group_size=group_size, seq=seq, peer=peer, status=status,
         )  # fmt: skip
 

@@ -3,12 +3,54 @@
 from __future__ import annotations
 
 import tracemalloc
+from inspect import signature
+from pathlib import Path
+from typing import Any
 
+import pytest
 from processes import run_python
 from sinks import StalledSink
 
 from timing_logger import TimingLogger
 from timing_logger._channel import BYTES_PER_RECORD
+
+
+class Hostile:
+    """Raises whatever it is asked."""
+
+    def _refuse(self, *_: object) -> Any:
+        raise RuntimeError("not for you")
+
+    __bool__ = __eq__ = __len__ = __iter__ = __index__ = __int__ = __float__ = _refuse  # type: ignore[assignment]
+    __mul__ = __rmul__ = __lt__ = __gt__ = __round__ = __str__ = __repr__ = _refuse  # type: ignore[assignment]
+    __hash__ = None  # type: ignore[assignment]
+
+
+CALLS = {
+    "record_mpi_operation": {"operation": "A"},
+    "record_timing": {"operation": "A", "elapsed_ms": 1.0},
+    "record_interval": {"operation": "A", "start_ns": 1, "end_ns": 2},
+}
+ARGUMENTS = [
+    (call, name)
+    for call in CALLS
+    for name in signature(getattr(TimingLogger, call)).parameters
+    if name != "self"
+]
+
+
+@pytest.mark.parametrize("every", [1, 2], ids=["all iterations", "every second iteration"])
+@pytest.mark.parametrize(("call", "argument"), ARGUMENTS)
+def test_whatever_a_recording_call_is_given_it_returns_and_leaves_a_row(
+    call: str, argument: str, every: int, tmp_path: Path
+) -> None:
+    with TimingLogger(0, tmp_path, record_every_n_steps=every, flush_interval=3600) as logger:
+        span = getattr(logger, call)(**{**CALLS[call], argument: Hostile()})
+        if span is not None:
+            with span:
+                pass
+        logger.set_current_iteration(Hostile())  # type: ignore[arg-type]
+    assert logger.stats == (1, 1, 0, 0)
 
 
 def test_recording_goes_on_while_the_disk_is_stalled_and_loses_nothing_that_fits() -> None:

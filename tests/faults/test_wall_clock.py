@@ -29,7 +29,7 @@ def test_a_step_of_the_wall_clock_changes_no_duration(
     before, during = rows(logger.path)
     assert 0 <= timer.elapsed_ms < 60_000
     assert abs(float(during[7]) - timer.elapsed_ms) < 1e-5
-    assert (during[0][:13] != before[0][:13]) is True  # the hour
+    assert during[0][:13] != before[0][:13]  # the hour
     assert float(before[8]) < float(during[8])
     anchors = json.loads(sidecar_path(logger.path).read_text())["clock_anchors"]
     offsets_ns = [anchor["unix_ns"] - anchor["perf_counter_ns"] for anchor in anchors]
