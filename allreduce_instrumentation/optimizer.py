@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation._all_reducer import AllReducer
 from allreduce_instrumentation._broadcast import broadcast_parameters, broadcast_state, check_same_parameters
-from allreduce_instrumentation._comm_identity import CommIdentity
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation._gradient_passes import GradientPasses
 from allreduce_instrumentation.mpi import TimedIntracomm
 from timing_logger.errors import ConfigurationError

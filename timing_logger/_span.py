@@ -87,6 +87,15 @@ class Span:
             channel.count_overflow()
 
 
+    def finish(self, end_ns: int | None, status: str) -> None:
+        """Write the record of a block that was not left by ``with``; None if its end is not known."""
+        self.channel.put((
+            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
+            self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
+            self.caller.thread, status,
+        ))  # fmt: skip
+
+
 class _NoSpan:
     """A block that is not recorded: one shared object, safe to nest and to share by threads."""
 

@@ -21,6 +21,7 @@ NS_PER_MS = 1_000_000
 NS_PER_S = 1_000_000_000
 
 OK = "ok"
+UNRESOLVED = "unresolved"
 INVALID_VALUE = "error:InvalidValue"
 INCONSISTENT_COUNTERS = "error:InconsistentCounters"
 HOST_CLOCK = "host"

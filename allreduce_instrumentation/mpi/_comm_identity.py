@@ -21,16 +21,22 @@ class CommIdentity:
 
     Attributes:
         name: the communicator's own, or ``ranks 0-3``, the members' ranks in the world; a second
-            communicator of that name in this process is called ``ranks 0-3 #2``.
-        size: number of ranks; 0 for the null communicator.
-        collectives: how many were done.
+            communicator of that name in this process is called ``ranks 0-3 #2``. An intercommunicator
+            is named after both its groups, ``ranks 0-1|2-3``, in the same order on either side.
+        size: number of ranks, in both groups of an intercommunicator; 0 for the null communicator.
+        rank: this process's, in its own group.
+        blocks: into how many a buffer is split that holds one for each rank: the number of ranks,
+            those of the remote group for an intercommunicator.
+        collectives: how many were begun.
     """
 
-    __slots__ = ("_messages", "collectives", "name", "size")
+    __slots__ = ("_messages", "blocks", "collectives", "name", "rank", "size")
 
-    def __init__(self, name: str, size: int) -> None:
+    def __init__(self, name: str, size: int, rank: int = 0, blocks: int | None = None) -> None:
         self.name = name
         self.size = size
+        self.rank = rank
+        self.blocks = size if blocks is None else blocks
         self.collectives = 0
         self._messages: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
 
@@ -41,9 +47,20 @@ class CommIdentity:
             return cls("MPI_COMM_NULL", 0)
         found = comm.Get_attr(_KEYVAL)
         if not isinstance(found, cls):
-            found = cls(_unique(comm.Get_name() or _members(comm)), comm.Get_size())
+            found = cls._of_members(comm, comm.Get_name())
             comm.Set_attr(_KEYVAL, found)
         return found
+
+    @classmethod
+    def of_coming_duplicate(cls, comm: MPI.Comm) -> CommIdentity:
+        """The identity of a duplicate of ``comm`` that cannot be asked yet, as it is still being made."""
+        return cls._of_members(comm, "")
+
+    @classmethod
+    def _of_members(cls, comm: MPI.Comm, name: str) -> CommIdentity:
+        remote = comm.Get_remote_size() if isinstance(comm, MPI.Intercomm) else 0
+        size = comm.Get_size()
+        return cls(_unique(name or _members(comm)), size + remote, comm.Get_rank(), remote or size)
 
     def next_collective(self) -> int:
         """No lock: MPI allows one collective at a time on a communicator."""
@@ -67,9 +84,16 @@ def _unique(name: str) -> str:
 
 
 def _members(comm: MPI.Comm) -> str:
-    group, world = comm.Get_group(), MPI.COMM_WORLD.Get_group()
+    groups = [_world_ranks(comm.Get_group())]
+    if isinstance(comm, MPI.Intercomm):
+        groups.append(_world_ranks(comm.Get_remote_group()))
+    return "ranks " + "|".join(map(_ranges, sorted(groups)))
+
+
+def _world_ranks(group: MPI.Group) -> list[int]:
+    world = MPI.COMM_WORLD.Get_group()
     try:
-        return "ranks " + _ranges(group.Translate_ranks(None, world))
+        return list(group.Translate_ranks(None, world))
     finally:
         group.Free()
         world.Free()

@@ -39,26 +39,26 @@ def spec_bytes(spec: Any) -> int:
 
 
 @_none_if_unknown
-def sent_bytes(sendbuf: Any, recvbuf: Any) -> int:
-    """Bytes of ``sendbuf``, or of ``recvbuf`` when that is sent from (``MPI.IN_PLACE``)."""
-    return _whole(recvbuf if _in_place(sendbuf) else sendbuf)
+def block_bytes(spec: Any, blocks: int, rank: int) -> int:
+    """Bytes of one block of a buffer that holds one for each rank.
+
+    Args:
+        spec: as in :func:`spec_bytes`. Counts are those of the blocks; a single one is that of each.
+        blocks: how many there are.
+        rank: which one.
+    """
+    if not isinstance(spec, (list, tuple)):
+        return _buffer_bytes(spec) // blocks
+    buffer, counts, displacements, datatype = _unpacked(spec)
+    if hasattr(counts, "__iter__"):
+        return _specified(buffer, list(counts)[rank], 0, datatype)
+    block = _specified(buffer, counts, None if counts is None else displacements, datatype)
+    return block if counts is not None else block // blocks
 
 
-@_none_if_unknown
-def sent_block_bytes(sendbuf: Any, recvbuf: Any, blocks: int) -> int:
-    """Bytes of ``sendbuf``, or of one of the ``blocks`` of ``recvbuf`` for ``MPI.IN_PLACE``."""
-    if not _in_place(sendbuf):
-        return _whole(sendbuf)
-    return _whole(recvbuf) if _states_block(recvbuf) else _whole(recvbuf) // blocks
-
-
-def _in_place(sendbuf: Any) -> bool:
+def is_in_place(sendbuf: Any) -> bool:
+    """Whether a send buffer stands for "what is in the receive buffer"."""
     return sendbuf is None or sendbuf is MPI.IN_PLACE
-
-
-def _states_block(spec: Any) -> bool:
-    """Whether a count stands in ``spec``: mpi4py takes it as that of one block, not of all."""
-    return isinstance(spec, (list, tuple)) and _unpacked(spec)[1] is not None
 
 
 def _whole(spec: Any) -> int:
@@ -71,7 +71,7 @@ def _buffer_bytes(buffer: Any) -> int:
     try:
         nbytes: int = buffer.nbytes  # arrays, tensors, memory views
     except AttributeError:
-        nbytes = memoryview(buffer).nbytes
+        nbytes = MPI.buffer.frombuffer(buffer, readonly=True).nbytes  # also through DLPack
     return int(nbytes)
 
 
@@ -79,7 +79,7 @@ def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     """``(buffer, count or counts, displacement or displacements, datatype)``; None where absent."""
     buffer, *middle, last = spec
     if len(spec) == 2:
-        if isinstance(last, (MPI.Datatype, str)):
+        if _is_datatype(last):
             return buffer, None, None, last
         return (buffer, *_counts_and_displacements(last), None)
     if len(middle) == 2:
@@ -87,17 +87,28 @@ def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     return (buffer, *_counts_and_displacements(middle[0]), last)
 
 
+def _is_datatype(item: Any) -> bool:
+    """A datatype, its code, or one datatype for each block."""
+    if isinstance(item, (list, tuple)) and item:
+        item = item[0]
+    return isinstance(item, (MPI.Datatype, str))
+
+
 def _counts_and_displacements(counts: Any) -> tuple[Any, Any]:
-    """A pair is a count and a displacement (or a sequence of each); anything else is counts."""
-    if isinstance(counts, (list, tuple)) and len(counts) == 2:
-        return counts[0], counts[1]
+    """A pair, as a tuple, is a count and a displacement (or a sequence of each); all else is counts."""
+    if isinstance(counts, tuple) and len(counts) == 2:
+        return counts
     return counts, None
 
 
 def _specified(buffer: Any, count: Any, displacement: Any, datatype: Any) -> int:
+    if isinstance(datatype, (list, tuple)):  # one for each block, as Alltoallw takes them
+        counts = [1] * len(datatype) if count is None else count
+        return sum(int(n) * item.Get_size() for n, item in zip(counts, datatype, strict=False))
     size, extent = _item_size_and_extent(buffer, datatype)
     if count is None:
-        room = _buffer_bytes(buffer) - (displacement or 0) * extent
+        offset = displacement if isinstance(displacement, int) else 0
+        room = _buffer_bytes(buffer) - offset * extent
         return room // extent * size
     return size * (sum(int(n) for n in count) if hasattr(count, "__iter__") else int(count))
 
@@ -105,7 +116,11 @@ def _specified(buffer: Any, count: Any, displacement: Any, datatype: Any) -> int
 def _item_size_and_extent(buffer: Any, datatype: Any) -> tuple[int, int]:
     """Bytes of data in one item, and bytes from one item to the next."""
     if datatype is None:
-        itemsize = buffer.itemsize if hasattr(buffer, "itemsize") else memoryview(buffer).itemsize
+        itemsize = (
+            buffer.itemsize
+            if hasattr(buffer, "itemsize")
+            else MPI.buffer.frombuffer(buffer, readonly=True).itemsize
+        )
         return int(itemsize), int(itemsize)
     if isinstance(datatype, str):
         datatype = MPI.Datatype.fromcode(datatype)

@@ -1,0 +1,107 @@
+"""Probes, and the messages that matched probes hand over to be received."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from mpi4py import MPI
+
+from allreduce_instrumentation.mpi._buffer_size import spec_bytes
+from allreduce_instrumentation.mpi._calls import Method, Parameters, operation_name, with_status
+from allreduce_instrumentation.mpi._pending import Pending, Timing, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._requests import TimedRequest
+from timing_logger.record import OK
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+
+def probe(method: Method) -> Method:
+    """``method``, which looks for a message, timed; its row says whose, and how many bytes.
+
+    Polling in vain writes no row.
+    """
+    operation, parameters = operation_name(method), Parameters(method)
+    status_at = parameters.position("status")
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing: Timing = self._timing
+        args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
+        start = perf_counter_ns()
+        try:
+            found = method(self, *args, **kwargs)
+        except BaseException as error:
+            timing.record(operation, start, perf_counter_ns(), status=failure(error)[0])
+            raise
+        end = perf_counter_ns()
+        if not found or told is None:
+            return found
+        sender = sender_of(told)
+        size = None if sender is None else bytes_of(told)
+        timing.record(operation, start, end, size, peer=sender)
+        return TimedMessage.of(found, timing, sender, size) if isinstance(found, MPI.Message) else found
+
+    return timed
+
+
+class TimedMessage(MPI.Message):
+    """An ``MPI.Message`` whose receiving makes a row, as that of any other message does."""
+
+    __slots__ = ("_nbytes", "_sender", "_timing")
+    _timing: Timing | None
+    _sender: int | None
+    _nbytes: int | None
+
+    def __new__(cls, message: MPI.Message | None = None) -> Self:
+        self = super().__new__(cls, message)
+        self._timing = self._sender = self._nbytes = None
+        return self
+
+    @classmethod
+    def of(cls, message: MPI.Message, timing: Timing, sender: int | None, nbytes: int | None) -> TimedMessage:
+        """A timed message that takes the place of ``message``."""
+        timed = cls(message)
+        timed._timing, timed._sender, timed._nbytes = timing, sender, nbytes
+        return timed
+
+    def Recv(self, buf: Any, status: MPI.Status | None = None) -> None:
+        self._received("RECV", spec_bytes(buf), functools.partial(super().Recv, buf, status))
+
+    def recv(self, status: MPI.Status | None = None) -> Any:
+        return self._received("RECV", self._nbytes, functools.partial(super().recv, status))
+
+    def Irecv(self, buf: Any) -> MPI.Request:
+        return self._issued("IRECV", spec_bytes(buf), functools.partial(super().Irecv, buf))
+
+    def irecv(self) -> MPI.Request:
+        return self._issued("IRECV", self._nbytes, super().irecv)
+
+    def _received(self, operation: str, size: int | None, receive: Callable[[], Any]) -> Any:
+        start, status, reached_mpi = perf_counter_ns(), OK, True
+        try:
+            return receive()
+        except BaseException as error:
+            status, reached_mpi = failure(error)
+            raise
+        finally:
+            if self._timing is not None:
+                end, seq = perf_counter_ns(), self._count() if reached_mpi else None
+                self._timing.record(operation, start, end, size, seq, self._sender, status)
+
+    def _issued(self, operation: str, size: int | None, receive: Callable[[], MPI.Request]) -> MPI.Request:
+        start = perf_counter_ns()
+        request = receive()
+        if self._timing is None:
+            return request
+        seq = self._count()
+        if not self._timing.logger.recording:
+            return request
+        pending = Pending.begin(self._timing, operation, start, size, seq, self._sender)
+        return TimedRequest.of(request, pending)
+
+    def _count(self) -> int | None:
+        return None if self._timing is None else self._timing.identity.next_message(None, self._sender)

@@ -1,0 +1,154 @@
+"""An operation under way: counted and named when it is issued, written when it is seen to be complete."""
+
+from __future__ import annotations
+
+import operator
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from mpi4py import MPI
+
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from timing_logger._span import NO_SPAN, Span
+from timing_logger.global_logger import get_timing_logger
+from timing_logger.record import OK, UNRESOLVED
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+CANCELLED = "error:Cancelled"
+
+
+class Timing:
+    """What every row of one communicator has in common."""
+
+    __slots__ = ("group", "group_size", "identity", "logger")
+
+    def __init__(
+        self, identity: CommIdentity, logger: TimingLogger | None = None, group: str | None = None
+    ) -> None:
+        self.logger: TimingLogger = get_timing_logger() if logger is None else logger
+        self.identity = identity
+        self.group = identity.name if group is None else group
+        self.group_size = identity.size
+
+    def record(
+        self, operation: str, start_ns: int, end_ns: int,
+        size: int | None = None, seq: int | None = None, peer: int | None = None, status: str = OK,
+    ) -> None:  # fmt: skip
+        """One row, if any are wanted."""
+        self.logger.record_interval(
+            operation, start_ns, end_ns, size,
+            group=self.group, group_size=self.group_size, seq=seq, peer=peer, status=status,
+        )  # fmt: skip
+
+
+class Pending:
+    """One operation that goes on while the program does something else.
+
+    Args:
+        timing: of its communicator.
+        span: the open row; None if only the number of the message is still to be counted.
+        any_source: it receives from a rank that only the status will tell.
+    """
+
+    __slots__ = ("any_source", "cancelled", "sized_by_status", "span", "timing")
+
+    def __init__(self, timing: Timing, span: Span | None, *, any_source: bool = False) -> None:
+        self.timing = timing
+        self.span = span
+        self.any_source = any_source
+        self.sized_by_status = False
+        self.cancelled = False
+
+    @classmethod
+    def begin(
+        cls, timing: Timing, operation: str, start_ns: int,
+        size: int | None = None, seq: int | None = None, peer: int | None = None,
+    ) -> Pending:  # fmt: skip
+        """Take what the row will say from here: the iteration and the label in force, too."""
+        span: Any = timing.logger.record_mpi_operation(
+            operation, size, group=timing.group, group_size=timing.group_size, seq=seq, peer=peer
+        )
+        if span is NO_SPAN:
+            return cls(timing, None)
+        span.start_ns = start_ns
+        return cls(timing, span)
+
+    @property
+    def needs_status(self) -> bool:
+        return self.any_source or self.sized_by_status or self.cancelled
+
+    def complete(self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None) -> None:
+        """Write the operation's row, and that of the time in which somebody was blocked on it."""
+        outcome = OK
+        if status is not None:
+            if self.cancelled and status.Is_cancelled():
+                outcome = CANCELLED
+            else:
+                self._learn_from(status)
+        self._write(blocked_from_ns, end_ns, outcome)
+
+    def fail(self, blocked_from_ns: int, end_ns: int, outcome: str) -> None:
+        """As :meth:`complete`, of one that ended with an error."""
+        self._write(blocked_from_ns, end_ns, outcome)
+
+    def refuse(self, outcome: str) -> None:
+        """Write the row of an operation that never began."""
+        if self.span is not None:
+            self.span.finish(perf_counter_ns(), outcome)
+
+    def lose(self) -> None:
+        """Write the row of an operation whose end nobody will see any more."""
+        if self.span is not None:
+            self.span.finish(None, UNRESOLVED)
+
+    def _learn_from(self, status: MPI.Status) -> None:
+        span = self.span
+        if self.any_source:
+            sender = sender_of(status)
+            seq = self.timing.identity.next_message(None, sender)
+            if span is not None and span.peer is None:
+                span.peer, span.seq = sender, seq
+        if self.sized_by_status and span is not None:
+            span.message_size_bytes = bytes_of(status)
+
+    def _write(self, blocked_from_ns: int, end_ns: int, outcome: str) -> None:
+        span = self.span
+        if span is None:
+            return
+        span.finish(end_ns, outcome)
+        self.timing.logger.record_interval(
+            "WAIT", blocked_from_ns, end_ns, span.message_size_bytes, span.layer_name, span.phase,
+            span.iteration, span.epoch, group=span.group, group_size=span.group_size, seq=span.seq,
+            peer=span.peer, status=outcome,
+        )  # fmt: skip
+
+
+# -- what ranks, errors and statuses say --------------------------------------------------------------
+
+
+def as_rank(value: Any) -> int | None:
+    """A rank, or ``MPI.ANY_SOURCE``; None for nobody (``MPI.PROC_NULL``) and for what is no rank."""
+    try:
+        rank = operator.index(value)
+    except TypeError:
+        return None
+    return None if rank == MPI.PROC_NULL else rank
+
+
+def failure(error: BaseException) -> tuple[str, bool]:
+    """The row's status, and whether MPI saw the call: mpi4py refuses bad arguments before that.
+
+    Such a call does not count, so that a rank that corrects it still counts like its peers.
+    """
+    return f"error:{type(error).__name__}", isinstance(error, MPI.Exception)
+
+
+def sender_of(status: MPI.Status) -> int | None:
+    return as_rank(status.Get_source())
+
+
+def bytes_of(status: MPI.Status) -> int:
+    """Bytes of the message that ``status`` tells of."""
+    return status.Get_count(MPI.BYTE)

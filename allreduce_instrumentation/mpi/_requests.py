@@ -1,0 +1,297 @@
+"""Requests that write their rows when they are seen to be complete, by whichever call sees it.
+
+Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``, and its
+classes cannot be changed. So the *name* ``MPI.Request``, and ``MPI.Prequest``, is given to a stand-in
+when the first timed request is made: it has the same methods, timed for timed requests, makes
+mpi4py's own objects, and ``isinstance`` asks for mpi4py's own class. Where that name was imported
+before (``from mpi4py.MPI import Request``), waiting goes unseen, and the rows of such requests end as
+``unresolved``.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from time import perf_counter_ns
+from typing import Any, TypeAlias
+
+from mpi4py import MPI
+
+from allreduce_instrumentation.mpi._pending import Pending, failure
+
+# The names under which these are known now: they will lead to stand-ins.
+_Request: TypeAlias = MPI.Request
+_Prequest: TypeAlias = MPI.Prequest
+
+Begin = Callable[..., "Pending | None"]
+"""From ``(start_ns)`` to the operation that a start of a persistent request begins."""
+
+
+# -- seeing one request complete ------------------------------------------------------------------------
+
+
+def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
+    """A method of one request; ``is_complete`` tells from its result."""
+    original = getattr(_Request, name)
+
+    @functools.wraps(original)
+    def seeing(self: Any, status: MPI.Status | None = None) -> Any:
+        pending: Pending | None = getattr(self, "_pending", None)
+        if pending is None:
+            return original(self, status)
+        if status is None and pending.needs_status:
+            status = MPI.Status()
+        start = perf_counter_ns()
+        try:
+            result = original(self, status)
+        except BaseException as error:
+            _settle_failed([self], start, error)
+            raise
+        end = perf_counter_ns()
+        if is_complete(result):
+            self._pending = None
+            pending.complete(start, end, status)
+        return result
+
+    return seeing
+
+
+# -- seeing some of several complete ----------------------------------------------------------------------
+
+
+def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
+    """A class method that completes at most one of several; ``completed`` says which."""
+    original = getattr(_Request, name)
+
+    def seeing(cls: Any, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> Any:
+        if not (timed := _timed(requests)):
+            return original(requests, status)
+        if status is None and _need_status(timed):
+            status = MPI.Status()
+        start = perf_counter_ns()
+        try:
+            result = original(requests, status)
+        except BaseException as error:
+            _settle_failed(timed, start, error)
+            raise
+        end = perf_counter_ns()
+        index = completed(result)
+        if index is not None and index != MPI.UNDEFINED:
+            _settle(requests[index], start, end, status)
+        return result
+
+    return classmethod(functools.wraps(original)(seeing))
+
+
+def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
+    """A class method that completes several; ``completed`` says which, in the order of the statuses."""
+    original = getattr(_Request, name)
+
+    def seeing(cls: Any, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None) -> Any:
+        if not (timed := _timed(requests)):
+            return original(requests, statuses)
+        if statuses is None and _need_status(timed):
+            statuses = []
+        start = perf_counter_ns()
+        try:
+            result = original(requests, statuses)
+        except BaseException as error:
+            _settle_failed(timed, start, error)
+            raise
+        end = perf_counter_ns()
+        for place, index in enumerate(completed(result, len(requests))):
+            status = statuses[place] if statuses and place < len(statuses) else None
+            _settle(requests[index], start, end, status)
+        return result
+
+    return classmethod(functools.wraps(original)(seeing))
+
+
+def _timed(requests: Any) -> list[Any]:
+    """Those whose rows are open. Never raises: mpi4py itself says what is wrong with its arguments."""
+    try:
+        return [r for r in requests if getattr(r, "_pending", None) is not None]
+    except Exception:
+        return []
+
+
+def _need_status(timed: list[Any]) -> bool:
+    return any(request._pending.needs_status for request in timed)
+
+
+def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None) -> None:
+    pending: Pending | None = getattr(request, "_pending", None)
+    if pending is not None:
+        request._pending = None
+        pending.complete(start_ns, end_ns, status)
+
+
+def _settle_failed(timed: list[Any], start_ns: int, error: BaseException) -> None:
+    """After an error: those that MPI took back are over, the others may be waited for again."""
+    end_ns, (outcome, _) = perf_counter_ns(), failure(error)
+    for request in timed:
+        if not request:
+            pending, request._pending = request._pending, None
+            pending.fail(start_ns, end_ns, outcome)
+
+
+class Completions:
+    """Every method that can see requests complete; those of timed requests write their rows."""
+
+    __slots__ = ()
+
+    Wait = _one("Wait", lambda result: True)
+    wait = _one("wait", lambda result: True)
+    Test = _one("Test", bool)
+    test = _one("test", lambda result: result[0])
+
+    Waitany = _any("Waitany", lambda result: result)
+    waitany = _any("waitany", lambda result: result[0])
+    Testany = _any("Testany", lambda result: result[0] if result[1] else None)
+    testany = _any("testany", lambda result: result[0] if result[1] else None)
+
+    Waitall = _some("Waitall", lambda result, count: range(count))
+    waitall = _some("waitall", lambda result, count: range(count))
+    Testall = _some("Testall", lambda result, count: range(count) if result else ())
+    testall = _some("testall", lambda result, count: range(count) if result[0] else ())
+    Waitsome = _some("Waitsome", lambda result, count: result or ())
+    waitsome = _some("waitsome", lambda result, count: result[0] or ())
+    Testsome = _some("Testsome", lambda result, count: result or ())
+    testsome = _some("testsome", lambda result, count: result[0] or ())
+
+
+class Starts:
+    """Both ways to start persistent requests; those of timed ones open rows."""
+
+    __slots__ = ()
+
+    def Start(self: Any) -> None:
+        """Initiate a communication with a persistent request."""
+        start = perf_counter_ns()
+        _Prequest.Start(self)
+        _begin(self, start)
+
+    @classmethod
+    def Startall(cls, requests: list[MPI.Prequest]) -> None:
+        """Start a collection of persistent requests."""
+        start = perf_counter_ns()
+        _Prequest.Startall(requests)
+        for request in requests:
+            _begin(request, start)
+
+
+def _begin(request: Any, start_ns: int) -> None:
+    if isinstance(request, TimedPrequest):
+        request._pending = request._begin(start_ns)
+
+
+# -- timed requests ---------------------------------------------------------------------------------------
+
+
+class _TimedRequest(Completions):
+    """What both kinds add to mpi4py's."""
+
+    __slots__ = ()
+    _pending: Pending | None
+
+    def Cancel(self: Any) -> None:
+        """Cancel a request."""
+        _Request.Cancel(self)
+        pending: Pending | None = getattr(self, "_pending", None)
+        if pending is not None:
+            pending.cancelled = True
+
+    cancel = Cancel
+
+    def __del__(self) -> None:
+        """Nobody waited for it, or not so that it could be seen."""
+        pending: Pending | None = getattr(self, "_pending", None)
+        if pending is not None:
+            pending.lose()
+
+
+class TimedRequest(_TimedRequest, _Request):
+    """An ``MPI.Request`` that writes two rows when it completes: its operation, and ``WAIT``."""
+
+    __slots__ = ("_pending",)
+
+    @classmethod
+    def of(cls, request: MPI.Request, pending: Pending) -> TimedRequest:
+        """A timed request that takes the place of ``request``."""
+        _stand_in()
+        timed = cls(request)
+        timed._pending = pending
+        return timed
+
+
+class TimedPrequest(Starts, _TimedRequest, _Prequest):
+    """An ``MPI.Prequest`` that writes two rows each time it was started and completes."""
+
+    __slots__ = ("_begin", "_pending")
+    _begin: Begin
+
+    @classmethod
+    def of(cls, request: MPI.Request, begin: Begin) -> TimedPrequest:
+        """A timed persistent request that takes the place of ``request``."""
+        _stand_in()
+        timed = cls(request)
+        timed._begin = begin
+        timed._pending = None
+        return timed
+
+
+# -- standing in for mpi4py's classes ---------------------------------------------------------------------
+
+
+class _StandIn(type):
+    """A class in the place of ``original``, which makes, and is asked for, that one's objects."""
+
+    original: type
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+        """A class that somebody derives from a stand-in is derived from the original."""
+        own = tuple(base.original if isinstance(base, _StandIn) else base for base in bases)
+        return type(name, own, namespace)
+
+    @classmethod
+    def of(mcs, original: type, *methods: type) -> _StandIn:
+        namespace = {"__doc__": original.__doc__, "__module__": original.__module__, "__slots__": ()}
+        stand_in = type.__new__(mcs, original.__name__, (*methods, original), namespace)
+        stand_in.original = original
+        return stand_in
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return cls.original(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original)
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, cls.original)
+
+
+_RequestStandIn = _StandIn.of(_Request, Completions)
+_PrequestStandIn = _StandIn.of(_Prequest, Starts, Completions)
+
+
+def _stand_in() -> None:
+    if MPI.Request is _Request:
+        MPI.Request = _RequestStandIn  # type: ignore[misc, assignment]
+        MPI.Prequest = _PrequestStandIn  # type: ignore[misc, assignment]
+        copyreg.pickle(_Request, _reduced)
+        copyreg.pickle(_Prequest, _reduced)
+
+
+def _reduced(request: MPI.Request) -> Any:
+    """What pickle gets of a null request, whose class it would no longer find under its name."""
+    reduced = request.__reduce__()
+    if isinstance(reduced, str):  # a constant's name
+        return reduced
+    _, (_, *arguments) = reduced
+    return _original, (type(request).__name__, *arguments)
+
+
+def _original(name: str, *arguments: Any) -> MPI.Request:
+    made: MPI.Request = {"Request": _Request, "Prequest": _Prequest}[name](*arguments)
+    return made

@@ -1,0 +1,234 @@
+"""How a method of a communicator becomes one that times itself: blocking, nonblocking or persistent."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, TypeVar
+
+from mpi4py import MPI
+
+from allreduce_instrumentation.mpi._calls import Collective, Message, Method, Parameters, with_status
+from allreduce_instrumentation.mpi._matched_messages import probe
+from allreduce_instrumentation.mpi._operations import (
+    BEGIN_COMMUNICATORS,
+    COLLECTIVES,
+    MAKE_COMMUNICATORS,
+    MESSAGES,
+    PROBES,
+    SENDS_OF_OBJECTS,
+    Arguments,
+    Size,
+    nonblocking,
+    persistent,
+)
+from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
+from timing_logger.record import OK
+
+_Class = TypeVar("_Class", bound=type)
+
+# The first two share their frame by repetition: a function more would stand in the timed interval.
+
+
+def collective(method: Method, size: Size | None) -> Method:
+    """``method``, timed, as a blocking collective; ``size`` as in :class:`Collective`."""
+    call = Collective(method, size)
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing: Timing = self._timing
+        start = perf_counter_ns() if timing.logger.recording else 0
+        status, reached_mpi = OK, True
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            status, reached_mpi = failure(error)
+            raise
+        finally:
+            end = perf_counter_ns() if start else 0
+            seq = timing.identity.next_collective() if reached_mpi else None
+            if start:
+                given = call.parameters.given(args, kwargs)
+                nbytes, root = call.size_and_root(given, timing.identity)
+                timing.logger.record_interval(
+                    call.operation, start, end, nbytes,
+                    group=timing.group, group_size=timing.group_size, seq=seq, peer=root, status=status,
+                )  # fmt: skip
+
+    return timed
+
+
+def message(method: Method, *, pickled: bool = False) -> Method:
+    """``method``, timed, as a blocking send or receive, or both."""
+    call = Message(method, pickled=pickled)
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing: Timing = self._timing
+        recording = timing.logger.recording
+        given = call.parameters.given(args, kwargs)
+        sender, told = call.sender(given), None
+        if sender == MPI.ANY_SOURCE or (recording and call.sized_by_status and sender is not None):
+            args, kwargs, told = with_status(args, kwargs, given, call.status_at)
+        start = perf_counter_ns() if recording else 0
+        status, reached_mpi = OK, True
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            status, reached_mpi = failure(error)
+            told = None
+            raise
+        finally:
+            end = perf_counter_ns() if start else 0
+            receiver = call.receiver(given)
+            if sender == MPI.ANY_SOURCE:
+                sender = None if told is None else sender_of(told)
+            seq = timing.identity.next_message(receiver, sender) if reached_mpi else None
+            if start:
+                peer = sender if call.receives_only else receiver
+                nbytes = None if peer is None else call.size(given)
+                if told is not None and call.sized_by_status:
+                    nbytes = bytes_of(told)
+                timing.logger.record_interval(
+                    call.operation, start, end, nbytes,
+                    group=timing.group, group_size=timing.group_size, seq=seq, peer=peer, status=status,
+                )  # fmt: skip
+
+    return timed
+
+
+def pickled_send(method: Method, method_for_bytes: Method) -> Method:
+    """``method``, which sends a Python object, by ``method_for_bytes``, which sends its pickled bytes.
+
+    mpi4py does the same inside. So the bytes are known, without pickling twice.
+    """
+    parameters = Parameters(method)
+    if method.__name__.startswith("i"):
+        send_object = issued(method, Message(method, pickled=True))
+        send_bytes = issued(method_for_bytes, Message(method_for_bytes))
+    else:
+        send_object, send_bytes = message(method, pickled=True), message(method_for_bytes)
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not self._timing.logger.recording or not parameters.fit(args, kwargs):
+            return send_object(self, *args, **kwargs)
+        obj, dest, tag = parameters.given(args, kwargs)
+        if as_rank(dest) is None:  # to nobody, who needs no bytes
+            return send_object(self, obj, dest, tag)
+        return send_bytes(self, (MPI.pickle.dumps(obj), MPI.BYTE), dest, tag)
+
+    return timed
+
+
+def issued(method: Method, call: Collective | Message) -> Method:
+    """``method``, which returns a request, timed until that is complete."""
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing: Timing = self._timing
+        start = perf_counter_ns()
+        try:
+            request = method(self, *args, **kwargs)
+        except BaseException as error:
+            _refused(timing, call, start, call.parameters.given(args, kwargs), error)
+            raise
+        pending = call.begin(timing, start, call.parameters.given(args, kwargs))
+        return request if pending is None else TimedRequest.of(request, pending)
+
+    return timed
+
+
+def prepared(method: Method, call: Collective | Message) -> Method:
+    """``method``, which returns a persistent request, timed from each start to its completion."""
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        request = method(self, *args, **kwargs)
+        given = call.parameters.given(args, kwargs)
+        return TimedPrequest.of(request, functools.partial(call.begin, self._timing, given=given))
+
+    return timed
+
+
+def _refused(
+    timing: Timing, call: Collective | Message, start_ns: int, given: Arguments, error: BaseException
+) -> None:
+    status, reached_mpi = failure(error)
+    if reached_mpi:
+        pending = call.begin(timing, start_ns, given)
+    else:
+        pending = Pending.begin(timing, call.operation, start_ns)
+    if pending is not None:
+        pending.refuse(status)
+
+
+# -- the methods of a class ---------------------------------------------------------------------------
+
+
+def makes_communicator(method: Method) -> Method:
+    """``method``, whose result is timed like the communicator that it is made from."""
+
+    @functools.wraps(method)
+    def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return self._adopt(method(self, *args, **kwargs))
+
+    return adopting
+
+
+def begins_communicator(method: Method) -> Method:
+    """As :func:`makes_communicator`, for what cannot be used before its request is complete."""
+
+    @functools.wraps(method)
+    def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
+        comm, request = method(self, *args, **kwargs)
+        return self._adopt_coming(comm), request
+
+    return adopting
+
+
+def _ways() -> dict[str, Callable[[Method], Method]]:
+    """How each method that communicates is timed."""
+    ways: dict[str, Callable[[Method], Method]] = {}
+    for name, size in COLLECTIVES.items():
+        ways[name] = partial(collective, size=size)
+        ways[name.lower()] = partial(collective, size=None)
+        ways[nonblocking(name)] = partial(_in_background, issued, partial(Collective, size=size))
+        ways[persistent(name)] = partial(_in_background, prepared, partial(Collective, size=size))
+    for name in MESSAGES:
+        ways[name] = message
+        ways[name.lower()] = partial(message, pickled=True)
+        ways[nonblocking(name)] = partial(_in_background, issued, Message)
+        ways[nonblocking(name).lower()] = partial(_in_background, issued, partial(Message, pickled=True))
+        ways[persistent(name)] = partial(_in_background, prepared, Message)
+    for name in SENDS_OF_OBJECTS:
+        ways[name] = partial(pickled_send, method_for_bytes=getattr(MPI.Comm, name.capitalize()))
+    for name in PROBES:
+        ways[name] = ways[name.lower()] = probe
+    return (
+        ways
+        | dict.fromkeys(MAKE_COMMUNICATORS, makes_communicator)
+        | dict.fromkeys(BEGIN_COMMUNICATORS, begins_communicator)
+    )
+
+
+def _in_background(way: Callable[..., Method], call: Callable[[Method], Any], method: Method) -> Method:
+    return way(method, call(method))
+
+
+_WAYS = _ways()
+
+
+def with_timed_methods_of(plain: type) -> Callable[[_Class], _Class]:
+    """Gives a class the timed form of each method that ``plain``, of mpi4py, itself defines."""
+
+    def fill(cls: _Class) -> _Class:
+        for name, method in vars(plain).items():
+            if name in _WAYS:
+                setattr(cls, name, _WAYS[name](method))
+        return cls
+
+    return fill
