@@ -6,6 +6,7 @@ RANKS ?= 4
 DEMO_EPOCHS ?= 15
 STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
+CONFORMANCE_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,13 +25,14 @@ TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examp
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo test lint bench notebook sample
+.PHONY: help demo test lint bench conformance notebook sample
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      what recording costs"
+	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make notebook   run the analysis notebook on logs/sample"
 	@echo "make sample     make logs/sample anew"
 
@@ -57,6 +59,11 @@ lint: $(DEV)
 
 bench: $(DEMO)
 	$(BIN)/python benchmarks/overhead.py
+	@env $(MPI_ENV) $(BIN)/mpiexec -n 1 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
+	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
+
+conformance: $(TEST)
+	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
 
 notebook: $(TEST)
 	@cp examples/notebooks/analysis.ipynb logs/analysis.ipynb

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from collections import defaultdict
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from mpi_runner import REPOSITORY, run_on_ranks
+from processes import run_python
 
 Results = list[dict[str, Any]]
 
@@ -30,6 +32,49 @@ def test_message_sizes_are_the_bytes_of_the_send_buffer(sizes: dict[str, Any]) -
         name: expected for name, (_, expected) in sizes.items()
     }
     assert len(sizes) > 25
+
+
+def test_collectives_send_what_their_definition_says() -> None:
+    rooted = {"BCAST", "GATHER", "IGATHER", "GATHERV", "REDUCE", "SCATTER", "SCATTERV"}
+    for rank in run_on_ranks(3, "collective_sizes.py").results:
+        assert {name: seen["bytes"] for name, seen in rank.items()} == {
+            name: seen["expected"] for name, seen in rank.items()
+        }
+        for name, seen in rank.items():
+            assert seen["operations"] == [name.split()[0].upper()]
+            assert seen["peers"] == [1 if seen["operations"][0] in rooted else None]
+
+
+LOCAL = {
+    "free", "Get_group", "Get_size", "Get_rank", "Compare", "Free", "Set_info", "Get_info", "Is_inter",
+    "Is_intra", "Get_topology", "Get_attr", "Set_attr", "Delete_attr", "Get_errhandler",
+    "Set_errhandler", "Call_errhandler", "Abort", "Get_name", "Set_name", "toint", "py2f",
+    "Cart_map", "Graph_map", "Get_dim", "Get_topo", "Get_cart_rank", "Get_coords", "Shift", "Get_dims",
+    "Get_neighbors_count", "Get_neighbors", "Get_dist_neighbors_count", "Get_dist_neighbors",
+    "Get_remote_group", "Get_remote_size", "Disconnect", "Attach_buffer", "Detach_buffer",
+    "Flush_buffer", "Iflush_buffer",
+    # of fault tolerance (ULFM), which few libraries have; no messages of the program's
+    "Revoke", "Is_revoked", "Get_failed", "Ack_failed", "Agree", "Iagree",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "kind", ["Intracomm", "Intercomm", "Topocomm", "Cartcomm", "Graphcomm", "Distgraphcomm"]
+)
+def test_every_method_that_communicates_is_timed(kind: str) -> None:
+    """Also those of a version of mpi4py to come: they are timed, or known to be local."""
+    code = f"""
+import inspect
+from mpi4py import MPI
+from allreduce_instrumentation import mpi
+plain, timed = MPI.{kind}, mpi.Timed{kind}
+names = [n for n in dir(plain) if not n.startswith("_") and callable(getattr(plain, n))]
+print([n for n in names if not inspect.ismethod(getattr(plain, n)) and type(getattr(plain, n)).__name__
+       != "builtin_function_or_method" and getattr(timed, n) is getattr(plain, n)])
+"""
+    run = run_python(code)
+    untimed = set(ast.literal_eval(run.stdout)) if not run.returncode else run.stderr
+    assert untimed <= LOCAL
 
 
 def test_results_are_those_of_the_plain_communicator(ranks: Results) -> None:

@@ -86,12 +86,14 @@ class Span:
         else:
             channel.count_overflow()
 
+    def write(self, operation: Any, start_ns: int, end_ns: int | None, status: str) -> None:
+        """A record with this one's columns, of a block that no ``with`` encloses.
 
-    def finish(self, end_ns: int | None, status: str) -> None:
-        """Write the record of a block that was not left by ``with``; None if its end is not known."""
+        ``end_ns`` is None if the end is not known.
+        """
         self.channel.put((
-            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
-            self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
+            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
+            start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
             self.caller.thread, status,
         ))  # fmt: skip
 

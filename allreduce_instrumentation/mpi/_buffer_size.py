@@ -6,28 +6,13 @@ a log, and no reason to stop a training run.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec
+from collections.abc import Sequence
+from typing import Any
 
 from mpi4py import MPI
 
-_P = ParamSpec("_P")
 
-
-def _none_if_unknown(function: Callable[_P, int]) -> Callable[_P, int | None]:
-    @functools.wraps(function)
-    def safe(*args: _P.args, **kwargs: _P.kwargs) -> int | None:
-        try:
-            return function(*args, **kwargs)
-        except Exception:
-            return None
-
-    return safe
-
-
-@_none_if_unknown
-def spec_bytes(spec: Any) -> int:
+def spec_bytes(spec: Any) -> int | None:
     """Bytes named by a buffer specification.
 
     Args:
@@ -35,11 +20,15 @@ def spec_bytes(spec: Any) -> int:
             or counts, displacements and a datatype as mpi4py takes them; also ``MPI.BOTTOM`` with
             a datatype.
     """
-    return _whole(spec)
+    try:
+        if isinstance(spec, (list, tuple)):
+            return _specified(*_unpacked(spec))
+        return _buffer_bytes(spec)
+    except Exception:
+        return None
 
 
-@_none_if_unknown
-def block_bytes(spec: Any, blocks: int, rank: int) -> int:
+def block_bytes(spec: Any, blocks: int, rank: int) -> int | None:
     """Bytes of one block of a buffer that holds one for each rank.
 
     Args:
@@ -47,24 +36,17 @@ def block_bytes(spec: Any, blocks: int, rank: int) -> int:
         blocks: how many there are.
         rank: which one.
     """
-    if not isinstance(spec, (list, tuple)):
+    try:
+        if isinstance(spec, (list, tuple)):
+            return _specified_block(*_unpacked(spec), blocks, rank)
         return _buffer_bytes(spec) // blocks
-    buffer, counts, displacements, datatype = _unpacked(spec)
-    if hasattr(counts, "__iter__"):
-        return _specified(buffer, list(counts)[rank], 0, datatype)
-    block = _specified(buffer, counts, None if counts is None else displacements, datatype)
-    return block if counts is not None else block // blocks
+    except Exception:
+        return None
 
 
 def is_in_place(sendbuf: Any) -> bool:
     """Whether a send buffer stands for "what is in the receive buffer"."""
     return sendbuf is None or sendbuf is MPI.IN_PLACE
-
-
-def _whole(spec: Any) -> int:
-    if isinstance(spec, (list, tuple)):
-        return _specified(*_unpacked(spec))
-    return _buffer_bytes(spec)
 
 
 def _buffer_bytes(buffer: Any) -> int:
@@ -111,6 +93,16 @@ def _specified(buffer: Any, count: Any, displacement: Any, datatype: Any) -> int
         room = _buffer_bytes(buffer) - offset * extent
         return room // extent * size
     return size * (sum(int(n) for n in count) if hasattr(count, "__iter__") else int(count))
+
+
+def _specified_block(
+    buffer: Any, counts: Any, displacements: Any, datatype: Any, blocks: int, rank: int
+) -> int:
+    if counts is None:
+        return _specified(buffer, None, displacements, datatype) // blocks
+    if hasattr(counts, "__iter__"):
+        return _specified(buffer, list(counts)[rank], None, datatype)
+    return _specified(buffer, counts, None, datatype)
 
 
 def _item_size_and_extent(buffer: Any, datatype: Any) -> tuple[int, int]:

@@ -109,15 +109,13 @@ class Message:
         any_source = sender == MPI.ANY_SOURCE
         seq = timing.identity.next_message(receiver, None if any_source else sender)
         if not timing.logger.recording:
-            return Pending(timing, None, any_source=True) if any_source else None
+            return Pending(timing, None, any_source) if any_source else None
         peer = receiver if receiver is not None or any_source else sender
-        nobody = peer is None and not any_source
-        pending = Pending.begin(
-            timing, self.operation, start_ns, None if nobody else self.size(given), seq, peer
+        if peer is None and not any_source:  # with nobody
+            return Pending.begin(timing, self.operation, start_ns)
+        return Pending.begin(
+            timing, self.operation, start_ns, self.size(given), seq, peer, any_source, self.sized_by_status
         )
-        pending.any_source = any_source
-        pending.sized_by_status = self.sized_by_status and not nobody
-        return pending
 
 
 def operation_name(method: Method) -> str:

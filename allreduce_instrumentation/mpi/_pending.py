@@ -50,61 +50,74 @@ class Pending:
         timing: of its communicator.
         span: the open row; None if only the number of the message is still to be counted.
         any_source: it receives from a rank that only the status will tell.
+        sized_by_status: only the status will tell how many bytes it received.
     """
 
-    __slots__ = ("any_source", "cancelled", "sized_by_status", "span", "timing")
+    __slots__ = ("any_source", "cancelled", "needs_status", "sized_by_status", "span", "timing")
 
-    def __init__(self, timing: Timing, span: Span | None, *, any_source: bool = False) -> None:
+    def __init__(
+        self,
+        timing: Timing,
+        span: Span | None,
+        any_source: bool = False,
+        sized_by_status: bool = False,
+    ) -> None:
         self.timing = timing
         self.span = span
         self.any_source = any_source
-        self.sized_by_status = False
+        self.sized_by_status = sized_by_status
         self.cancelled = False
+        self.needs_status = any_source or sized_by_status
 
     @classmethod
     def begin(
         cls, timing: Timing, operation: str, start_ns: int,
         size: int | None = None, seq: int | None = None, peer: int | None = None,
+        any_source: bool = False, sized_by_status: bool = False,
     ) -> Pending:  # fmt: skip
         """Take what the row will say from here: the iteration and the label in force, too."""
         span: Any = timing.logger.record_mpi_operation(
             operation, size, group=timing.group, group_size=timing.group_size, seq=seq, peer=peer
         )
         if span is NO_SPAN:
-            return cls(timing, None)
+            return cls(timing, None, any_source)
         span.start_ns = start_ns
-        return cls(timing, span)
+        return cls(timing, span, any_source, sized_by_status)
 
-    @property
-    def needs_status(self) -> bool:
-        return self.any_source or self.sized_by_status or self.cancelled
+    def cancel(self) -> None:
+        """Somebody asked for that; the status will tell whether it came true."""
+        self.cancelled = self.needs_status = True
 
-    def complete(self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None) -> None:
-        """Write the operation's row, and that of the time in which somebody was blocked on it."""
-        outcome = OK
-        if status is not None:
-            if self.cancelled and status.Is_cancelled():
-                outcome = CANCELLED
-            else:
-                self._learn_from(status)
-        self._write(blocked_from_ns, end_ns, outcome)
+    def complete(
+        self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None, outcome: str = OK
+    ) -> None:
+        """Write the operation's row, and that of the time in which somebody was blocked on it.
 
-    def fail(self, blocked_from_ns: int, end_ns: int, outcome: str) -> None:
-        """As :meth:`complete`, of one that ended with an error."""
-        self._write(blocked_from_ns, end_ns, outcome)
+        Args:
+            status: what MPI says of the message; needed if ``needs_status``.
+            outcome: the rows' status.
+        """
+        if self.needs_status and status is not None and outcome is OK:
+            outcome = self._learn_from(status)
+        span = self.span
+        if span is not None:
+            span.write(span.operation, span.start_ns, end_ns, outcome)
+            span.write("WAIT", blocked_from_ns, end_ns, outcome)
 
     def refuse(self, outcome: str) -> None:
         """Write the row of an operation that never began."""
         if self.span is not None:
-            self.span.finish(perf_counter_ns(), outcome)
+            self.span.write(self.span.operation, self.span.start_ns, perf_counter_ns(), outcome)
 
     def lose(self) -> None:
         """Write the row of an operation whose end nobody will see any more."""
         if self.span is not None:
-            self.span.finish(None, UNRESOLVED)
+            self.span.write(self.span.operation, self.span.start_ns, None, UNRESOLVED)
 
-    def _learn_from(self, status: MPI.Status) -> None:
+    def _learn_from(self, status: MPI.Status) -> str:
         span = self.span
+        if self.cancelled and status.Is_cancelled():
+            return CANCELLED
         if self.any_source:
             sender = sender_of(status)
             seq = self.timing.identity.next_message(None, sender)
@@ -112,17 +125,7 @@ class Pending:
                 span.peer, span.seq = sender, seq
         if self.sized_by_status and span is not None:
             span.message_size_bytes = bytes_of(status)
-
-    def _write(self, blocked_from_ns: int, end_ns: int, outcome: str) -> None:
-        span = self.span
-        if span is None:
-            return
-        span.finish(end_ns, outcome)
-        self.timing.logger.record_interval(
-            "WAIT", blocked_from_ns, end_ns, span.message_size_bytes, span.layer_name, span.phase,
-            span.iteration, span.epoch, group=span.group, group_size=span.group_size, seq=span.seq,
-            peer=span.peer, status=outcome,
-        )  # fmt: skip
+        return OK
 
 
 # -- what ranks, errors and statuses say --------------------------------------------------------------

@@ -65,9 +65,10 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
     original = getattr(_Request, name)
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> Any:
-        if not (timed := _timed(requests)):
+        timed, need_status = _timed(requests)
+        if not timed:
             return original(requests, status)
-        if status is None and _need_status(timed):
+        if status is None and need_status:
             status = MPI.Status()
         start = perf_counter_ns()
         try:
@@ -89,9 +90,10 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
     original = getattr(_Request, name)
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None) -> Any:
-        if not (timed := _timed(requests)):
+        timed, need_status = _timed(requests)
+        if not timed:
             return original(requests, statuses)
-        if statuses is None and _need_status(timed):
+        if statuses is None and need_status:
             statuses = []
         start = perf_counter_ns()
         try:
@@ -108,16 +110,21 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
     return classmethod(functools.wraps(original)(seeing))
 
 
-def _timed(requests: Any) -> list[Any]:
-    """Those whose rows are open. Never raises: mpi4py itself says what is wrong with its arguments."""
+def _timed(requests: Any) -> tuple[list[Any], bool]:
+    """Those whose rows are open, and whether a row needs what only the status tells.
+
+    Never raises: mpi4py itself says what is wrong with its arguments.
+    """
+    timed, need_status = [], False
     try:
-        return [r for r in requests if getattr(r, "_pending", None) is not None]
+        for request in requests:
+            pending = getattr(request, "_pending", None)
+            if pending is not None:
+                timed.append(request)
+                need_status = need_status or pending.needs_status
     except Exception:
-        return []
-
-
-def _need_status(timed: list[Any]) -> bool:
-    return any(request._pending.needs_status for request in timed)
+        return [], False
+    return timed, need_status
 
 
 def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None) -> None:
@@ -133,7 +140,7 @@ def _settle_failed(timed: list[Any], start_ns: int, error: BaseException) -> Non
     for request in timed:
         if not request:
             pending, request._pending = request._pending, None
-            pending.fail(start_ns, end_ns, outcome)
+            pending.complete(start_ns, end_ns, None, outcome)
 
 
 class Completions:
@@ -200,13 +207,16 @@ class _TimedRequest(Completions):
         _Request.Cancel(self)
         pending: Pending | None = getattr(self, "_pending", None)
         if pending is not None:
-            pending.cancelled = True
+            pending.cancel()
 
     cancel = Cancel
 
     def __del__(self) -> None:
         """Nobody waited for it, or not so that it could be seen."""
-        pending: Pending | None = getattr(self, "_pending", None)
+        try:
+            pending = self._pending
+        except AttributeError:  # made by hand, and never timed
+            return
         if pending is not None:
             pending.lose()
 

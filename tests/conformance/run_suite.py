@@ -102,7 +102,7 @@ def main() -> None:
     if way == "timed":
         logger = time_everything(Path(output))
         let_timed_classes_stand_for_their_originals()
-    unittest.TextTestRunner.resultclass = Recorder
+    unittest.TextTestRunner.resultclass = Recorder  # type: ignore[assignment]
     sys.argv = [str(Path(suite) / "main.py"), *options]
     sys.path.insert(0, suite)
     try:

@@ -1,0 +1,127 @@
+"""mpi4py's own test suite, plain and under timing: does any test end otherwise?
+
+    python tests/conformance/compare.py [--ranks 1,2,3,4] [--only test_comm,test_p2p]
+
+Fetches the source distribution of the installed mpi4py with pip, runs its suite with run_suite.py,
+and prints how many tests ended how. Ends with 1 if any differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections import Counter
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+LIMIT_S = 1800.0
+_ENVIRONMENT = {"PYTHONPATH": str(HERE.parent.parent), "PYTHONDONTWRITEBYTECODE": "1"}
+
+Outcomes = dict[str, str]
+
+
+class Run(NamedTuple):
+    """One run of the suite: how each test ended on each rank, the rows written, the time taken."""
+
+    outcomes: list[Outcomes]
+    rows: int
+    seconds: float
+
+
+def fetch_suite(folder: Path) -> Path:
+    """The test folder of the installed version's source distribution, unpacked into ``folder``."""
+    name = f"mpi4py-{version('mpi4py')}"
+    suite = folder / name / "test"
+    if not suite.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
+        source = ["--no-binary", "mpi4py", "--dest", str(folder), name.replace("-", "==")]
+        subprocess.run([*pip, *source], check=True)
+        with tarfile.open(folder / f"{name}.tar.gz") as archive:
+            archive.extractall(folder, filter="data")
+    return suite
+
+
+def run_suite(way: str, ranks: int, suite: Path, options: list[str]) -> Run:
+    """Run the suite on ``ranks`` ranks, ``way`` being ``plain`` or ``timed``."""
+    with tempfile.TemporaryDirectory() as output:
+        launcher = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)]
+        program = [sys.executable, "-m", "mpi4py", str(HERE / "run_suite.py"), way, output, str(suite)]
+        started = time.monotonic()
+        said = _run_to_end([*launcher, *program, "--quiet", "--no-builddir", *options])
+        seconds = time.monotonic() - started
+        reports: list[dict[str, Any]] = []
+        for rank in range(ranks):
+            path = Path(output) / f"{way}-rank{rank}.json"
+            if not path.exists():
+                sys.exit(f"rank {rank} of the {way} run did not reach its end:\n{said[-3000:]}")
+            reports.append(json.loads(path.read_text()))
+    return Run([r["outcomes"] for r in reports], sum(r["rows"] for r in reports), seconds)
+
+
+def _run_to_end(command: list[str]) -> str:
+    job = subprocess.Popen(
+        command, env={**os.environ, **_ENVIRONMENT}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", start_new_session=True,
+    )  # fmt: skip
+    try:
+        return job.communicate(timeout=LIMIT_S)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGTERM)
+        sys.exit(f"not done in {LIMIT_S:g} s:\n{job.communicate()[0][-3000:]}")
+
+
+def differences(plain: Run, timed: Run) -> list[str]:
+    """One line for each test that did not end alike on some rank."""
+    lines = []
+    for rank, (before, after) in enumerate(zip(plain.outcomes, timed.outcomes, strict=True)):
+        for test in sorted(before.keys() | after.keys()):
+            one, other = before.get(test, "not run"), after.get(test, "not run")
+            if _kind(one) != _kind(other):
+                lines.append(f"rank {rank}: {test}\n    plain: {one}\n    timed: {other}")
+    return lines
+
+
+def _kind(outcome: str) -> str:
+    return outcome.partition(":")[0]
+
+
+def describe(run: Run) -> str:
+    counts = Counter(_kind(outcome) for outcomes in run.outcomes for outcome in outcomes.values())
+    others = {kind: n for kind, n in counts.items() if kind not in ("ok", "skipped")}
+    failed = ", ".join(f"{n} {kind}" for kind, n in sorted(others.items())) or "0 failed"
+    return f"{counts['ok']:6d} ok {counts['skipped']:5d} skipped  {failed}  {run.seconds:6.1f} s"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--ranks", default="1,2,3,4", help="numbers of ranks, with commas")
+    parser.add_argument("--only", default="", help="test modules, with commas; default all")
+    parser.add_argument("--suite", type=Path, default=Path(".venv/conformance"), help="where it is unpacked")
+    arguments = parser.parse_args()
+    suite = fetch_suite(arguments.suite)
+    options = [option for module in arguments.only.split(",") if module for option in ("-i", module)]
+    print(f"mpi4py {version('mpi4py')}, its own tests; counts are over all ranks", flush=True)
+    differing = []
+    for ranks in map(int, arguments.ranks.split(",")):
+        runs = {}
+        for way in ("plain", "timed"):
+            runs[way] = run_suite(way, ranks, suite, options)
+            rows = f"  {runs[way].rows} rows" if way == "timed" else ""
+            print(f"{ranks} ranks  {way}  {describe(runs[way])}{rows}", flush=True)
+        differing += [f"{ranks} ranks, {line}" for line in differences(runs["plain"], runs["timed"])]
+    print("\n".join(differing) if differing else "no test ends otherwise under timing")
+    sys.exit(bool(differing))
+
+
+if __name__ == "__main__":
+    main()
