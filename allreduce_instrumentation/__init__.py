@@ -10,21 +10,52 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from allreduce_instrumentation.mpi import TimedIntracomm
+    from allreduce_instrumentation.allreducers import (
+        dense_allreduce,
+        gtopk_sparse_allreduce,
+        oktopk_sparse_allreduce,
+        topk_sparse_allreduce,
+    )
+    from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
+    from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+    from allreduce_instrumentation.mpi import TimedIntercomm, TimedIntracomm
     from allreduce_instrumentation.optimizer import DistributedOptimizer
 
-__all__ = ["DistributedOptimizer", "TimedIntracomm"]
+__all__ = [
+    "FP16",
+    "DistributedOptimizer",
+    "NoCompression",
+    "TimedIntercomm",
+    "TimedIntracomm",
+    "TopK",
+    "copy_to_device",
+    "copy_to_host",
+    "dense_allreduce",
+    "gtopk_sparse_allreduce",
+    "oktopk_sparse_allreduce",
+    "topk_sparse_allreduce",
+]
 
 _HOME = {
-    "DistributedOptimizer": "allreduce_instrumentation.optimizer",
-    "TimedIntracomm": "allreduce_instrumentation.mpi",
+    "DistributedOptimizer": "optimizer",
+    "FP16": "compressors",
+    "NoCompression": "compressors",
+    "TimedIntercomm": "mpi",
+    "TimedIntracomm": "mpi",
+    "TopK": "compressors",
+    "copy_to_device": "copies",
+    "copy_to_host": "copies",
+    "dense_allreduce": "allreducers",
+    "gtopk_sparse_allreduce": "allreducers",
+    "oktopk_sparse_allreduce": "allreducers",
+    "topk_sparse_allreduce": "allreducers",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     return value
 
 

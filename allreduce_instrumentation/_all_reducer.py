@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import torch
 from mpi4py import MPI
 
+from allreduce_instrumentation._bucket_means import BucketMeans
 from allreduce_instrumentation._buckets import Bucket
 from allreduce_instrumentation.mpi import TimedIntracomm
 from timing_logger.errors import ReductionError
@@ -18,8 +19,6 @@ from timing_logger.record import OK
 
 if TYPE_CHECKING:
     from timing_logger.logger import TimingLogger
-
-PHASE = "dense"
 
 _WAY_OUT = "No rank trains on; start again from a checkpoint."
 _JOIN_S = 10.0
@@ -49,12 +48,16 @@ class AllReducer:
 
     Args:
         comm: of this reducer's own; it is freed by :meth:`stop`.
-        logger: where ``WAIT``, ``D2H`` and ``H2D`` rows go; ``comm`` records its own.
+        means: how the values of a bucket become their means.
+        logger: where ``WAIT`` rows go; ``comm`` and ``means`` record their own.
         timeout_s: how long :meth:`settle` waits for a bucket, in seconds.
     """
 
-    def __init__(self, comm: TimedIntracomm, logger: TimingLogger, timeout_s: float) -> None:
+    def __init__(
+        self, comm: TimedIntracomm, means: BucketMeans, logger: TimingLogger, timeout_s: float
+    ) -> None:
         self._comm = comm
+        self._means = means
         self._logger = logger
         self._timeout_s = timeout_s
         self._rank, self._ranks = comm.Get_rank(), comm.Get_size()
@@ -64,7 +67,6 @@ class AllReducer:
         self._silent = False  # the thread communicates no more
         self._given_up = False  # nobody waits for the thread any more
         self._stopped = False
-        self._stream: torch.Stream | None = None
         self._queue: queue.SimpleQueue[Launch | None] = queue.SimpleQueue()
         # A daemon, so that a forgotten stop() does not keep the interpreter from its end; but MPI must
         # not be finalized, which is after these hooks, while the thread is in a call to it.
@@ -93,7 +95,8 @@ class AllReducer:
             self._wait(launch)
         if launch.seq is not None:
             self._logger.record_interval(
-                "WAIT", start, perf_counter_ns(), launch.bucket.host.nbytes, launch.bucket.name, PHASE,
+                "WAIT", start, perf_counter_ns(), launch.bucket.host.nbytes,
+                launch.bucket.name, self._means.phase,
                 group=self._group, group_size=self._ranks, seq=launch.seq,
                 status="error:ReductionError" if self.failed else OK,
             )  # fmt: skip
@@ -138,7 +141,7 @@ class AllReducer:
     def mean(self, value: float) -> float:
         """``value``'s mean over the ranks; only while no launch is under way."""
         host = torch.tensor([value], dtype=torch.float64)
-        with self._logger.label("loss", PHASE):
+        with self._logger.label("loss", "dense"):
             self._comm.Allreduce(MPI.IN_PLACE, host.numpy())
         return float(host) / self._ranks
 
@@ -175,7 +178,7 @@ class AllReducer:
         while (launch := self._queue.get()) is not None:
             try:
                 if not self._silent:
-                    with self._logger.label(launch.bucket.name, PHASE):
+                    with self._logger.label(launch.bucket.name, self._means.phase):
                         self._reduce(launch)
             except BaseException as error:
                 self.fail(error)
@@ -187,7 +190,7 @@ class AllReducer:
         self._prepare(bucket)
         launch.seq = self._comm.collectives
         try:
-            self._comm.Allreduce(MPI.IN_PLACE, bucket.host.numpy())
+            self._comm.Allreduce(MPI.IN_PLACE, self._means.first_sum(bucket).numpy())
         except BaseException:
             self._silent = True
             raise
@@ -196,32 +199,22 @@ class AllReducer:
         if not self._silent:
             self._finish(bucket)
 
+    def _finish(self, bucket: Bucket) -> None:
+        try:
+            self._means.finish(bucket)
+        except BaseException as error:
+            self._silent = self._means.leaves_ranks_apart(error)
+            raise
+
     def _prepare(self, bucket: Bucket) -> None:
         """A failure here is noted, not raised: the other ranks wait for this one's Allreduce."""
         try:
             if self._error is None:
-                self._copy_to_host(bucket)
-                bucket.set_flags()
+                self._means.prepare(bucket)
         except Exception as error:
             self.fail(error)
         if self._error is not None:
             bucket.set_failed(self._rank)
-
-    def _copy_to_host(self, bucket: Bucket) -> None:
-        if bucket.on_device is None or bucket.ready is None:
-            return
-        if self._stream is None:  # one of our own: the default one is full of backward's work
-            self._stream = torch.Stream(bucket.on_device.device)
-            torch.accelerator.set_stream(self._stream)
-        bucket.ready.synchronize()  # not part of the copy
-        with self._logger.record_mpi_operation("D2H", bucket.on_device.nbytes):
-            bucket.to_host()
-
-    def _finish(self, bucket: Bucket) -> None:
-        bucket.divide(self._ranks)
-        if bucket.on_device is not None:
-            with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
-                bucket.to_device()
 
 
 def _thread_gone(bucket: str) -> ReductionError:

@@ -33,6 +33,22 @@ def check_same_parameters(comm: MPI.Intracomm, named: Sequence[tuple[str, torch.
         )
 
 
+def check_same_settings(comm: MPI.Intracomm, **settings: object) -> None:
+    """Collective.
+
+    Raises:
+        ConfigurationError: on every rank, if one of ``settings`` is not the same on all.
+    """
+    everyone = comm.allgather(settings)
+    for name in settings:
+        for rank, theirs in enumerate(everyone):
+            if theirs[name] != everyone[0][name]:
+                raise ConfigurationError(
+                    f"{name} differs between ranks: {everyone[0][name]!r} on rank 0 and {theirs[name]!r} on "
+                    f"rank {rank}. Give all ranks the same."
+                )
+
+
 @torch.no_grad()
 def broadcast_parameters(comm: MPI.Intracomm, parameters: Iterable[torch.Tensor], root: int = 0) -> None:
     """Overwrite the parameters of all ranks with those of ``root``, bit for bit. Collective."""

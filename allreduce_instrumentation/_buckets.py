@@ -18,7 +18,8 @@ class Bucket:
 
     The buffer holds the gradients one after the other, then per parameter whether it has one
     (summed: on how many ranks), then two numbers on failures: how many ranks failed, and the sum
-    of their ranks plus one. So one Allreduce tells every rank everything.
+    of their ranks plus one. So one Allreduce tells every rank everything; where the values are
+    compressed, one of the flags and numbers comes first.
 
     float64 and complex128 travel as float64, everything else as float32: half precision is summed
     in single.
@@ -92,12 +93,22 @@ class Bucket:
     def set_flags(self) -> None:
         """Complete ``host``: which parameters have a gradient, and that this rank did not fail."""
         flags = [float(loaded is not None) for loaded in self._loaded]
-        self.host[self._values :] = torch.tensor([*flags, 0.0, 0.0])
+        self.flags.copy_(torch.tensor([*flags, 0.0, 0.0]))
 
     def set_failed(self, rank: int) -> None:
         """Fill ``host`` with nothing but the news that ``rank`` failed."""
         self.host.zero_()
         self.host[-2:] = torch.tensor([1.0, rank + 1.0])
+
+    @property
+    def values(self) -> torch.Tensor:
+        """The gradients' values, 1-D, where they lie: on their device."""
+        return self.host[: self._values] if self.on_device is None else self.on_device
+
+    @property
+    def flags(self) -> torch.Tensor:
+        """The part of ``host`` behind the values."""
+        return self.host[self._values :]
 
     @property
     def failures(self) -> tuple[int, int]:

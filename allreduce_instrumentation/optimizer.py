@@ -10,10 +10,18 @@ import torch
 from mpi4py import MPI
 
 from allreduce_instrumentation._all_reducer import AllReducer
-from allreduce_instrumentation._broadcast import broadcast_parameters, broadcast_state, check_same_parameters
-from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation._broadcast import (
+    broadcast_parameters,
+    broadcast_state,
+    check_same_parameters,
+    check_same_settings,
+)
+from allreduce_instrumentation._bucket_means import bucket_means
 from allreduce_instrumentation._gradient_passes import GradientPasses
+from allreduce_instrumentation.allreducers import check_compressor
+from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.mpi import TimedIntracomm
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
 
@@ -35,7 +43,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     run the same number of backward passes and steps.
 
     Rows: ``ALLREDUCE`` per bucket, on its thread; ``WAIT`` per bucket, for the time that training
-    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device;
+    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device; with
+    ``compression`` also the rows of the all-reducer, the ``ALLREDUCE`` then being a small one;
     ``BCAST`` for the parameters of rank 0, which all ranks start from (and from its optimizer's
     state).
 
@@ -48,12 +57,17 @@ class DistributedOptimizer(torch.optim.Optimizer):
             than the optimizer's. None: names such as ``group0.param3``.
         comm: the ranks that train together; it is duplicated. Default ``MPI.COMM_WORLD``.
         timing_logger: where rows go; default ``get_timing_logger()``.
-        bucket_bytes: the most gradient bytes that travel together.
+        compression: what makes gradients smaller on their way, such as ``TopK(0.01)``; an instance of
+            this optimizer's own. Its residuals belong into a checkpoint beside :meth:`state_dict`, on each
+            rank its own: ``optimizer.compression.state_dict()``. Default ``NoCompression()``.
+        allreduce: ``"dense"``, with ``NoCompression()`` or ``FP16()``; ``"topk"``, ``"gtopk"`` or
+            ``"oktopk"``, with ``TopK``. With compression gradients must be finite.
+        bucket_bytes: the most gradient bytes that travel together; each bucket is compressed as a whole.
         timeout_s: how long ``step()`` waits for a bucket before it gives up, in seconds.
 
     Raises:
         ConfigurationError: an argument is wrong, ``named_parameters`` lacks a parameter of the
-            optimizer, the ranks' parameters differ, or MPI does not allow threads.
+            optimizer, the ranks' parameters or settings differ, or MPI does not allow threads.
     """
 
     # A GradScaler must not leave unscaling to the optimizer inside: synchronize() comes first.
@@ -66,6 +80,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
         comm: MPI.Intracomm | None = None,
         timing_logger: TimingLogger | None = None,
         *,
+        compression: Compressor | None = None,
+        allreduce: str = "dense",
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         timeout_s: float = 1800.0,
     ) -> None:
@@ -74,10 +90,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
         named = _named(optimizer, named_parameters)
         self._inner = optimizer
         self._logger = get_timing_logger() if timing_logger is None else timing_logger
+        self.compression: Compressor = NoCompression() if compression is None else compression
+        check_compressor(allreduce, self.compression)
         self._comm = _own_communicator(comm, self._logger)
+        self._check_same_settings(allreduce, bucket_bytes)
         self._start_from_root(named)
-        broadcast_state(self._comm, optimizer)
-        self._reducer = AllReducer(self._comm, self._logger, timeout_s)
+        with self._logger.label("initial optimizer state"):
+            broadcast_state(self._comm, optimizer)
+        means = bucket_means(allreduce, self.compression, self._comm, self._logger)
+        self._reducer = AllReducer(self._comm, means, self._logger, timeout_s)
         self._passes = GradientPasses(bucket_bytes, self._reducer)
         self._passes.add_parameters(named)
 
@@ -180,9 +201,15 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def __getstate__(self) -> NoReturn:
         raise TypeError("a DistributedOptimizer has a thread and cannot be copied: save its state_dict().")
 
+    def _check_same_settings(self, allreduce: str, bucket_bytes: int) -> None:
+        with self._logger.label("settings"):
+            check_same_settings(
+                self._comm, allreduce=allreduce, compression=repr(self.compression), bucket_bytes=bucket_bytes
+            )
+
     def _start_from_root(self, named: list[tuple[str, torch.Tensor]]) -> None:
-        check_same_parameters(self._comm, named)
         with self._logger.label("initial parameters"):
+            check_same_parameters(self._comm, named)
             broadcast_parameters(self._comm, [p for _, p in named])
 
 

@@ -318,7 +318,10 @@ def rows() -> dict[str, Any]:
         "names": [r.layer_name for r in reduced if r.iteration == 0],
         "sizes": sorted({r.message_size_bytes for r in reduced}),
         "threads": sorted({(r.operation, r.thread) for r in records}),
-        "others": sorted({(r.operation, r.layer_name, r.peer) for r in records if r.operation == "BCAST"}),
+        "others": sorted(
+            {(r.operation, r.layer_name, r.peer) for r in records if r.operation in ("ALLGATHER", "BCAST")},
+            key=str,
+        ),
         "phases": sorted({r.phase for r in reduced}),
         "iterations": [[r.iteration, r.epoch] for r in reduced],
         "order": [r.seq for r in reduced],

@@ -1,0 +1,132 @@
+"""Before ranks reduce together they tell each other what they are about to do, or why they cannot.
+
+One small allgather of numbers. Only where they do not agree a second one follows, of texts: every
+rank has seen the same numbers, so every rank takes part in it, and every rank raises.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation._transport import Transport
+from timing_logger.errors import ReductionError
+
+MAX_FACTS = 4
+"""How many numbers of its own an algorithm may have compared."""
+
+_TEXT_BYTES = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """What one rank is about to do.
+
+    Attributes:
+        algorithm, name: which reduction of what.
+        length: entries of the tensor.
+        dtype, travels_as: dtypes of the tensor, and of its values on their way.
+        travels_from: type of the device from where they travel.
+        density: of the compressor; 1.0 for one that leaves nothing out.
+        facts: numbers of the algorithm that must be the same on all ranks, at most ``MAX_FACTS``.
+        trouble: why this rank cannot take part, if so; then the rest does not count.
+    """
+
+    algorithm: str = ""
+    name: str = ""
+    length: int = 0
+    dtype: str = ""
+    travels_as: str = ""
+    travels_from: str = ""
+    density: float = 1.0
+    facts: Mapping[str, int] = field(default_factory=dict)
+    trouble: str | None = None
+
+    def numbers(self) -> list[int]:
+        """All of it as int64, texts as digests; of the same length for every statement."""
+        facts = list(self.facts.values())
+        return [
+            int(self.trouble is not None),
+            _digest(self.algorithm),
+            _digest(self.name),
+            self.length,
+            _digest(self.dtype),
+            _digest(self.travels_as),
+            _digest(self.travels_from),
+            struct.unpack("<q", struct.pack("<d", self.density))[0],
+            *facts,
+            *[0] * (MAX_FACTS - len(facts)),
+        ]
+
+    def says(self, number: int) -> str:
+        """The number at place ``number``, in words."""
+        words = [
+            f"cannot take part: {self.trouble}",
+            f"algorithm {self.algorithm}",
+            f"name {self.name!r}",
+            f"{self.length} entries",
+            f"dtype {self.dtype}",
+            f"values that travel as {self.travels_as}",
+            f"values that travel from {self.travels_from}",
+            f"density {self.density!r}",
+            *[f"{fact} {value}" for fact, value in self.facts.items()],
+        ]
+        return words[number] if number < len(words) else "no such number"
+
+
+def agree(transport: Transport, mine: Statement) -> None:
+    """Compare every rank's statement. Collective; whatever one rank says, no rank waits for ever.
+
+    Raises:
+        ReductionError: on every rank, if some rank cannot take part or the statements differ; it
+            names the ranks and what they said.
+    """
+    numbers = torch.tensor(mine.numbers(), dtype=torch.int64, device=transport.control_device)
+    everyone = transport.allgather(numbers, "agreement").cpu()
+    if bool((everyone == everyone[0]).all()) and not everyone[0, 0]:
+        return
+    troubled = everyone[:, 0].any()
+    differing = 0 if troubled else int((everyone != everyone[0]).any(dim=0).nonzero()[0])
+    said = _exchange_texts(transport, mine.says(differing))
+    if troubled:
+        raise ReductionError(_who_cannot(everyone[:, 0].tolist(), said))
+    raise ReductionError(
+        f"the ranks do not agree on what to reduce: {_who_said_what(said)}. Call it with the same arguments, "
+        "but for the tensor's values, in the same order on every rank."
+    )
+
+
+def _exchange_texts(transport: Transport, text: str) -> list[str]:
+    content = _utf8(text)[:_TEXT_BYTES].ljust(_TEXT_BYTES, b"\0")
+    mine = torch.frombuffer(bytearray(content), dtype=torch.uint8).to(transport.control_device)
+    everyone: Tensor = transport.allgather(mine, "disagreement").cpu()
+    return [row.numpy().tobytes().rstrip(b"\0").decode(errors="ignore") for row in everyone]
+
+
+def _who_cannot(cannot: list[int], said: list[str]) -> str:
+    reasons = [f"rank {rank} {said[rank]}" for rank, flag in enumerate(cannot) if flag]
+    return f"nothing was reduced: {'; '.join(reasons)}"
+
+
+def _who_said_what(said: list[str]) -> str:
+    ranks: dict[str, list[str]] = {}
+    for rank, text in enumerate(said):
+        ranks.setdefault(text, []).append(str(rank))
+    return ", ".join(
+        f"{text} on rank{'s' if len(those) > 1 else ''} {' '.join(those)}" for text, those in ranks.items()
+    )
+
+
+def _digest(text: str) -> int:
+    """63 bits that are the same in every process."""
+    digest = hashlib.blake2b(_utf8(text), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
+
+
+def _utf8(text: str) -> bytes:
+    return text.encode(errors="backslashreplace")

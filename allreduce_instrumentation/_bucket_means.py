@@ -1,0 +1,150 @@
+"""How the values in a bucket become their mean over the ranks: summed in full, or compressed.
+
+Either way one Allreduce comes first that tells every rank about every other, see
+:class:`~allreduce_instrumentation._buckets.Bucket`. When the buckets are summed in full, the values
+travel in the same one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from mpi4py import MPI
+from torch import Tensor
+
+from allreduce_instrumentation._buckets import Bucket
+from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
+from allreduce_instrumentation.compressors import Compressor, NoCompression
+from allreduce_instrumentation.mpi import TimedIntracomm
+from timing_logger.errors import TimingLoggerError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+class BucketMeans(Protocol):
+    """What the AllReducer does with each bucket, on its thread.
+
+    Attributes:
+        phase: of the rows.
+    """
+
+    phase: str
+
+    def prepare(self, bucket: Bucket) -> None:
+        """This rank's part, before any communication."""
+
+    def first_sum(self, bucket: Bucket) -> Tensor:
+        """The part of the host buffer that the first Allreduce sums, in place."""
+
+    def finish(self, bucket: Bucket) -> None:
+        """The rest, once it is known that no rank failed."""
+
+    def leaves_ranks_apart(self, error: BaseException) -> bool:
+        """Whether after ``error`` in :meth:`finish` nobody knows what the other ranks are doing."""
+
+
+def bucket_means(
+    allreduce: str, compression: Compressor, comm: TimedIntracomm, logger: TimingLogger
+) -> BucketMeans:
+    """The way that ``DistributedOptimizer(allreduce=, compression=)`` asks for.
+
+    Raises:
+        ConfigurationError: there is no such all-reduce, or it does not work with the compressor.
+    """
+    check_compressor(allreduce, compression)
+    if allreduce == "dense" and isinstance(compression, NoCompression):
+        return SummedMeans(comm.Get_size(), logger)
+    return CompressedMeans(ALL_REDUCERS[allreduce], compression, comm, logger, allreduce)
+
+
+class SummedMeans:
+    """All values travel and are summed by MPI."""
+
+    phase = "dense"
+
+    def __init__(self, ranks: int, logger: TimingLogger) -> None:
+        self._ranks = ranks
+        self._logger = logger
+        self._stream: torch.Stream | None = None
+
+    def prepare(self, bucket: Bucket) -> None:
+        if bucket.on_device is not None:
+            self._stream = _own_stream(bucket, self._stream)
+            with self._logger.record_mpi_operation("D2H", bucket.on_device.nbytes):
+                bucket.to_host()
+        bucket.set_flags()
+
+    def first_sum(self, bucket: Bucket) -> Tensor:
+        return bucket.host
+
+    def finish(self, bucket: Bucket) -> None:
+        bucket.divide(self._ranks)
+        if bucket.on_device is not None:
+            with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
+                bucket.to_device()
+
+    def leaves_ranks_apart(self, error: BaseException) -> bool:
+        return False  # it does not communicate: the next bucket can tell the others
+
+
+class CompressedMeans:
+    """An all-reducer gets the values; their first Allreduce says only who takes part.
+
+    Args:
+        reduce: one of ``ALL_REDUCERS``.
+        name: its name there.
+    """
+
+    def __init__(
+        self,
+        reduce: Callable[..., Tensor],
+        compression: Compressor,
+        comm: MPI.Intracomm,
+        logger: TimingLogger,
+        name: str,
+    ) -> None:
+        self.phase = "dense" if name == "dense" else "sparse"
+        self._reduce = reduce
+        self._compression = compression
+        self._comm = comm
+        self._logger = logger
+        self._stream: torch.Stream | None = None
+
+    def prepare(self, bucket: Bucket) -> None:
+        self._stream = _own_stream(bucket, self._stream)
+        bucket.set_flags()
+
+    def first_sum(self, bucket: Bucket) -> Tensor:
+        return bucket.flags
+
+    def finish(self, bucket: Bucket) -> None:
+        mean = self._reduce(
+            bucket.values,
+            comm=self._comm,
+            compressor=self._compression,
+            name=bucket.name,
+            timing_logger=self._logger,
+        )
+        bucket.values.copy_(mean)
+        if bucket.on_device is not None:
+            torch.accelerator.current_stream().synchronize()
+
+    def leaves_ranks_apart(self, error: BaseException) -> bool:
+        return not isinstance(error, TimingLoggerError)  # those are raised on every rank alike
+
+
+def _own_stream(bucket: Bucket, stream: torch.Stream | None) -> torch.Stream | None:
+    """Have this thread use a stream of its own, and wait there until the gradients are in the bucket.
+
+    The default stream is full of backward's work; and waiting is no part of a copy.
+    """
+    if bucket.on_device is None or bucket.ready is None:
+        return stream
+    if stream is None:
+        stream = torch.Stream(bucket.on_device.device)
+        torch.accelerator.set_stream(stream)
+    bucket.ready.synchronize()
+    return stream

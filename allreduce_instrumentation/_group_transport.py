@@ -1,0 +1,186 @@
+"""An all-reducer's transport over a process group of ``torch.distributed``."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from allreduce_instrumentation._timed_work import has_streams, timed_work
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+_HOST_BACKENDS = ("gloo", "mpi", "ucc")
+
+
+class GroupTransport:
+    """The ranks of a process group; see :class:`~._transport.Transport`.
+
+    Tensors lie on the input's device if the group has a backend that lives there, such as nccl; else
+    on the host, if it has one for the host, such as gloo; else on the current device. Rows name the
+    group by its description and number, such as ``default_pg 0``; ranks are those in the group.
+
+    gloo has been tried with this class, other backends have not.
+
+    Args:
+        like: the tensor to be reduced.
+        layer_name, phase, logger: of the rows.
+
+    Raises:
+        ConfigurationError: ``group`` was destroyed.
+    """
+
+    def __init__(
+        self, group: dist.ProcessGroup, like: object, layer_name: str, phase: str, logger: TimingLogger
+    ) -> None:
+        _check_alive(group)
+        self._group = group
+        self._layer_name = layer_name
+        self._phase = phase
+        self._identity = _identity_of(group)
+        self.logger = logger
+        self.rank = group.rank()
+        self.size = group.size()
+        self.control_device = _control_device(group)
+        self.device = _device_for(group, like, self.control_device)
+
+    def allreduce(self, tensor: Tensor, what: str) -> Tensor:
+        total = tensor.clone()
+        with self._collective("ALLREDUCE", tensor, what):
+            dist.all_reduce(total, group=self._group)
+        return total
+
+    def allgather(self, tensor: Tensor, what: str) -> Tensor:
+        everyone = tensor.new_empty((self.size, tensor.numel()))
+        with self._collective("ALLGATHER", tensor, what):
+            dist.all_gather([_bytes(block) for block in everyone], _bytes(tensor), group=self._group)
+        return everyone
+
+    def allgatherv(self, tensor: Tensor, counts: Sequence[int], what: str) -> list[Tensor]:
+        """gloo has none, so all send as much as the largest: the row is an ``ALLGATHER`` of that size."""
+        padded = tensor.new_zeros(max(counts))
+        padded[: tensor.numel()] = tensor
+        if not padded.numel():
+            return [padded] * self.size
+        return [block[:count] for block, count in zip(self.allgather(padded, what), counts, strict=True)]
+
+    def alltoall(self, tensor: Tensor, what: str) -> Tensor:
+        received = torch.empty_like(tensor)
+        with self._collective("ALLTOALL", tensor, what):
+            dist.all_to_all_single(_bytes(received), _bytes(tensor), group=self._group)
+        return received
+
+    def alltoallv(
+        self, tensor: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], what: str
+    ) -> list[Tensor]:
+        received = tensor.new_empty(sum(receive_counts))
+        width = tensor.element_size()
+        with self._collective("ALLTOALLV", tensor, what):
+            dist.all_to_all_single(
+                _bytes(received),
+                _bytes(tensor),
+                [count * width for count in receive_counts],
+                [count * width for count in send_counts],
+                group=self._group,
+            )
+        return list(torch.split(received, list(receive_counts)))
+
+    def broadcast(self, tensor: Tensor, root: int, what: str) -> None:
+        with self._collective("BCAST", tensor, what, peer=root):
+            dist.broadcast(_bytes(tensor), group_src=root, group=self._group)
+
+    def send(self, tensor: Tensor, to: int, what: str) -> None:
+        with self._row("SEND", tensor, what, self._identity.next_message("to", to), to):
+            dist.send(_bytes(tensor), group_dst=to, group=self._group)
+
+    def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
+        received = torch.empty(count, dtype=dtype, device=self.device)
+        with self._row("RECV", received, what, self._identity.next_message("from", source), source):
+            dist.recv(_bytes(received), group_src=source, group=self._group)
+        return received
+
+    def _collective(
+        self, operation: str, sent: Tensor, what: str, peer: int | None = None
+    ) -> AbstractContextManager[None]:
+        return self._row(operation, sent, what, self._identity.next_collective(), peer)
+
+    def _row(
+        self, operation: str, buffer: Tensor, what: str, seq: int, peer: int | None
+    ) -> AbstractContextManager[None]:
+        return timed_work(
+            self.logger, operation, buffer.device, message_size=buffer.nbytes,
+            layer_name=self._layer_name, phase=f"{self._phase} {what}".rstrip(),
+            group=self._identity.name, group_size=self.size, seq=seq, peer=peer,
+        )  # fmt: skip
+
+
+class _GroupIdentity:
+    """The name of a group in the rows, and its operation counts: recorded or not, all count.
+
+    Collectives have one sequence, and messages one for each direction between two ranks, so that
+    a number names the same operation on every rank.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._collectives = itertools.count()
+        self._messages: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
+
+    def next_collective(self) -> int:
+        return next(self._collectives)
+
+    def next_message(self, direction: str, peer: int) -> int:
+        return next(self._messages[direction, peer])
+
+
+_identities: WeakKeyDictionary[dist.ProcessGroup, _GroupIdentity] = WeakKeyDictionary()
+
+
+def _identity_of(group: dist.ProcessGroup) -> _GroupIdentity:
+    found = _identities.get(group)
+    if found is None:
+        kind = "process group" if group.group_desc in ("", "undefined") else group.group_desc
+        found = _identities[group] = _GroupIdentity(f"{kind} {group.group_name}")
+    return found
+
+
+def _check_alive(group: dist.ProcessGroup) -> None:
+    try:
+        dist.get_process_group_ranks(group)
+    except Exception as error:
+        raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
+
+
+def _backends(group: dist.ProcessGroup) -> dict[str, str]:
+    """The backend for each type of device."""
+    pairs = str(dist.get_backend_config(group)).split(",")
+    return dict(pair.split(":", 1) for pair in pairs)
+
+
+def _control_device(group: dist.ProcessGroup) -> torch.device:
+    accelerator = torch.accelerator.current_accelerator()
+    if "cpu" in _backends(group) or accelerator is None:
+        return torch.device("cpu")
+    return torch.device(accelerator.type, torch.accelerator.current_device_index())
+
+
+def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device) -> torch.device:
+    if isinstance(like, Tensor) and has_streams(like.device):
+        backend = _backends(group).get(like.device.type)
+        if backend is not None and backend not in _HOST_BACKENDS:
+            return like.device
+    return otherwise
+
+
+def _bytes(tensor: Tensor) -> Tensor:
+    """The memory of ``tensor``: not every backend takes every dtype, and all take bytes."""
+    return tensor.view(torch.uint8)

@@ -1,0 +1,115 @@
+"""An all-reducer's transport over MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from mpi4py import MPI
+from torch import Tensor
+
+from allreduce_instrumentation.mpi import TimedIntracomm
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+_TAG = 0x5A11  # apart from the user's own messages, most likely; MPI allows up to 32767 everywhere
+
+# MPI moves bits. Integers as wide as the entries keep counts small: they must stay below 2**31.
+_SAME_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+
+
+class MpiTransport:
+    """The ranks of a communicator; tensors lie on the host. See :class:`~._transport.Transport`.
+
+    Args:
+        comm: every operation on it is a row by itself.
+        layer_name, phase: of the rows.
+
+    Raises:
+        ConfigurationError: ``comm`` is no intracommunicator, or is the null communicator.
+    """
+
+    device = control_device = torch.device("cpu")
+
+    def __init__(self, comm: TimedIntracomm, layer_name: str, phase: str) -> None:
+        self._comm = comm
+        self._layer_name = layer_name
+        self._phase = phase
+        self.logger: TimingLogger = comm._timing.logger
+        self.rank: int = comm.Get_rank()
+        self.size: int = comm.Get_size()
+
+    @classmethod
+    def of(
+        cls, comm: MPI.Comm, layer_name: str, phase: str, timing_logger: TimingLogger | None
+    ) -> MpiTransport:
+        """A transport over ``comm``, which is timed if it is not yet."""
+        if comm == MPI.COMM_NULL:
+            raise ConfigurationError(
+                "comm is the null communicator: it was freed, or this rank is not in it."
+            )
+        if not isinstance(comm, MPI.Intracomm):
+            raise ConfigurationError(f"comm must be an intracommunicator, and is a {type(comm).__name__}.")
+        if not isinstance(comm, TimedIntracomm):
+            comm = TimedIntracomm(comm, timing_logger=timing_logger)
+        return cls(comm, layer_name, phase)
+
+    def allreduce(self, tensor: Tensor, what: str) -> Tensor:
+        total = torch.empty_like(tensor)
+        with self._named(what):
+            self._comm.Allreduce(tensor.numpy(), total.numpy())
+        return total
+
+    def allgather(self, tensor: Tensor, what: str) -> Tensor:
+        everyone = tensor.new_empty((self.size, tensor.numel()))
+        with self._named(what):
+            self._comm.Allgather(_bits(tensor), _bits(everyone))
+        return everyone
+
+    def allgatherv(self, tensor: Tensor, counts: Sequence[int], what: str) -> list[Tensor]:
+        everyone = tensor.new_empty(sum(counts))
+        with self._named(what):
+            self._comm.Allgatherv(_bits(tensor), [_bits(everyone), list(counts)])
+        return list(torch.split(everyone, list(counts)))
+
+    def alltoall(self, tensor: Tensor, what: str) -> Tensor:
+        received = torch.empty_like(tensor)
+        with self._named(what):
+            self._comm.Alltoall(_bits(tensor), _bits(received))
+        return received
+
+    def alltoallv(
+        self, tensor: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], what: str
+    ) -> list[Tensor]:
+        received = tensor.new_empty(sum(receive_counts))
+        with self._named(what):
+            self._comm.Alltoallv([_bits(tensor), list(send_counts)], [_bits(received), list(receive_counts)])
+        return list(torch.split(received, list(receive_counts)))
+
+    def broadcast(self, tensor: Tensor, root: int, what: str) -> None:
+        with self._named(what):
+            self._comm.Bcast(_bits(tensor), root=root)
+
+    def send(self, tensor: Tensor, to: int, what: str) -> None:
+        with self._named(what):
+            self._comm.Send(_bits(tensor), dest=to, tag=_TAG)
+
+    def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
+        received = torch.empty(count, dtype=dtype)
+        with self._named(what):
+            self._comm.Recv(_bits(received), source=source, tag=_TAG)
+        return received
+
+    def _named(self, what: str) -> AbstractContextManager[None]:
+        return self.logger.label(self._layer_name, f"{self._phase} {what}".rstrip())
+
+
+def _bits(tensor: Tensor) -> np.ndarray[Any, Any]:
+    """The memory of ``tensor`` as integers of the entries' width: NumPy knows no bfloat16."""
+    bits: np.ndarray[Any, Any] = tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()
+    return bits

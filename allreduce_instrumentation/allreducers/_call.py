@@ -1,0 +1,204 @@
+"""The frame of every all-reduce: check, compress, agree, reduce; and what happens when one of them fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation._agreement import Statement, agree
+from allreduce_instrumentation._payloads import Restorable
+from allreduce_instrumentation._selection import is_finite
+from allreduce_instrumentation._transport import Transport, transport_for
+from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
+from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""What can be reduced."""
+
+
+def _nothing(compressor: Any, payload: Any, name: str) -> Mapping[str, int]:
+    return {}
+
+
+def _compress(compressor: Any, tensor: Tensor, name: str) -> Any:
+    return compressor.compress(tensor, name)
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm:
+    """An all-reduce without its frame: it holds no clock, no logger and no device.
+
+    The compressor that its functions are given stands between the algorithm and the user's: same
+    methods, but payloads lie on the transport's device, dense tensors on that of the input, and
+    each step is a row.
+
+    Attributes:
+        name: at most 8 characters.
+        phase: the first word of the phase of its rows: ``dense`` or ``sparse``.
+        accepts: the compressors that it works with, for ``isinstance``.
+        wanted: these compressors, in words.
+        reduce: ``(transport, compressor, payload, name)`` -> the mean, 1-D, as ``decompress`` and
+            ``decompress_mean`` give it; the same on every rank, bit for bit. All ranks are in it or none.
+        compress: ``(compressor, tensor, name)`` -> payload; ``tensor`` is 1-D. Before any
+            communication. If it raises, every rank learns of it and none enters ``reduce``.
+        must_agree: ``(compressor, payload, name)`` -> at most 4 numbers by their names, which have to be
+            the same on all ranks for ``reduce`` to work. After ``compress``.
+    """
+
+    name: str
+    phase: str
+    accepts: Any
+    wanted: str
+    reduce: Callable[[Any, Any, Any, str], Tensor]
+    compress: Callable[[Any, Tensor, str], Any] = _compress
+    must_agree: Callable[[Any, Any, str], Mapping[str, int]] = _nothing
+
+
+def reduce_over_ranks(
+    algorithm: Algorithm,
+    tensor: Tensor,
+    *,
+    comm: Any,
+    compressor: Any,
+    name: str,
+    timing_logger: TimingLogger | None = None,
+) -> Tensor:
+    """The mean of ``tensor`` over the ranks of ``comm`` by ``algorithm``, as the package promises it.
+
+    If anything raises, the compressor remembers under ``name`` (residual and state) what it did
+    before the call.
+    """
+    label = name if isinstance(name, str) else repr(name)
+    transport = transport_for(
+        comm, tensor, layer_name=label, phase=algorithm.phase, timing_logger=timing_logger
+    )
+    logger = transport.logger if timing_logger is None else timing_logger
+    with torch.no_grad(), logger.label(label, algorithm.phase), _restored_on_failure(compressor, label):
+        ready = _prepare(algorithm, tensor, compressor, name, transport, logger)
+        _agree(transport, ready)
+        mean = algorithm.reduce(transport, ready.compressor, ready.payload, name)
+        if not is_finite(mean):
+            raise ReductionError(
+                f"the sum of {name!r} over the ranks is too large for {tensor.dtype}: scale the loss down."
+            )
+        return mean.view(tensor.shape)
+
+
+def check_compressor(algorithm: Algorithm, compressor: object) -> None:
+    """Whether ``algorithm`` works with ``compressor``.
+
+    Raises:
+        ConfigurationError: it does not.
+    """
+    if isinstance(compressor, type) or not isinstance(compressor, algorithm.accepts):
+        raise ConfigurationError(
+            f"compressor is {compressor!r}, and the {algorithm.name} all-reduce wants {algorithm.wanted}."
+        )
+
+
+# -- one rank's part, before the others are asked ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What a rank brings to the agreement: a payload, or the error that kept it from having one."""
+
+    statement: Statement
+    compressor: Any = None
+    payload: Any = None
+    error: Exception | None = None
+
+
+def _prepare(
+    algorithm: Algorithm, tensor: Any, compressor: Any, name: Any, transport: Transport, logger: TimingLogger
+) -> _Ready:
+    """Never raises: the other ranks are waiting to be told."""
+    try:
+        _check_name(name)
+        check_compressor(algorithm, compressor)
+        _check_tensor(tensor, name)
+        timed = TimedCompressor(compressor, tensor.device, transport.device, logger)
+        payload = algorithm.compress(timed, tensor.detach().view(-1), name)
+        statement = Statement(
+            algorithm=algorithm.name,
+            name=name,
+            length=payload.length,
+            dtype=str(payload.dtype),
+            travels_as=str(payload.values.dtype),
+            travels_from=transport.device.type,
+            density=getattr(compressor, "density", 1.0),
+            facts=algorithm.must_agree(timed, payload, name),
+        )
+        return _Ready(statement, timed, payload)
+    except Exception as error:
+        ours = isinstance(error, TimingLoggerError)
+        return _Ready(
+            Statement(trouble=str(error) if ours else f"{type(error).__name__}: {error}"), error=error
+        )
+
+
+def _agree(transport: Transport, ready: _Ready) -> None:
+    """Raises this rank's own error if it has one; what the others are told is in :mod:`._agreement`."""
+    try:
+        agree(transport, ready.statement)
+    except ReductionError:
+        if ready.error is None:
+            raise
+    if ready.error is not None:
+        raise ready.error
+
+
+@contextmanager
+def _restored_on_failure(compressor: Any, name: str) -> Iterator[None]:
+    if not isinstance(compressor, Restorable):
+        yield
+        return
+    before = compressor.snapshot(name)
+    try:
+        yield
+    except BaseException:
+        compressor.restore(name, before)
+        raise
+
+
+# -- arguments -------------------------------------------------------------------------------------
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str):
+        raise ConfigurationError(f"name must be a string, and is {name!r}.")
+
+
+def _check_tensor(tensor: Any, name: str) -> None:
+    if not isinstance(tensor, Tensor):
+        raise ConfigurationError(f"tensor {name!r} must be a torch tensor, and is a {type(tensor).__name__}.")
+    wrong = _wrong_with(tensor)
+    if wrong:
+        raise ConfigurationError(f"tensor {name!r} {wrong}")
+    if not is_finite(tensor):
+        raise ReductionError(
+            f"tensor {name!r} has entries that are NaN or infinite: look for what made them, or skip this "
+            "step on every rank."
+        )
+
+
+def _wrong_with(tensor: Tensor) -> str | None:
+    if tensor.layout is not torch.strided:
+        return f"is sparse ({tensor.layout}): make it dense, with to_dense()."
+    if tensor.dtype not in DTYPES:
+        return f"has dtype {tensor.dtype}: convert it to one of {', '.join(map(str, DTYPES))}."
+    if tensor.device.type == "meta":
+        return "is on the meta device and has no data."
+    if tensor.numel() == 0:
+        return "is empty: leave it out on every rank."
+    if not tensor.is_contiguous():
+        return "is not contiguous: pass tensor.contiguous()."
+    return None

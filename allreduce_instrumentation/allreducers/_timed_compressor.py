@@ -1,0 +1,127 @@
+"""The user's compressor as an algorithm sees it: payloads where they travel from, each step a row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation._payloads import Payload, SparsePayload, ThresholdState
+from allreduce_instrumentation._timed_work import timed_work
+from allreduce_instrumentation.compressors import NoCompression
+from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+_P = TypeVar("_P", bound=Payload)
+
+
+class TimedCompressor:
+    """Compresses and decompresses where the tensor is, and moves payloads to where they travel from.
+
+    Rows, under the label in force:
+
+    - ``COMPRESS``: picking or rounding, with the bytes **before**, those of the tensor. The bytes
+      after are those of the communication that follows.
+    - ``DECOMPRESS``: making the dense result, with the bytes of the payloads it is made of.
+    - ``MERGE``: adding sparse payloads and picking from the sum, with the payloads' bytes.
+    - ``D2H`` and ``H2D``: moving a payload, where the tensor and the transport are on different devices.
+
+    :class:`NoCompression` does nothing that could be timed, and has no such rows but copies.
+
+    Args:
+        compressor: the user's.
+        device: of the tensor.
+        transport_device: of the transport's tensors.
+        logger: where the rows go.
+    """
+
+    def __init__(
+        self, compressor: Any, device: torch.device, transport_device: torch.device, logger: TimingLogger
+    ) -> None:
+        self._inner = compressor
+        self._device = device
+        self._transport_device = transport_device
+        self._logger = logger
+        self._does_something = not isinstance(compressor, NoCompression)
+
+    # -- every compressor --------------------------------------------------------------------------------
+
+    def compress(self, tensor: Tensor, name: str) -> Any:
+        with self._row("COMPRESS", tensor.nbytes):
+            payload = self._inner.compress(tensor, name)
+        return self._for_transport(payload)
+
+    def decompress(self, payload: Payload) -> Tensor:
+        payload = self._for_tensor(payload)
+        with self._row("DECOMPRESS", payload.nbytes):
+            dense: Tensor = self._inner.decompress(payload)
+        return dense
+
+    # -- sparse ones -------------------------------------------------------------------------------------
+
+    @property
+    def density(self) -> float:
+        density: float = self._inner.density
+        return density
+
+    def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
+        with self._row("COMPRESS", tensor.nbytes):
+            payload: SparsePayload = self._inner.compress_above(tensor, name, threshold)
+        return self._for_transport(payload)
+
+    def merge(
+        self, payloads: Sequence[SparsePayload], keep: int | None
+    ) -> tuple[SparsePayload, SparsePayload]:
+        with self._row("MERGE", sum(p.nbytes for p in payloads), self._transport_device):
+            merged: tuple[SparsePayload, SparsePayload] = self._inner.merge(payloads, keep)
+        return merged
+
+    def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
+        payloads = [self._for_tensor(payload) for payload in payloads]
+        with self._row("DECOMPRESS", sum(p.nbytes for p in payloads)):
+            dense: Tensor = self._inner.decompress_mean(payloads, ranks)
+        return dense
+
+    def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
+        self._inner.give_back(name, *(_moved(t, self._device, self._logger) for t in (indices, values)))
+
+    def state(self, name: str) -> ThresholdState:
+        state: ThresholdState = self._inner.state(name)
+        return state
+
+    def set_state(self, name: str, state: ThresholdState) -> None:
+        self._inner.set_state(name, state)
+
+    # -- parts ---------------------------------------------------------------------------------------------
+
+    def _row(
+        self, operation: str, nbytes: int, device: torch.device | None = None
+    ) -> AbstractContextManager[None]:
+        if not self._does_something:
+            return nullcontext()
+        return timed_work(self._logger, operation, device or self._device, message_size=nbytes)
+
+    def _for_transport(self, payload: _P) -> _P:
+        return _payload_moved(payload, self._transport_device, self._logger)
+
+    def _for_tensor(self, payload: _P) -> _P:
+        return _payload_moved(payload, self._device, self._logger)
+
+
+def _payload_moved(payload: _P, device: torch.device, logger: TimingLogger) -> _P:
+    values = _moved(payload.values, device, logger)
+    if isinstance(payload, SparsePayload):
+        return replace(payload, values=values, indices=_moved(payload.indices, device, logger))
+    return replace(payload, values=values)
+
+
+def _moved(tensor: Tensor, device: torch.device, logger: TimingLogger) -> Tensor:
+    if device.type == "cpu":
+        return copy_to_host(tensor, timing_logger=logger)
+    return copy_to_device(tensor, device, timing_logger=logger)

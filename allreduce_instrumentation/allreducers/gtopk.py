@@ -1,0 +1,115 @@
+"""gtopk_sparse_allreduce: the largest entries of the sum, merged pairwise along a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation._selection import accumulation_dtype, contained
+from allreduce_instrumentation._transport import Transport
+from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+_ROOT = 0
+
+
+def gtopk_sparse_allreduce(
+    tensor: Tensor,
+    *,
+    comm: Any,
+    compressor: SparseCompressor,
+    name: str,
+    timing_logger: TimingLogger | None = None,
+) -> Tensor:
+    """The mean of the entries that are largest in the sum of the ranks' picks: ``k`` of them.
+
+    In round ``j`` = 0, 1, ... rank ``r`` sends what it has to ``r - 2**j`` if ``r`` is an odd multiple of
+    ``2**j``; the receiver adds it and keeps the ``k`` largest. After the last round rank 0 has the
+    result and broadcasts it. Picks travel in the tensor's dtype, sums of halves in float32. After
+    "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification", Shi et al., 2019.
+
+    No gradient is lost: a rank's picks that are not in the result go back to its residual; and where
+    a sum was let go in a merge though its index is in the result, by way of other ranks, it goes to
+    the residual of the rank that merged. Arguments, result and errors:
+    :mod:`allreduce_instrumentation.allreducers`.
+    """
+    return reduce_over_ranks(
+        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
+    )
+
+
+def _picks(compressor: SparseCompressor, payload: SparsePayload, name: str) -> Mapping[str, int]:
+    return {"entries picked:": payload.count}
+
+
+def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:
+    merged, let_go = _merge_along_tree(transport, compressor, payload)
+    total = _broadcast(transport, merged)
+    lost = payload.only(~contained(payload.indices, total.indices))
+    compressor.give_back(name, lost.indices, lost.values)
+    for dropped in let_go:
+        kept_elsewhere = dropped.only(contained(dropped.indices, total.indices))
+        compressor.give_back(name, kept_elsewhere.indices, kept_elsewhere.values)
+    return compressor.decompress_mean([total], transport.size)
+
+
+def _merge_along_tree(
+    transport: Transport, compressor: SparseCompressor, payload: SparsePayload
+) -> tuple[SparsePayload, list[SparsePayload]]:
+    """What this rank had when it sent, or in the end, and what it let go of in each merge."""
+    merged, let_go = payload, []
+    for number, action, other in rounds(transport.rank, transport.size):
+        values, indices = f"round {number} values", f"round {number} indices"
+        if action == "send":
+            transport.send(merged.values, other, values)
+            transport.send(merged.indices, other, indices)
+        else:
+            dtype = _sent_dtype(payload, number, other, transport)
+            theirs = replace(
+                payload,
+                values=transport.recv(payload.count, dtype, other, values),
+                indices=transport.recv(payload.count, payload.indices.dtype, other, indices),
+            )
+            merged, dropped = compressor.merge([merged, theirs], payload.count)
+            let_go.append(dropped)
+    return merged, let_go
+
+
+def rounds(rank: int, size: int) -> Iterator[tuple[int, Literal["send", "receive"], int]]:
+    """What ``rank`` of ``size`` does: ``(round, "send" or "receive", other rank)``; nothing after it sent."""
+    number = 0
+    while (step := 1 << number) < size:
+        if rank & step:
+            yield number, "send", rank - step
+            return
+        if rank + step < size:
+            yield number, "receive", rank + step
+        number += 1
+
+
+def _sent_dtype(payload: SparsePayload, number: int, sender: int, transport: Transport) -> torch.dtype:
+    """Of the values that ``sender`` sends in this round: sums, if it merged in an earlier one."""
+    has_merged = number > 0 and sender + 1 < transport.size
+    return accumulation_dtype(payload.dtype) if has_merged else payload.values.dtype
+
+
+def _broadcast(transport: Transport, merged: SparsePayload) -> SparsePayload:
+    """Rank 0's payload on every rank."""
+    if transport.size == 1:
+        return merged
+    if transport.rank != _ROOT:
+        values = torch.empty(merged.count, dtype=accumulation_dtype(merged.dtype), device=transport.device)
+        merged = replace(merged, values=values, indices=torch.empty_like(merged.indices))
+    transport.broadcast(merged.values, _ROOT, "values")
+    transport.broadcast(merged.indices, _ROOT, "indices")
+    return merged
+
+
+ALGORITHM = Algorithm("gtopk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=_picks)

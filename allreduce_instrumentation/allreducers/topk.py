@@ -1,0 +1,49 @@
+"""topk_sparse_allreduce: every rank's largest entries, gathered by all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor
+
+from allreduce_instrumentation._transport import Transport
+from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+def topk_sparse_allreduce(
+    tensor: Tensor,
+    *,
+    comm: Any,
+    compressor: SparseCompressor,
+    name: str,
+    timing_logger: TimingLogger | None = None,
+) -> Tensor:
+    """The mean of what the ranks picked: zeros, where none did.
+
+    Each rank sends its picks, ``k`` values and ``k`` indices, to all, and all add everybody's in the
+    order of the ranks. What a rank did not pick is in its residual. Arguments, result and errors:
+    :mod:`allreduce_instrumentation.allreducers`.
+    """
+    return reduce_over_ranks(
+        ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
+    )
+
+
+def _picks(compressor: SparseCompressor, payload: SparsePayload, name: str) -> Mapping[str, int]:
+    return {"entries picked:": payload.count}
+
+
+def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:
+    values = transport.allgather(payload.values, "values")
+    indices = transport.allgather(payload.indices, "indices")
+    picks = [replace(payload, values=v, indices=i) for v, i in zip(values, indices, strict=True)]
+    return compressor.decompress_mean(picks, transport.size)
+
+
+ALGORITHM = Algorithm("topk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=_picks)

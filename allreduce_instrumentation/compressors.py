@@ -1,0 +1,281 @@
+"""Compressors: how a gradient is made smaller before it travels, and what stays behind.
+
+What a compressor leaves out it remembers under the tensor's name (the residual) and adds to the
+next tensor of that name: error feedback. One instance serves many names, and one thread at a time.
+torch is all that is needed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation._error_feedback import ErrorFeedback, Memory, check_state, checked_residuals
+from allreduce_instrumentation._payloads import (
+    Compressor,
+    DensePayload,
+    Payload,
+    Restorable,
+    SparseCompressor,
+    SparsePayload,
+    ThresholdState,
+)
+from allreduce_instrumentation._selection import (
+    accumulation_dtype,
+    at_least,
+    entries_to_keep,
+    index_dtype,
+    is_finite,
+    largest,
+    sum_by_index,
+    sum_into_dense,
+)
+from timing_logger.errors import ConfigurationError, ReductionError
+
+__all__ = [
+    "FP16",
+    "Compressor",
+    "DensePayload",
+    "NoCompression",
+    "Payload",
+    "Restorable",
+    "SparseCompressor",
+    "SparsePayload",
+    "ThresholdState",
+    "TopK",
+]
+
+
+class NoCompression:
+    """Everything travels as it is, and nothing is remembered."""
+
+    def compress(self, tensor: Tensor, name: str) -> DensePayload:
+        """The entries themselves: ``payload.values`` shares memory with ``tensor``."""
+        return DensePayload(tensor.detach().reshape(-1), tensor.numel(), tensor.dtype)
+
+    def decompress(self, payload: Payload) -> Tensor:
+        """The entries in the tensor's dtype; ``payload.values`` itself where it has that already."""
+        return _dense_values(payload).to(payload.dtype)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Empty."""
+        return {}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Checks that ``state`` is empty; a ConfigurationError if not."""
+        check_state(state, "NoCompression", {})
+
+    def __repr__(self) -> str:
+        return "NoCompression()"
+
+
+class FP16(ErrorFeedback):
+    """Everything travels as float16; what rounding takes away is remembered.
+
+    Rounding the mean, on the way back, is not: every rank gets the mean as float16 holds it.
+    """
+
+    def compress(self, tensor: Tensor, name: str) -> DensePayload:
+        """``tensor`` plus the residual of ``name``, as float16; the rounding error is the new residual.
+
+        Raises:
+            ConfigurationError: ``name`` had a tensor of another length or precision.
+            ReductionError: an entry is too large for float16; the residual is as it was.
+        """
+        if tensor.dtype == torch.float16 and name not in self._memories:  # nothing is rounded
+            return DensePayload(tensor.detach().reshape(-1), tensor.numel(), tensor.dtype)
+        exact = self._plus_residual(tensor, name)
+        values = _rounded(exact, torch.float16, name)
+        self._keep(name, exact.sub_(values))
+        return DensePayload(values, tensor.numel(), tensor.dtype)
+
+    def decompress(self, payload: Payload) -> Tensor:
+        """The entries in the tensor's dtype; ``payload.values`` itself where it has that already."""
+        return _dense_values(payload).to(payload.dtype)
+
+    def state_dict(self) -> dict[str, Any]:
+        """``{"residuals": {name: vector}}``; the vectors are copies."""
+        return {"residuals": checked_residuals(self._residuals())}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` gave, in place of what was remembered.
+
+        Raises:
+            ConfigurationError: ``state`` is something else.
+        """
+        check_state(state, "FP16", {"residuals": dict})
+        self._memories = {name: Memory(r) for name, r in checked_residuals(state["residuals"]).items()}
+
+    def __repr__(self) -> str:
+        return "FP16()"
+
+
+class TopK(ErrorFeedback):
+    """The entries of largest magnitude travel; the others are remembered.
+
+    Picks and residual add up to what was compressed, bit for bit; of half tensors the picks'
+    rounding error is in the residual. Of equal magnitudes the lowest indices are picked.
+
+    Args:
+        density: the part of the entries that is picked, in (0, 1]: ``ceil(density * n)`` of ``n``,
+            and at least one.
+
+    Raises:
+        ConfigurationError: ``density`` is not a number in (0, 1].
+    """
+
+    def __init__(self, density: float) -> None:
+        super().__init__()
+        if isinstance(density, bool) or not isinstance(density, (int, float)) or not 0 < density <= 1:
+            raise ConfigurationError(f"density must be a number in (0, 1], and is {density!r}.")
+        self._density = float(density)
+
+    @property
+    def density(self) -> float:
+        """The part of the entries that is picked."""
+        return self._density
+
+    # -- one tensor and its payload --------------------------------------------------------------------
+
+    def compress(self, tensor: Tensor, name: str) -> SparsePayload:
+        """The largest entries of ``tensor`` plus the residual of ``name``; the rest is the new residual.
+
+        Raises:
+            ConfigurationError: ``name`` had a tensor of another length or precision.
+            ReductionError: a picked entry is too large for the tensor's dtype; the residual is as it was.
+        """
+        exact = self._plus_residual(tensor, name)
+        return self._pick(exact, largest(exact, entries_to_keep(self._density, exact.numel())), tensor, name)
+
+    def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
+        """As :meth:`compress`, but picks every entry of magnitude >= ``threshold``; it may be none."""
+        exact = self._plus_residual(tensor, name)
+        return self._pick(exact, at_least(exact, threshold), tensor, name)
+
+    def decompress(self, payload: Payload) -> Tensor:
+        """The entries where they stood, and zeros elsewhere."""
+        return self.decompress_mean([_sparse(payload)], 1)
+
+    def _pick(self, exact: Tensor, positions: Tensor, tensor: Tensor, name: str) -> SparsePayload:
+        """Takes ``exact`` over: what is not picked of it becomes the residual."""
+        picked = exact[positions]
+        values = _rounded(picked, tensor.dtype, name)
+        exact[positions] = picked - values
+        self._keep(name, exact)
+        indices = positions.to(index_dtype(exact.numel()))
+        return SparsePayload(values, indices, exact.numel(), tensor.dtype)
+
+    # -- several payloads of the same length -------------------------------------------------------------
+
+    def merge(
+        self, payloads: Sequence[SparsePayload], keep: int | None
+    ) -> tuple[SparsePayload, SparsePayload]:
+        """The sum of ``payloads``, added in their order, as its ``keep`` largest entries and the others.
+
+        None keeps all. Half values are added in float32, and so are the values of the result.
+        """
+        first = payloads[0]
+        values, indices = sum_by_index(_parts(payloads), accumulation_dtype(first.dtype))
+        union = replace(first, values=values, indices=indices)
+        kept = torch.zeros(union.count, dtype=torch.bool, device=values.device)
+        kept[largest(values, union.count if keep is None else min(keep, union.count))] = True
+        return union.only(kept), union.only(~kept)
+
+    def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
+        """The sum of ``payloads``, added in their order, divided by ``ranks``: 1-D, in the tensor's dtype.
+
+        Half values are added and divided in float32, and rounded once.
+        """
+        first = payloads[0]
+        total = sum_into_dense(_parts(payloads), first.length, accumulation_dtype(first.dtype))
+        return total.div_(ranks).to(first.dtype)
+
+    # -- what is remembered --------------------------------------------------------------------------------
+
+    def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
+        """Add to the residual of ``name`` what was picked in vain; no index twice.
+
+        Only after ``name`` was compressed: a snapshot from before that does not change.
+        """
+        residual = self._memory(name).residual
+        if residual is None:
+            raise ConfigurationError(f"nothing was compressed under name {name!r} that could be given back.")
+        residual.index_add_(0, indices.to(residual.device), values.to(residual))
+
+    def state(self, name: str) -> ThresholdState:
+        """What ``oktopk_sparse_allreduce`` remembers under ``name``."""
+        return self._memory(name).state
+
+    def set_state(self, name: str, state: ThresholdState) -> None:
+        """Remember ``state`` under ``name``."""
+        self._memories[name] = replace(self._memory(name), state=state)
+
+    def state_dict(self) -> dict[str, Any]:
+        """``{"density", "residuals": {name: vector}, "states": {name: dict}}``; the vectors are copies."""
+        return {
+            "density": self._density,
+            "residuals": checked_residuals(self._residuals()),
+            "states": {name: asdict(memory.state) for name, memory in self._memories.items()},
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take over what :meth:`state_dict` gave, in place of what was remembered.
+
+        Raises:
+            ConfigurationError: ``state`` is something else, or of another density.
+        """
+        check_state(state, "TopK", {"density": float, "residuals": dict, "states": dict})
+        if state["density"] != self._density:
+            raise ConfigurationError(
+                f"state is of density {state['density']!r}, and this compressor's is {self._density!r}: "
+                f"make a TopK({state['density']!r})."
+            )
+        residuals = checked_residuals(state["residuals"])
+        self._memories = {
+            name: Memory(residuals.get(name), _threshold_state(name, fields))
+            for name, fields in state["states"].items()
+        }
+
+    def __repr__(self) -> str:
+        return f"TopK({self._density!r})"
+
+
+# -- parts -----------------------------------------------------------------------------------------
+
+
+def _rounded(exact: Tensor, dtype: torch.dtype, name: str) -> Tensor:
+    """``exact`` in ``dtype``, where it must be finite."""
+    values = exact.to(dtype)
+    if not is_finite(values):
+        raise ReductionError(
+            f"{name!r} plus its residual has entries beyond {torch.finfo(dtype).max:g}, the largest {dtype}: "
+            "scale the loss down, or use a compressor and dtype with more range."
+        )
+    return values
+
+
+def _dense_values(payload: Payload) -> Tensor:
+    if not isinstance(payload, DensePayload):
+        raise ConfigurationError(f"payload must be a DensePayload, and is a {type(payload).__name__}.")
+    return payload.values
+
+
+def _sparse(payload: Payload) -> SparsePayload:
+    if not isinstance(payload, SparsePayload):
+        raise ConfigurationError(f"payload must be a SparsePayload, and is a {type(payload).__name__}.")
+    return payload
+
+
+def _parts(payloads: Sequence[SparsePayload]) -> list[tuple[Tensor, Tensor]]:
+    return [(payload.values, payload.indices) for payload in payloads]
+
+
+def _threshold_state(name: str, fields: Any) -> ThresholdState:
+    try:
+        return replace(ThresholdState(**fields), boundaries=tuple(fields["boundaries"]))
+    except (TypeError, KeyError) as error:
+        raise ConfigurationError(f"state holds something unknown of {name!r}: {fields!r}.") from error

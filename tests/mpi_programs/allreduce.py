@@ -1,0 +1,176 @@
+"""Any number of ranks: the all-reducers' results, rows and refusals over MPI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import perf_counter
+from typing import Any
+
+import torch
+from _ranks import recording, report
+from _reductions import (
+    SPARSE,
+    WITHOUT_LOSS,
+    Ranks,
+    as_in_one_process,
+    let_go_and_kept_elsewhere,
+    names_do_not_mix,
+    nothing_left_out,
+    shapes_and_memory,
+    what_becomes_of_the_gradient,
+    whole_numbers,
+)
+from _refusals import different_calls, error_of, refused, too_large
+from mpi4py import MPI
+
+from allreduce_instrumentation import TimedIntracomm
+from allreduce_instrumentation.allreducers import dense_allreduce, gtopk_sparse_allreduce
+from allreduce_instrumentation.compressors import NoCompression, TopK
+from timing_logger.logger import TimingLogger
+from timing_logger.record import Record
+
+torch.set_num_threads(1)
+
+WORLD = MPI.COMM_WORLD
+rank, size = WORLD.rank, WORLD.size
+RANKS = Ranks(WORLD, rank, size)
+
+
+def columns(record: Record) -> list[Any]:
+    return [
+        record.operation, record.phase, record.message_size_bytes, record.seq, record.peer, record.status,
+    ]  # fmt: skip
+
+
+def rows() -> dict[str, Any]:
+    """Of one call each, on a communicator of its own, 25 entries of which 5 are picked."""
+    found: dict[str, Any] = {}
+    calls = [(name, reduce, make, torch.float32) for name, (reduce, make) in WITHOUT_LOSS.items()]
+    calls.append(("gtopk of halves", SPARSE["gtopk"], NoCompression, torch.bfloat16))
+    with recording() as (logger, records):
+        for name, reduce, make, dtype in calls:
+            made = make() if name.startswith("dense") else TopK(0.2)
+            comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger, group="everyone")
+            tensor = whole_numbers(rank, 0, 25, dtype)
+            reduce(tensor, comm=comm, compressor=made, name=f"layer {name}")
+    names = [name for name, *_ in calls]
+    for name in names:
+        mine = [r for r in records if r.layer_name == f"layer {name}"]
+        found[name] = [columns(r) for r in mine]
+        grouped = [r for r in mine if r.operation not in ("COMPRESS", "DECOMPRESS", "MERGE")]
+        found[f"{name}, groups"] = sorted({(r.group, r.group_size) for r in grouped})
+    found["elsewhere"] = sorted({r.layer_name for r in records} - {f"layer {n}" for n in names})
+    found["durations"] = all(r.end_ns is not None and r.end_ns > r.start_ns for r in records)
+    return found
+
+
+def loggers() -> dict[str, Any]:
+    """Who gets the rows: the call's logger, or that of the communicator."""
+    found = {}
+    tensor, off = torch.ones(6), TimingLogger(0, enabled=False)
+    for communicator in ("plain", "timed"):
+        for given in (True, False):
+            with recording() as (of_comm, comm_records), recording() as (of_call, call_records):
+                comm = TimedIntracomm(WORLD, timing_logger=of_comm) if communicator == "timed" else WORLD
+                logger = of_call if given else None
+                gtopk_sparse_allreduce(
+                    tensor, comm=comm, compressor=TopK(0.5), name="w", timing_logger=logger
+                )
+            found[f"{communicator}, {'given' if given else 'none'}"] = [
+                sorted({r.operation for r in records}) for records in (comm_records, call_records)
+            ]
+    with recording() as (logger, records):
+        comm = TimedIntracomm(WORLD, timing_logger=logger)
+        timed, untimed = (
+            gtopk_sparse_allreduce(tensor, comm=c, compressor=TopK(0.5), name="w")
+            for c in (comm, TimedIntracomm(WORLD, timing_logger=off))
+        )
+        logger.flush()
+        rows_before = len(records)
+        gtopk_sparse_allreduce(
+            tensor,
+            comm=TimedIntracomm(WORLD, timing_logger=off),
+            compressor=TopK(0.5),
+            name="w",
+            timing_logger=off,
+        )
+    found["off"] = [bool((untimed == timed).all()), len(records) == rows_before]
+    return found
+
+
+def unusable_communicators() -> dict[str, Any]:
+    """Each is refused without waiting for anybody."""
+    freed = WORLD.Dup()
+    timed = TimedIntracomm(WORLD.Dup())
+    between = MPI.COMM_SELF.Create_intercomm(0, WORLD, (rank + 1) % size) if size == 2 else None
+    freed.Free()
+    timed.Free()
+    comms: dict[str, Any] = {
+        "freed": freed, "freed and timed": timed, "null": MPI.COMM_NULL, "none": None, "a number": 3,
+    }  # fmt: skip
+    if between is not None:
+        comms["intercommunicator"] = between
+    return {name: error_of(lambda c=comm: _dense(c)) for name, comm in comms.items()}
+
+
+def _dense(comm: Any) -> Any:
+    return dense_allreduce(torch.ones(3), comm=comm, compressor=NoCompression(), name="w")
+
+
+class BrokenAllgather(TimedIntracomm):
+    """The second one fails, which is after the agreement."""
+
+    done = 0
+
+    def Allgather(self, *args: Any, **kwargs: Any) -> None:
+        self.done += 1
+        if self.done == 2:
+            raise MPI.Exception(MPI.ERR_OTHER)
+        super().Allgather(*args, **kwargs)
+
+
+def mpi_fails() -> list[Any]:
+    """On all ranks: what is raised, and whether the compressor remembers what it did before."""
+    compressor = TopK(0.5)
+    tensor = whole_numbers(rank, 0, 10, torch.float32)
+    SPARSE["topk"](tensor, comm=WORLD, compressor=compressor, name="w")
+    before = compressor.residual("w")
+    broken = BrokenAllgather(WORLD.Dup())
+    error = error_of(lambda: SPARSE["topk"](tensor, comm=broken, compressor=compressor, name="w"))
+    after = compressor.residual("w")
+    return [error, before is not None and after is not None and bool((before == after).all())]
+
+
+def parts_of_the_world() -> Any:
+    """The mean over a communicator of every second rank."""
+    part = WORLD.Split(rank % 2, rank)
+    return _dense(part).tolist() == [1.0] * 3 and [
+        gtopk_sparse_allreduce(torch.tensor([float(rank)]), comm=part, compressor=TopK(1.0), name="w").item(),
+        sum(range(rank % 2, size, 2)) / part.size,
+    ]
+
+
+CHECKS: dict[str, Callable[[], Any]] = {
+    "nothing left out": lambda: nothing_left_out(RANKS, (1, 2, max(1, size - 1), size + 3, 97)),
+    "as in one process": lambda: as_in_one_process(RANKS),
+    "gradient": lambda: what_becomes_of_the_gradient(RANKS),
+    "let go": lambda: let_go_and_kept_elsewhere(RANKS),
+    "shapes and memory": lambda: shapes_and_memory(RANKS),
+    "names": lambda: names_do_not_mix(RANKS),
+    "refused": lambda: refused(RANKS),
+    "too large": lambda: too_large(RANKS),
+    "different calls": lambda: different_calls(RANKS),
+    "rows": rows,
+    "loggers": loggers,
+    "unusable communicators": unusable_communicators,
+    "MPI fails": mpi_fails,
+    "parts": parts_of_the_world,
+}
+
+results: dict[str, Any] = {}
+seconds: dict[str, float] = {}
+for name, check in CHECKS.items():
+    start = perf_counter()
+    results[name] = check()
+    seconds[name] = round(perf_counter() - start, 2)
+report({**results, "seconds": seconds})

@@ -1,0 +1,310 @@
+"""Copies between host and device: what is copied, what is a row, and what its duration holds.
+
+What happens on a device is asked of a scripted stand-in; at the end of a real one, where there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from allreduce_instrumentation import _timed_work
+from allreduce_instrumentation.allreducers import _timed_compressor
+from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
+from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from timing_logger import TimingLogger
+from timing_logger.errors import ConfigurationError
+from timing_logger.record import Record
+from timing_logger.sinks.memory import MemorySink
+
+
+class Recording:
+    """A logger in memory."""
+
+    def __init__(self) -> None:
+        self._sink = MemorySink()
+        self.logger = TimingLogger(0, None, sinks=[self._sink])
+
+    @property
+    def rows(self) -> list[Record]:
+        assert self.logger.flush()
+        return self._sink.records
+
+
+@pytest.fixture
+def recording() -> Iterator[Recording]:
+    found = Recording()
+    yield found
+    found.logger.close()
+
+
+# -- without a device ------------------------------------------------------------------------------
+
+
+def test_a_tensor_that_is_there_already_is_returned_without_a_row(recording: Recording) -> None:
+    tensor = torch.ones(3)
+    for device in ("cpu", torch.device("cpu"), "cpu:0"):
+        assert copy_to_device(tensor, device, timing_logger=recording.logger) is tensor
+    for options in ({}, {"pin_memory": True}, {"non_blocking": True}):
+        assert copy_to_host(tensor, timing_logger=recording.logger, **options) is tensor
+    assert recording.rows == []
+
+
+def test_the_way_to_the_meta_device_is_no_copy(recording: Recording) -> None:
+    tensor = copy_to_device(torch.ones(3, 2), "meta", timing_logger=recording.logger)
+    assert tensor.is_meta
+    assert tensor.shape == (3, 2)
+    assert recording.rows == []
+
+
+def test_from_host_to_host_there_is_a_copy_but_no_row(recording: Recording) -> None:
+    tensor, out = torch.arange(3.0), torch.zeros(3)
+    assert copy_to_device(tensor, "cpu", out=out, timing_logger=recording.logger) is out
+    assert out.tolist() == [0.0, 1.0, 2.0]
+    tensor += 1
+    assert copy_to_host(tensor, out=out, timing_logger=recording.logger) is out
+    assert out.tolist() == [1.0, 2.0, 3.0]
+    assert recording.rows == []
+
+
+META = torch.ones(3, device="meta")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: copy_to_device([1.0], "cpu"), "tensor must be a torch tensor, and is"),
+        (lambda: copy_to_host(None), "tensor must be a torch tensor, and is None"),
+        (
+            lambda: copy_to_device(torch.ones(3), "gpu"),
+            "device must name a device, such as 'cuda', and is 'gpu'",
+        ),
+        (
+            lambda: copy_to_device(torch.ones(3), None),
+            "device must name a device, such as 'cuda', and is None",
+        ),
+        (lambda: copy_to_host(META), "tensor is on the meta device and has no data"),
+        (lambda: copy_to_device(META, "cpu"), "tensor is on the meta device and has no data"),
+        (lambda: copy_to_host(torch.ones(3), out=[0.0]), "out must be a torch tensor"),
+        (
+            lambda: copy_to_host(torch.ones(3), out=torch.ones(4)),
+            r"out must have .* \(3,\), .* it has \(4,\)",
+        ),
+        (
+            lambda: copy_to_host(torch.ones(3), out=torch.ones(3).half()),
+            r"it has \(3,\), torch.float16 on cpu",
+        ),
+        (lambda: copy_to_device(torch.ones(3), "cpu", out=META), "it has .* on meta"),
+        (
+            lambda: copy_to_host(torch.ones(3), out=torch.ones(3), pin_memory=True),
+            "pin_memory and out are both given",
+        ),
+        (
+            lambda: copy_to_host(torch.ones(3), non_blocking=True, pin_memory=False),
+            "non_blocking=True needs pinned memory, and pin_memory is False",
+        ),
+    ],
+)
+def test_bad_arguments_are_named(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        call()
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a device")
+def test_a_device_that_this_process_lacks_is_named() -> None:
+    with pytest.raises(ConfigurationError, match="device is 'cuda', and this process has no accelerator"):
+        copy_to_device(torch.ones(3), "cuda")
+
+
+# -- a scripted stand-in for a device --------------------------------------------------------------
+
+
+class StandIn(torch.Tensor):
+    """Not a device: a tensor in host memory that says it is on one, and a script of what is asked of it."""
+
+    script: list[str]
+
+    @property
+    def device(self) -> torch.device:  # type: ignore[override]
+        return torch.device("cuda:0")
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if function is torch.empty_like:
+            pinned = kwargs.pop("pin_memory", False)
+            args[0].script.append(f"allocate {'pinned' if pinned else 'pageable'} on {kwargs.pop('device')}")
+            return torch.empty(args[0].shape, dtype=args[0].dtype)
+        if function is torch.Tensor.copy_:
+            next(a for a in args if isinstance(a, cls)).script.append(
+                "queue the copy" if kwargs.get("non_blocking") else "copy"
+            )
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(*args, **kwargs)
+
+
+@pytest.fixture
+def script(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What happens on the stand-in, in order: scripted events instead of a device's."""
+    happened: list[str] = []
+
+    class ScriptedEvent:
+        def __init__(self, device: torch.device) -> None:
+            assert device == torch.device("cuda:0")
+
+        def record(self) -> None:
+            happened.append("record")
+
+        def synchronize(self) -> None:
+            happened.append("wait")
+
+    monkeypatch.setattr(torch, "Event", ScriptedEvent)
+    return happened
+
+
+def on_device(script: list[str], values: list[float]) -> Tensor:
+    tensor = torch.tensor(values).as_subclass(StandIn)
+    tensor.script = script
+    return tensor
+
+
+def test_a_blocking_copy_is_waited_for_before_and_within_its_row(
+    recording: Recording, script: list[str]
+) -> None:
+    there = on_device(script, [0.0, 0.0])
+    assert (
+        copy_to_device(torch.tensor([1.0, 2.0]), "cuda:0", out=there, timing_logger=recording.logger) is there
+    )
+    assert script == ["record", "wait", "copy", "record", "wait"]
+    script.clear()
+    back = copy_to_host(there, layer_name="fc", timing_logger=recording.logger)
+    assert script == ["allocate pageable on cpu", "record", "wait", "copy", "record", "wait"]
+    assert back.tolist() == [1.0, 2.0]
+    assert [(r.operation, r.message_size_bytes, r.layer_name, r.clock) for r in recording.rows] == [
+        ("H2D", 8, "", "host"),
+        ("D2H", 8, "fc", "host"),
+    ]
+
+
+def test_a_non_blocking_copy_is_queued_and_waited_for_by_nobody(
+    recording: Recording, script: list[str]
+) -> None:
+    there = on_device(script, [1.0, 2.0])
+    copy_to_host(there, non_blocking=True, timing_logger=recording.logger)
+    assert script == ["allocate pinned on cpu", "queue the copy"]
+    script.clear()
+    copy_to_device(torch.ones(2), "cuda:0", out=there, non_blocking=True, timing_logger=recording.logger)
+    assert script == ["queue the copy"]
+    assert [r.operation for r in recording.rows] == ["D2H", "H2D"]
+
+
+def test_without_a_row_nothing_is_waited_for(script: list[str]) -> None:
+    copy_to_host(on_device(script, [1.0]))
+    assert script == ["allocate pageable on cpu", "copy"]
+
+
+def test_memory_can_be_pinned_for_a_blocking_copy(script: list[str]) -> None:
+    copy_to_host(on_device(script, [1.0]), pin_memory=True)
+    assert script == ["allocate pinned on cpu", "copy"]
+
+
+def test_a_copy_on_the_device_is_d2d(recording: Recording, script: list[str]) -> None:
+    first, second = on_device(script, [1.0]), on_device(script, [2.0])
+    assert copy_to_device(first, "cuda:0", timing_logger=recording.logger) is first
+    copy_to_device(first, "cuda:0", out=second, timing_logger=recording.logger)
+    assert [r.operation for r in recording.rows] == ["D2D"]
+
+
+def test_a_non_blocking_copy_into_pageable_memory_is_refused(script: list[str]) -> None:
+    with pytest.raises(ConfigurationError, match="out is not pinned: allocate it with pin_memory=True"):
+        copy_to_host(on_device(script, [1.0]), non_blocking=True, out=torch.zeros(1))
+
+
+def test_the_way_to_the_host_is_copy_to_host(script: list[str]) -> None:
+    with pytest.raises(
+        ConfigurationError, match="device is the host, and tensor is on cuda:0: use copy_to_host"
+    ):
+        copy_to_device(on_device(script, [1.0]), "cpu")
+
+
+def test_work_that_fails_on_a_device_says_so_in_its_row(recording: Recording, script: list[str]) -> None:
+    with (
+        pytest.raises(ArithmeticError),
+        _timed_work.timed_work(recording.logger, "COMPRESS", torch.device("cuda:0")),
+    ):
+        raise ArithmeticError
+    assert [r.status for r in recording.rows] == ["error:ArithmeticError"]
+
+
+def test_payloads_are_moved_to_where_they_travel_from_and_back(
+    recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tensor on the stand-in, transport on the host; the copies are noted and not made."""
+    moved: list[str] = []
+
+    def moving(kind: str) -> Callable[..., Tensor]:
+        def move(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
+            moved.append(f"{kind} {tensor.dtype}")
+            return tensor
+
+        return move
+
+    monkeypatch.setattr(_timed_compressor, "copy_to_host", moving("to host"))
+    monkeypatch.setattr(_timed_compressor, "copy_to_device", moving("to device"))
+    device, host = torch.device("cuda:0"), torch.device("cpu")
+    timed = _timed_compressor.TimedCompressor(TopK(0.5), device, host, recording.logger)
+    payload = timed.compress(torch.ones(4), "w")
+    assert moved == ["to host torch.float32", "to host torch.int32"]
+    moved.clear()
+    kept, _ = timed.merge([payload, payload], 1)
+    assert moved == []
+    timed.give_back("w", kept.indices, kept.values)
+    timed.decompress_mean([kept], 2)
+    indices, values = "to device torch.int32", "to device torch.float32"
+    assert moved == [indices, values, values, indices]
+    assert [r.operation for r in recording.rows] == ["COMPRESS", "MERGE", "DECOMPRESS"]
+
+
+def test_where_nothing_is_compressed_there_are_only_copies(recording: Recording) -> None:
+    host = torch.device("cpu")
+    for compressor, operations in ((NoCompression(), []), (FP16(), ["COMPRESS", "DECOMPRESS"])):
+        before = len(recording.rows)
+        timed = _timed_compressor.TimedCompressor(compressor, host, host, recording.logger)
+        timed.decompress(timed.compress(torch.ones(4), "w"))
+        assert [r.operation for r in recording.rows[before:]] == operations
+
+
+# -- a real device, where there is one ---------------------------------------------------------------
+
+needs_device = pytest.mark.skipif(not torch.accelerator.is_available(), reason="no accelerator here")
+
+
+@needs_device
+@pytest.mark.parametrize("non_blocking", [False, True])
+def test_values_survive_the_way_to_a_real_device_and_back(recording: Recording, non_blocking: bool) -> None:
+    tensor = torch.arange(1_000_000.0)
+    options: dict[str, Any] = {"non_blocking": non_blocking, "timing_logger": recording.logger}
+    there = copy_to_device(tensor, torch.accelerator.current_accelerator() or "cpu", **options)
+    again = copy_to_device(there, there.device, out=torch.empty_like(there), **options)
+    back = copy_to_host(again, **options)
+    torch.accelerator.synchronize()
+    assert back.is_pinned() == non_blocking
+    assert torch.equal(back, tensor)
+    assert [(r.operation, r.message_size_bytes) for r in recording.rows] == [
+        (operation, 4_000_000) for operation in ("H2D", "D2D", "D2H")
+    ]
+
+
+@needs_device
+def test_picks_on_a_real_device_are_those_on_the_host() -> None:
+    device = torch.accelerator.current_accelerator()
+    on_host, there = TopK(0.1), TopK(0.1)
+    for step in range(3):
+        tensor = torch.randn(10_000, generator=torch.Generator().manual_seed(step))
+        mine, theirs = on_host.compress(tensor, "w"), there.compress(tensor.to(device), "w")
+        assert torch.equal(mine.indices, theirs.indices.cpu())
+        assert torch.equal(mine.values, theirs.values.cpu())

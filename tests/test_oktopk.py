@@ -1,0 +1,226 @@
+"""oktopk_sparse_allreduce: any data on ranks that are threads, and on one to nine real ranks."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mpi_runner import run_on_ranks
+from ranks_as_threads import ThreadTransport, on_threads
+from torch import Tensor
+from torch_runner import run_with_torchrun
+
+from allreduce_instrumentation._selection import entries_to_keep
+from allreduce_instrumentation.allreducers import oktopk
+from allreduce_instrumentation.compressors import TopK
+
+# -- on threads: any data, any number of ranks -----------------------------------------------------
+
+
+@st.composite
+def streams(draw: st.DrawFn) -> list[list[Tensor]]:
+    """Per call and rank, whole numbers in float64: spread out, crowded, alike everywhere, or mostly zeros."""
+    ranks, length = draw(st.integers(1, 9)), draw(st.integers(1, 200))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 2**32)))
+
+    def gradient(rank: int, scale: int, crowded: str, density: float) -> Tensor:
+        values = torch.randint(-scale, scale + 1, (length,), generator=generator).double()
+        values *= torch.rand(length, generator=generator) < density
+        if crowded != "not at all":
+            start = rank * length // ranks if crowded == "each elsewhere" else length - length // 4
+            values[start : start + 1 + length // 8] *= 1000
+        return values
+
+    calls = []
+    for _ in range(draw(st.integers(1, 6))):
+        scale, part = draw(st.sampled_from([1, 9, 10**6])), draw(st.sampled_from([0.0, 0.1, 1.0]))
+        crowded = draw(st.sampled_from(["not at all", "each elsewhere", "all at the end"]))
+        gradients = [gradient(rank, scale, crowded, part) for rank in range(ranks)]
+        calls.append([gradients[0]] * ranks if draw(st.booleans()) else gradients)
+    return calls
+
+
+def all_reduce(transport: ThreadTransport, compressor: TopK, tensor: Tensor) -> Tensor:
+    """Without the frame that checks arguments."""
+    payload = oktopk.ALGORITHM.compress(compressor, tensor, "layer")
+    oktopk.ALGORITHM.must_agree(compressor, payload, "layer")
+    return oktopk.ALGORITHM.reduce(transport, compressor, payload, "layer")
+
+
+@pytest.fixture(scope="module")
+def short_periods() -> Iterator[None]:
+    with patch.multiple(oktopk, THRESHOLD_PERIOD=3, REGION_PERIOD=4):
+        yield
+
+
+@pytest.mark.usefixtures("short_periods")
+@settings(deadline=None)
+@given(streams(), st.sampled_from([0.01, 0.1, 0.5, 1.0]))
+def test_with_any_data_nothing_is_lost_and_the_words_stay_below_the_bound(
+    calls: list[list[Tensor]], density: float
+) -> None:
+    ranks, length = len(calls[0]), calls[0][0].numel()
+    k = entries_to_keep(density, length)
+    bound = 6 * k * (ranks - 1) / ranks + 4 * ranks
+    compressors = [TopK(density) for _ in range(ranks)]
+    given_in, came_out = torch.zeros(length, dtype=torch.float64), torch.zeros(length, dtype=torch.float64)
+
+    def program(transport: ThreadTransport) -> tuple[Tensor, int, int]:
+        mean = all_reduce(transport, compressors[transport.rank], gradients[transport.rank])
+        return mean, transport.sent, transport.received
+
+    for gradients in calls:
+        means, sent, received = zip(*on_threads(ranks, program), strict=True)
+        assert all(torch.equal(mean, means[0]) for mean in means)
+        assert max(sent) <= bound
+        assert max(received) <= bound
+        assert int(means[0].count_nonzero()) <= k
+        given_in += torch.stack(gradients).sum(0)
+        came_out += (means[0] * ranks).round()
+        left = torch.stack([compressor.residual("layer") for compressor in compressors]).sum(0)
+        assert torch.equal(came_out + left, given_in)
+        if density == 1.0:
+            assert not left.any()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+def test_owners_add_in_the_order_of_the_ranks_and_round_once(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(0)
+    tensors = torch.randn(7, 100, generator=generator).to(dtype)
+    total = torch.zeros(100, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
+    for tensor in tensors:
+        total += tensor
+    means = on_threads(7, lambda transport: all_reduce(transport, TopK(1.0), tensors[transport.rank]))
+    assert all(torch.equal(mean, (total / 7).to(dtype)) for mean in means)
+
+
+def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
+    compressors = [TopK(0.1) for _ in range(4)]
+
+    def boundaries(start: int) -> tuple[int, ...]:
+        """After a call in which all ranks' picks lie from ``start`` on."""
+
+        def program(transport: ThreadTransport) -> None:
+            generator = torch.Generator().manual_seed(transport.rank)
+            tensor = torch.rand(400, generator=generator, dtype=torch.float64)
+            tensor[start:] += 1000
+            all_reduce(transport, compressors[transport.rank], tensor)
+
+        on_threads(4, program)
+        (found,) = {compressor.state("layer").boundaries for compressor in compressors}
+        return found
+
+    first = boundaries(0)
+    assert 60 < first[0] < first[1] < first[2] < first[3] == 400
+    assert boundaries(0) == first
+    assert boundaries(300) == ()
+    assert boundaries(300)[0] > 300
+
+
+# -- on real ranks --------------------------------------------------------------------------------
+
+Results = list[dict[str, Any]]
+
+
+@functools.cache
+def results_on(number: int) -> Results:
+    """What each rank found out in ``mpi_programs/oktopk.py``, which runs once for each number of ranks."""
+    return run_on_ranks(number, "oktopk.py").results
+
+
+@pytest.fixture(params=range(1, 10), ids="{} ranks".format)
+def ranks(request: pytest.FixtureRequest) -> Results:
+    return results_on(request.param)
+
+
+@pytest.fixture(params=range(2, 10), ids="{} ranks".format)
+def several_ranks(request: pytest.FixtureRequest) -> Results:
+    return results_on(request.param)
+
+
+@pytest.fixture(params=range(1, 5), ids="{} ranks".format)
+def few_ranks(request: pytest.FixtureRequest) -> Results:
+    """As many as do everything: with more ranks than cores all is slow."""
+    return results_on(request.param)
+
+
+def test_nothing_is_lost_or_made_up_in_any_call(ranks: Results) -> None:
+    for rank in ranks:
+        for name, found in rank["data"].items():
+            assert found["conserved"] == [True] * 12, name
+
+
+def test_all_ranks_have_the_same_bits_after_every_call(ranks: Results) -> None:
+    for name in ranks[0]["data"]:
+        assert len({tuple(rank["data"][name]["same"]) for rank in ranks}) == 1, name
+    assert len({tuple(rank["halves"]["same"]) for rank in ranks}) == 1
+
+
+def test_at_density_1_the_result_is_the_mean_of_every_entry(ranks: Results) -> None:
+    for rank in ranks:
+        assert rank["dense"] == {dtype: [[True, True]] * 4 for dtype in rank["dense"]}
+        assert len(rank["dense"]) == 3
+
+
+def test_what_a_half_tensor_does_not_bring_into_the_result_stays_with_all_its_bits(ranks: Results) -> None:
+    for rank in ranks:
+        assert rank["halves"]["returned"] == [True] * 12
+        assert rank["halves"]["dtype"] == "torch.bfloat16"
+
+
+def test_words_stay_below_the_bound_in_every_call(ranks: Results) -> None:
+    """Where k is large enough, without the words that rounding may add."""
+    size = len(ranks)
+    for rank in ranks:
+        for name, found in rank["data"].items():
+            rounding = 0 if found["k"] >= 100 else 4 * size
+            bound = 6 * found["k"] * (size - 1) / size + rounding
+            assert max(max(travelled) for travelled in found["travelled"]) <= bound, name
+
+
+def test_results_hold_about_k_entries(few_ranks: Results) -> None:
+    for found in (few_ranks[0]["data"][name] for name in ("ordinary", "many entries", "all equal")):
+        assert all(0.7 * found["k"] <= count <= found["k"] for count in found["in_result"])
+    assert set(few_ranks[0]["data"]["all zeros"]["in_result"]) == {0}
+    assert set(few_ranks[0]["data"]["all zeros"]["travelled"][0]) == {0}
+
+
+def test_a_resumed_run_gives_the_bits_of_one_in_one_go(few_ranks: Results) -> None:
+    for rank in (rank["resumed"] for rank in few_ranks):
+        assert rank["resumed"] == rank["in_one_go"]
+
+
+def test_ranks_that_remember_different_things_are_all_told_so(several_ranks: Results) -> None:
+    last = f"on rank {len(several_ranks) - 1}."
+    for kind, said in {
+        "calls": ("earlier calls: 1 on", "earlier calls: 7 "),
+        "thresholds": ("checksum",),
+    }.items():
+        for rank in several_ranks:
+            error, message, _, residual_kept, afterwards = rank["apart"][kind]
+            assert error == "ReductionError"
+            assert residual_kept
+            assert all(part in message for part in (*said, last))
+            assert afterwards == several_ranks[0]["apart"]["calls"][-1]
+
+
+def test_after_an_error_of_mpi_residual_and_state_are_as_before(few_ranks: Results) -> None:
+    for rank in few_ranks:
+        assert rank["lost in the middle"] == {"error": ["Exception"], "residual": True, "state": True}
+
+
+def test_descent_with_a_tenth_of_the_entries_gets_nearly_as_far_as_with_all(few_ranks: Results) -> None:
+    dense, sparse = few_ranks[0]["descent"]
+    assert dense < 0.15
+    assert sparse < 1.25 * dense
+
+
+def test_gloo_gives_the_bits_that_mpi_gives() -> None:
+    over_mpi = {name: found["same"] for name, found in results_on(3)[0]["data"].items()}
+    assert run_with_torchrun(3, "oktopk_groups.py") == [{"same": over_mpi, "mpi4py": False}] * 3
