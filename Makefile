@@ -25,10 +25,11 @@ TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examp
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo test lint bench conformance notebook sample
+.PHONY: help demo compare test lint bench conformance notebook sample
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
+	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      what recording costs"
@@ -48,6 +49,11 @@ demo: $(DEMO)
 	@$(BIN)/timing-logger summary logs/demo/healthy
 	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo/straggler"
 	@$(BIN)/timing-logger summary logs/demo/straggler
+
+compare: $(DEMO)
+	@rm -rf logs/compare
+	@env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/compare_compression.py \
+		--epochs $(DEMO_EPOCHS) --log-dir logs/compare
 
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)

@@ -1,6 +1,7 @@
 """Data-parallel training that records what its communication costs. On four ranks:
 
 mpiexec -n 4 python -m mpi4py examples/train_digits_mpi.py --straggler 2:30
+mpiexec -n 4 python -m mpi4py examples/train_digits_mpi.py --allreduce topk --density 0.05
 
 Each rank writes timing-rank<i>.csv; `timing-logger summary` says where the time went. What
 concerns timing is marked in the text; the rest is what any training script has.
@@ -24,16 +25,24 @@ from _straggler import Straggler
 from mpi4py import MPI
 from torch import Tensor, nn
 
-from allreduce_instrumentation import DistributedOptimizer
+from allreduce_instrumentation import DistributedOptimizer, NoCompression, TopK
 from timing_logger import TimingLogger, init_timing_logger, shutdown_timing_logger
 
 BUCKET_BYTES = 64 * 1024  # so that even this small model travels in several parts, as a large one does
 BAR_WIDTH = 24
+ALL_REDUCES = ("dense", "topk", "gtopk", "oktopk")
 
 
 def main() -> None:
     comm = MPI.COMM_WORLD
     options = parse_options(comm.size)
+    loss, accuracy = run(comm, options)
+    if comm.rank == 0:
+        print(f"test accuracy {accuracy:.1%}, loss {loss:.3f}; {comm.size} timing files in {options.log_dir}")
+
+
+def run(comm: MPI.Intracomm, options: argparse.Namespace) -> tuple[float, float]:
+    """Train from scratch, and write timing files. Returns loss and accuracy on the test images."""
     torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
     torch.manual_seed(0)
 
@@ -44,16 +53,15 @@ def main() -> None:
         named_parameters=model.named_parameters(),
         comm=comm,
         timing_logger=logger,  # timing
+        compression=NoCompression() if options.allreduce == "dense" else TopK(options.density),
+        allreduce=options.allreduce,
         bucket_bytes=BUCKET_BYTES,
     )
     train_set, test_set = train_and_test_digits()
     train(model, optimizer, train_set, comm, logger, options)
     optimizer.stop()
     shutdown_timing_logger()  # timing: writes what is left
-
-    if comm.rank == 0:
-        loss, accuracy = loss_and_accuracy(model, *test_set)
-        print(f"test accuracy {accuracy:.1%}, loss {loss:.3f}; {comm.size} timing files in {options.log_dir}")
+    return loss_and_accuracy(model, *test_set)
 
 
 def train(
@@ -91,6 +99,17 @@ def show_progress(done: int, epochs: int, loss: float, seconds: float) -> None:
 
 def parse_options(size: int) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a small CNN on handwritten digits over MPI ranks.")
+    parser.add_argument(
+        "--allreduce", choices=ALL_REDUCES, default="dense", help="how gradients are averaged"
+    )
+    add_training_options(parser)
+    return checked(parser, size)
+
+
+def add_training_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--density", type=density, default=0.05, help="the part of a gradient that travels, if not dense"
+    )
     parser.add_argument("--epochs", type=positive, default=15)
     parser.add_argument("--batch-size", type=positive, default=32, help="images per rank and iteration")
     parser.add_argument("--log-dir", default="logs/timing", help="folder of the timing files")
@@ -101,12 +120,26 @@ def parse_options(size: int) -> argparse.Namespace:
         metavar="RANK:MS[:FIRST-LAST]",
         help="delay the backward pass of one rank by so many ms, in all iterations or in these",
     )
+
+
+def checked(parser: argparse.ArgumentParser, size: int) -> argparse.Namespace:
+    """The options on the command line; the program ends here if they do not fit ``size`` ranks."""
     options = parser.parse_args()
     if batches_per_rank(options.batch_size, size) == 0:
         parser.error(f"argument --batch-size: no rank of {size} has {options.batch_size} images")
     if options.straggler.rank >= size:
         parser.error(f"argument --straggler: there is no rank {options.straggler.rank} among {size} ranks")
     return options
+
+
+def density(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0 and up to 1")
+    return value
 
 
 def positive(text: str) -> int:

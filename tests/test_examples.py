@@ -66,6 +66,40 @@ def test_training_records_every_phase_of_every_iteration(trained: tuple[Run, Pat
         assert {iteration for name, iteration in seen if name == operation} == iterations
 
 
+@pytest.fixture(scope="module")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]:
+    """The table that comparing the all-reduces prints: line -> dense, topk, gtopk, oktopk."""
+    log_dir = tmp_path_factory.mktemp("compared")
+    run = run_on_ranks(4, EXAMPLES / "compare_compression.py", "--log-dir", str(log_dir), limit_s=400)
+    assert run.returncode == 0, run.stderr
+    cells = re.findall(r"^(.+?, (?:%|s|MB|ms)) +(.+)$", run.stdout, re.MULTILINE)
+    return {line: [float(cell.replace("-", "nan")) for cell in rest.split()] for line, rest in cells}
+
+
+def test_every_all_reduce_learns_to_within_a_point_of_the_dense_one(compared: dict[str, list[float]]) -> None:
+    dense, *sparse = compared["test accuracy, %"]
+    assert dense > 95
+    assert all(accuracy >= dense - 1.0 for accuracy in sparse)
+
+
+def test_sparse_all_reduces_move_fewer_bytes(compared: dict[str, list[float]]) -> None:
+    dense, *sparse = compared["bytes moved, MB"]
+    assert max(sparse) < dense / 4
+
+
+def test_the_comparison_shows_each_phase_of_each_all_reduce(compared: dict[str, list[float]]) -> None:
+    shown = {line: [ms == ms for ms in cells] for line, cells in compared.items()}
+    assert shown["ALLREDUCE, ms"] == shown["WAIT, ms"] == [True] * 4
+    assert (
+        shown["COMPRESS, ms"]
+        == shown["DECOMPRESS, ms"]
+        == shown["ALLGATHER, ms"]
+        == [False, True, True, True]
+    )
+    assert shown["SEND, ms"] == shown["RECV, ms"] == shown["BCAST, ms"] == [False, False, True, False]
+    assert shown["ALLTOALLV, ms"] == shown["ALLGATHERV, ms"] == [False, False, False, True]
+
+
 def test_a_malformed_straggler_is_refused_before_training(tmp_path: Path) -> None:
     run = run_on_ranks(1, TRAINING, "--straggler", "soon", "--log-dir", str(tmp_path / "logs"))
     assert run.returncode != 0

@@ -18,6 +18,7 @@ from timing_logger import read_timings
 from timing_logger._parsing import parse_timings
 from timing_logger.analysis import (
     base_operation,
+    bus_bytes,
     compare_counters,
     is_communication,
     overview,
@@ -71,6 +72,9 @@ def only(frame: pd.DataFrame) -> dict[str, Any]:
         ("BROADCAST_PARAMETERS", "BCAST"),
         ("WAIT", "WAIT"),
         ("H2D", "H2D"),
+        ("IPSEND", "SEND"),
+        ("IMPROBE", "MPROBE"),
+        ("NEIGHBOR_ALLGATHERV", "NEIGHBOR_ALLGATHERV"),
         ("INFERENCE", "INFERENCE"),
         ("SENDER", "SENDER"),
         ("", ""),
@@ -88,6 +92,36 @@ def test_waiting_and_copying_are_no_communication() -> None:
 def test_messages_and_rooted_operations_do_not_synchronise_all_ranks() -> None:
     names = ["IALLREDUCE", "BARRIER", "ALLTOALL", "BCAST", "REDUCE", "SEND", "WAIT"]
     assert list(map(synchronises_all_ranks, names)) == [True, True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "message_size_bytes", "seconds", "bus_bandwidth_gb_per_s"),
+    [("ALLREDUCE", 17179869184, 61974e-6, 485.119099), ("REDUCE_SCATTER", 17179869184, 41057e-6, 366.134533)],
+)
+def test_bytes_on_the_bus_are_those_of_nccl_tests(
+    name: str, message_size_bytes: int, seconds: float, bus_bandwidth_gb_per_s: float
+) -> None:
+    found = bus_bytes(name, message_size_bytes, group_size=8) / seconds / 1e9
+    assert found == pytest.approx(bus_bandwidth_gb_per_s, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("ALLREDUCE_DENSE", 150), ("ALLGATHER", 300), ("ALLGATHERV", 300), ("ALLTOALLV", 75), ("SCATTER", 75),
+        ("IBCAST", 100), ("SEND", 100), ("ISEND_INDEX", 100), ("SENDRECV", 100),
+    ],
+)  # fmt: skip
+def test_bytes_on_the_bus_of_four_ranks(name: str, found: float) -> None:
+    assert bus_bytes(name, 100, 4) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "ranks"),
+    [("BARRIER", 0, 4), ("RECV", 100, 4), ("WAIT", 100, 4), ("SEND", float("nan"), 4), ("SEND", 100, 0)],
+)
+def test_what_moves_nothing_has_no_bytes_on_the_bus(name: str, size: float, ranks: int) -> None:
+    assert math.isnan(bus_bytes(name, size, ranks))
 
 
 # -- per operation and rank ------------------------------------------------------------------------
@@ -176,6 +210,15 @@ def test_a_rank_is_totalled() -> None:
     assert row["communication_ms"] == pytest.approx(100 + 750)
     assert row["communication_share"] == pytest.approx(0.85 / 4)
     assert row["waited_ms"] == 750
+
+
+def test_requests_that_one_call_waited_for_are_waited_for_once() -> None:
+    together = [record("WAIT", 1.0, 500), record("WAIT", 1.0, 500)]
+    alone = [record("WAIT", 2.0, 250), record("WAIT", 1.0, 500, thread="another")]
+    rows = table([*together, *alone])
+    assert only(summarize_ranks(rows))["waited_ms"] == 1250
+    assert only(summarize(rows))["total_ms"] == 1250
+    assert only(summarize(rows))["count"] == 4
 
 
 def test_a_rank_that_does_not_communicate_spends_no_time_on_it() -> None:

@@ -3,13 +3,19 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
-from timing_logger.analysis.operations import base_operation, is_communication, synchronises_all_ranks
+from timing_logger.analysis.operations import (
+    base_operation,
+    bus_bytes,
+    is_communication,
+    synchronises_all_ranks,
+)
 from timing_logger.analysis.spread import spread_between_ranks
 from timing_logger.analysis.summary import Summary, compare_counters, overview, summarize, summarize_ranks
 
 __all__ = [
     "Summary",
     "base_operation",
+    "bus_bytes",
     "compare_counters",
     "is_communication",
     "overview",

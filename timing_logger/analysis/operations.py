@@ -7,20 +7,24 @@ for the operation: ``ISEND_INDEX``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
 """No rank leaves before every rank has arrived, so the early ones wait in it."""
 
 COMMUNICATION = SYNCHRONISING | {
     "ALLGATHERV", "ALLTOALLV", "ALLTOALLW", "REDUCE_SCATTER_BLOCK",
     "BCAST", "REDUCE", "GATHER", "GATHERV", "SCATTER", "SCATTERV", "SCAN", "EXSCAN",
-    "SEND", "SSEND", "BSEND", "RSEND", "RECV", "SENDRECV", "SENDRECV_REPLACE",
+    "SEND", "SSEND", "BSEND", "RSEND", "RECV", "SENDRECV", "SENDRECV_REPLACE", "PSEND", "PRECV",
+    "NEIGHBOR_ALLGATHER", "NEIGHBOR_ALLGATHERV", "NEIGHBOR_ALLTOALL", "NEIGHBOR_ALLTOALLV",
+    "NEIGHBOR_ALLTOALLW",
 }  # fmt: skip
 """Moves data between ranks, or keeps them in step."""
 
 WAIT = "WAIT"
 """The time that somebody was blocked on an operation which has a row of its own."""
 
-_OTHERS = {WAIT, "H2D", "D2H", "D2D", "COMPRESS", "DECOMPRESS"}
+_OTHERS = {WAIT, "H2D", "D2H", "D2D", "COMPRESS", "MERGE", "DECOMPRESS", "PROBE", "MPROBE"}
 
 # Other spellings of a base operation, and variants that behave like it.
 _SAME_AS = {
@@ -33,6 +37,20 @@ _SAME_AS = {
     "SSEND": "SEND",
     "BSEND": "SEND",
     "RSEND": "SEND",
+    "PSEND": "SEND",
+    "PRECV": "RECV",
+}
+
+# What crosses the wire for message_size_bytes m on n ranks, as nccl-tests counts it for its bus
+# bandwidth (doc/PERFORMANCE.md there).
+_BUS_BYTES: dict[str, Callable[[float, int], float]] = {
+    "ALLREDUCE": lambda m, n: m * 2 * (n - 1) / n,
+    **dict.fromkeys(("ALLGATHER", "ALLGATHERV", "GATHER", "GATHERV"), lambda m, n: m * (n - 1)),
+    **dict.fromkeys(
+        ("REDUCE_SCATTER", "ALLTOALL", "ALLTOALLV", "ALLTOALLW", "SCATTER", "SCATTERV"),
+        lambda m, n: m * (n - 1) / n,
+    ),
+    **dict.fromkeys(("BCAST", "REDUCE", "SEND", "SENDRECV"), lambda m, n: m),
 }
 
 _LONGEST_FIRST = sorted(COMMUNICATION | _OTHERS | _SAME_AS.keys(), key=len, reverse=True)
@@ -56,3 +74,15 @@ def is_communication(name: str) -> bool:
 def synchronises_all_ranks(name: str) -> bool:
     """Whether no rank leaves the operation before every rank of its group has arrived."""
     return base_operation(name) in SYNCHRONISING
+
+
+def bus_bytes(name: str, message_size_bytes: float, group_size: int) -> float:
+    """Bytes that a rank moves over the wire for one operation: nccl-tests' S times its factor.
+
+    Of the operations with counts of their own on each rank (``ALLTOALLV``) these are the bytes as if
+    all ranks had this one's. NaN for operations that move nothing, for a receive, whose bytes are
+    those of the send, and where an argument is unknown.
+    """
+    rule = _BUS_BYTES.get(base_operation(name))
+    known = rule is not None and message_size_bytes >= 0 and group_size >= 1
+    return rule(message_size_bytes, group_size) if rule is not None and known else float("nan")

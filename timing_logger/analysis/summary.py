@@ -85,7 +85,8 @@ def summarize(timings: IntoDataFrameT) -> IntoDataFrameT:
         count: records, also those without a valid duration.
         bytes: sum of ``message_size_bytes`` (float; NaN if no record states one).
         p50_ms, p99_ms: quantiles of the durations, linearly interpolated (NaN if there are none).
-        total_ms: sum of the durations.
+        total_ms: sum of the durations; of ``WAIT`` rows, requests that one call waited for share an
+            interval, which counts once.
         wall_share: ``total_ms`` as a part of the rank's wall time, which is from the start of its
             first record to the end of its last (NaN if unknown). ``WAIT`` overlaps the operation
             that is waited for, and threads run side by side: shares may add up to more than 1.
@@ -106,7 +107,7 @@ def _operation_row(key: tuple[Any, ...], rows: Frame, rank_wall_s: float) -> tup
     durations = known(numbers(rows, "elapsed_ms"))
     sizes = known(numbers(rows, "message_size_bytes"))
     p50, p99 = np.quantile(durations, [0.5, 0.99]) if len(durations) else (_NAN, _NAN)
-    total_ms = float(durations.sum())
+    total_ms = _waited_ms(rows) if base_operation(key[0]) == WAIT else float(durations.sum())
     n_bytes = float(sizes.sum()) if len(sizes) else _NAN
     return (*key, len(rows), n_bytes, float(p50), float(p99), total_ms, _share(total_ms, rank_wall_s))
 
@@ -122,7 +123,7 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
         communication_ms: time in which some communication operation ran: the length of the union
             of their intervals, so that concurrent ones count once.
         communication_share: that as a part of the wall time (0 to 1).
-        waited_ms: sum of the ``WAIT`` records: somebody was blocked on an operation of its own row.
+        waited_ms: time of the ``WAIT`` records: somebody was blocked on an operation of its own row.
 
     A time is NaN if the records do not state the instants that it needs.
     """
@@ -137,8 +138,14 @@ def _rank_row(key: tuple[Any, ...], rows: Frame) -> tuple[Any, ...]:
     waits = with_operation(rows, [name for name in names if base_operation(name) == WAIT])
     wall, communication_ms = wall_s(rows), _union_ms(communication)
     iterations = len(np.unique(known(numbers(rows, "iteration"))))
-    waited_ms = float(known(numbers(waits, "elapsed_ms")).sum())
-    return (*key, len(rows), iterations, wall, communication_ms, _share(communication_ms, wall), waited_ms)
+    share = _share(communication_ms, wall)
+    return (*key, len(rows), iterations, wall, communication_ms, share, _waited_ms(waits))
+
+
+def _waited_ms(waits: Frame) -> float:
+    """Requests that one ``Waitall`` waited for have a row each, of one and the same interval."""
+    once = waits.unique(["thread", "start_counter", "end_counter"]) if len(waits) else waits
+    return float(known(numbers(once, "elapsed_ms")).sum())
 
 
 def _union_ms(rows: Frame) -> float:
