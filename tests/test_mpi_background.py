@@ -20,6 +20,16 @@ def neighbours(me: int, ranks: Results) -> tuple[int, int]:
     return (me - 1) % len(ranks), (me + 1) % len(ranks)
 
 
+def test_the_first_requests_of_a_program_are_seen(ranks: Results) -> None:
+    for rank in ranks:
+        assert rank["first_of_all"]["rows"] == [
+            ["IRECV", "ok"],
+            ["ISEND", "ok"],
+            ["WAIT", "ok"],
+            ["WAIT", "ok"],
+        ]
+
+
 def test_every_call_that_completes_requests_writes_operation_and_wait(ranks: Results) -> None:
     for me, rank in enumerate(ranks):
         left, right = neighbours(me, ranks)

@@ -2,7 +2,7 @@
 
 Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``, and its
 classes cannot be changed. So the *name* ``MPI.Request``, and ``MPI.Prequest``, is given to a stand-in
-when the first timed request is made: it has the same methods, timed for timed requests, makes
+when the first timed communicator is made: it has the same methods, timed for timed requests, makes
 mpi4py's own objects, and ``isinstance`` asks for mpi4py's own class. Where that name was imported
 before (``from mpi4py.MPI import Request``), waiting goes unseen, and the rows of such requests end as
 ``unresolved``.
@@ -229,7 +229,6 @@ class TimedRequest(_TimedRequest, _Request):
     @classmethod
     def of(cls, request: MPI.Request, pending: Pending) -> TimedRequest:
         """A timed request that takes the place of ``request``."""
-        _stand_in()
         timed = cls(request)
         timed._pending = pending
         return timed
@@ -244,7 +243,6 @@ class TimedPrequest(Starts, _TimedRequest, _Prequest):
     @classmethod
     def of(cls, request: MPI.Request, begin: Begin) -> TimedPrequest:
         """A timed persistent request that takes the place of ``request``."""
-        _stand_in()
         timed = cls(request)
         timed._begin = begin
         timed._pending = None
@@ -285,7 +283,8 @@ _RequestStandIn = _StandIn.of(_Request, Completions)
 _PrequestStandIn = _StandIn.of(_Prequest, Starts, Completions)
 
 
-def _stand_in() -> None:
+def stand_in_for_mpi4py() -> None:
+    """Before the first request is made: ``Waitall([comm.Isend(...)])`` looks up its name before that."""
     if MPI.Request is _Request:
         MPI.Request = _RequestStandIn  # type: ignore[misc, assignment]
         MPI.Prequest = _PrequestStandIn  # type: ignore[misc, assignment]

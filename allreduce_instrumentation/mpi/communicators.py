@@ -9,6 +9,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.mpi._pending import Timing
+from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
 from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class _TimedComm:
         timing_logger: TimingLogger | None = None,
         group: str | None = None,
     ) -> Self:
+        stand_in_for_mpi4py()
         maker: Any = cls
         while maker.__module__ != MPI.__name__:  # only the mpi4py class that it extends can make one
             maker = maker.__base__

@@ -44,7 +44,6 @@ def any_of(requests: list[MPI.Request], take: Callable[..., Any]) -> None:
         completed += index != MPI.UNDEFINED
 
 
-R = MPI.Request
 WAYS: dict[str, Callable[[list[Any]], Any]] = {
     "Wait": lambda rs: [r.Wait() for r in rs],
     "wait": lambda rs: [r.wait() for r in rs],
@@ -66,6 +65,14 @@ WAYS: dict[str, Callable[[list[Any]], Any]] = {
     "Testsome": lambda rs: some(rs, MPI.Request.Testsome),
     "testsome": lambda rs: some(rs, MPI.Request.testsome),
 }
+
+
+def first_of_all() -> dict[str, Any]:
+    """The first requests of the program, made while Waitall is being called."""
+    with recording() as (logger, records):
+        comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
+        MPI.Request.Waitall([comm.Irecv(np.zeros(1), left), comm.Isend(np.zeros(1), right)])
+    return {"rows": sorted([r.operation, r.status] for r in records)}
 
 
 def every_way_to_complete() -> dict[str, Any]:
@@ -304,6 +311,7 @@ def derived() -> dict[str, Any]:
 
 
 SCENARIOS = (
-    every_way_to_complete, collectives, persistent, objects, probes, unseen, off, failures, derived,
+    first_of_all, every_way_to_complete, collectives, persistent, objects, probes, unseen, off,
+    failures, derived,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})
