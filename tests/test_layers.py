@@ -53,11 +53,12 @@ ONLINE = [
     "allreduce_instrumentation.allreducers.gtopk",
     "allreduce_instrumentation.allreducers.oktopk",
     "allreduce_instrumentation.allreducers",
-    "allreduce_instrumentation._buckets",
-    "allreduce_instrumentation._bucket_means",
-    "allreduce_instrumentation._all_reducer",
-    "allreduce_instrumentation._broadcast",
-    "allreduce_instrumentation._gradient_passes",
+    "allreduce_instrumentation.optimizer._buckets",
+    "allreduce_instrumentation.optimizer._bucket_means",
+    "allreduce_instrumentation.optimizer._all_reducer",
+    "allreduce_instrumentation.optimizer._broadcast",
+    "allreduce_instrumentation.optimizer._gradient_passes",
+    "allreduce_instrumentation.optimizer.distributed_optimizer",
     "allreduce_instrumentation.optimizer",
 ]
 OFFLINE = [

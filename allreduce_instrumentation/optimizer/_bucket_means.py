@@ -1,7 +1,7 @@
 """How the values in a bucket become their mean over the ranks: summed in full, or compressed.
 
 Either way one Allreduce comes first that tells every rank about every other, see
-:class:`~allreduce_instrumentation._buckets.Bucket`. When the buckets are summed in full, the values
+:class:`~allreduce_instrumentation.optimizer._buckets.Bucket`. When the buckets are summed in full, the values
 travel in the same one.
 """
 
@@ -14,10 +14,10 @@ import torch
 from mpi4py import MPI
 from torch import Tensor
 
-from allreduce_instrumentation._buckets import Bucket
 from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.mpi import TimedIntracomm
+from allreduce_instrumentation.optimizer._buckets import Bucket
 from timing_logger.errors import TimingLoggerError
 
 if TYPE_CHECKING:

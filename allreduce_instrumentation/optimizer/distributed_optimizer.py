@@ -1,4 +1,4 @@
-"""DistributedOptimizer: any torch optimizer, stepping with the mean gradient over all ranks."""
+"""DistributedOptimizer itself: what training calls, and the checks at its construction."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any, NoReturn, overload
 import torch
 from mpi4py import MPI
 
-from allreduce_instrumentation._all_reducer import AllReducer
-from allreduce_instrumentation._broadcast import (
+from allreduce_instrumentation.allreducers import check_compressor
+from allreduce_instrumentation.compressors import Compressor, NoCompression
+from allreduce_instrumentation.mpi import TimedIntracomm
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation.optimizer._all_reducer import AllReducer
+from allreduce_instrumentation.optimizer._broadcast import (
     broadcast_parameters,
     broadcast_state,
     check_same_parameters,
     check_same_settings,
 )
-from allreduce_instrumentation._bucket_means import bucket_means
-from allreduce_instrumentation._gradient_passes import GradientPasses
-from allreduce_instrumentation.allreducers import check_compressor
-from allreduce_instrumentation.compressors import Compressor, NoCompression
-from allreduce_instrumentation.mpi import TimedIntracomm
-from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation.optimizer._bucket_means import bucket_means
+from allreduce_instrumentation.optimizer._gradient_passes import GradientPasses
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import torch
 from mpi4py import MPI
 
-from allreduce_instrumentation._bucket_means import BucketMeans
-from allreduce_instrumentation._buckets import Bucket
 from allreduce_instrumentation.mpi import TimedIntracomm
+from allreduce_instrumentation.optimizer._bucket_means import BucketMeans
+from allreduce_instrumentation.optimizer._buckets import Bucket
 from timing_logger.errors import ReductionError
 from timing_logger.record import OK
 

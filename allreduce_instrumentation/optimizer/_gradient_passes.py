@@ -10,8 +10,8 @@ from enum import Enum, auto
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from allreduce_instrumentation._all_reducer import AllReducer, Launch
-from allreduce_instrumentation._buckets import Bucket, make_buckets
+from allreduce_instrumentation.optimizer._all_reducer import AllReducer, Launch
+from allreduce_instrumentation.optimizer._buckets import Bucket, make_buckets
 from timing_logger.errors import ReductionError
 
 
