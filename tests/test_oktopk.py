@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -18,7 +18,7 @@ from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation._selection import entries_to_keep
 from allreduce_instrumentation.allreducers import oktopk
-from allreduce_instrumentation.compressors import TopK
+from allreduce_instrumentation.compressors import ThresholdState, TopK
 
 # -- on threads: any data, any number of ranks -----------------------------------------------------
 
@@ -51,6 +51,11 @@ def all_reduce(transport: ThreadTransport, compressor: TopK, tensor: Tensor) -> 
     payload = oktopk.ALGORITHM.compress(compressor, tensor, "layer")
     oktopk.ALGORITHM.must_agree(compressor, payload, "layer")
     return oktopk.ALGORITHM.reduce(transport, compressor, payload, "layer")
+
+
+def all_reduced(compressors: list[TopK], tensors: Sequence[Tensor]) -> list[Tensor]:
+    """Every rank's result; one compressor and one tensor per rank."""
+    return on_threads(len(compressors), lambda t: all_reduce(t, compressors[t.rank], tensors[t.rank]))
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +101,44 @@ def test_owners_add_in_the_order_of_the_ranks_and_round_once(dtype: torch.dtype)
     total = torch.zeros(100, dtype=torch.float64 if dtype == torch.float64 else torch.float32)
     for tensor in tensors:
         total += tensor
-    means = on_threads(7, lambda transport: all_reduce(transport, TopK(1.0), tensors[transport.rank]))
+    means = all_reduced([TopK(1.0) for _ in range(7)], tensors)
     assert all(torch.equal(mean, (total / 7).to(dtype)) for mean in means)
+
+
+def test_at_density_1_a_threshold_of_earlier_calls_leaves_nothing_out() -> None:
+    compressors = [TopK(1.0) for _ in range(2)]
+    for entries in ([8.0, 7.0, 6.0, 9.0], [7.0, 8.0, 9.0, 0.5]):  # three of four reach the least of before
+        tensor = torch.tensor(entries)
+        assert all(torch.equal(mean, tensor) for mean in all_reduced(compressors, [tensor] * 2))
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_when_all_entries_shrink_a_result_still_has_as_many(ranks: int) -> None:
+    """On one rank nothing reaches its own old threshold, on several no sum reaches that of the sums."""
+    compressors = [TopK(0.1) for _ in range(ranks)]
+    tensors = torch.rand(ranks, 400, generator=torch.Generator().manual_seed(0))
+    for scale in (1000, 0):  # then residuals are all there is, and what was largest is not among them
+        assert int(all_reduced(compressors, scale * tensors)[0].count_nonzero()) == 40
+
+
+def test_a_rank_without_picks_of_its_own_region_sends_no_more_than_the_bound() -> None:
+    """Rank 0 has most to send in both movements: all its picks, and two thirds of the result."""
+    regions, ones, largest = (100, 200, 400), 1.0, 1000.0
+    picks = {
+        0: [(100, 40, ones)],
+        1: [(30, 13, ones), (200, 27, ones)],
+        2: [(0, 27, largest), (300, 13, largest)],
+    }
+
+    def program(transport: ThreadTransport) -> int:
+        compressor, tensor = TopK(0.1), torch.zeros(400)
+        compressor.set_state("layer", ThresholdState(calls=1, boundaries=regions))
+        for start, count, value in picks[transport.rank]:
+            tensor[start : start + count] = value
+        all_reduce(transport, compressor, tensor)
+        return transport.sent
+
+    assert max(on_threads(3, program)) <= 6 * 40 * 2 / 3 + 4 * 3
 
 
 def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
@@ -105,14 +146,9 @@ def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
 
     def boundaries(start: int) -> tuple[int, ...]:
         """After a call in which all ranks' picks lie from ``start`` on."""
-
-        def program(transport: ThreadTransport) -> None:
-            generator = torch.Generator().manual_seed(transport.rank)
-            tensor = torch.rand(400, generator=generator, dtype=torch.float64)
-            tensor[start:] += 1000
-            all_reduce(transport, compressors[transport.rank], tensor)
-
-        on_threads(4, program)
+        tensors = torch.rand(4, 400, generator=torch.Generator().manual_seed(0))
+        tensors[:, start:] += 1000
+        all_reduced(compressors, tensors)
         (found,) = {compressor.state("layer").boundaries for compressor in compressors}
         return found
 
