@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._agreement import Statement, agree
 from allreduce_instrumentation._payloads import Restorable
 from allreduce_instrumentation._selection import is_finite
-from allreduce_instrumentation._transport import Transport, transport_for
+from allreduce_instrumentation.allreducers._agreement import Statement, agree
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
+from allreduce_instrumentation.allreducers._transport import Transport, transport_for
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from allreduce_instrumentation._selection import accumulation_dtype, contained
-from allreduce_instrumentation._transport import Transport
 from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
 if TYPE_CHECKING:

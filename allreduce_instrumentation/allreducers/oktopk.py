@@ -55,7 +55,7 @@ from allreduce_instrumentation.allreducers._thresholds import fits, kth_largest
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload, ThresholdState
 
 if TYPE_CHECKING:
-    from allreduce_instrumentation._transport import Transport
+    from allreduce_instrumentation.allreducers._transport import Transport
     from timing_logger.logger import TimingLogger
 
 THRESHOLD_PERIOD = 32  # calls from one exact threshold to the next: the paper's

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from allreduce_instrumentation._transport import Transport
 from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
 if TYPE_CHECKING:

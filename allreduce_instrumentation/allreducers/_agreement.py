@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._transport import Transport
+from allreduce_instrumentation.allreducers._transport import Transport
 from timing_logger.errors import ReductionError
 
 MAX_FACTS = 4

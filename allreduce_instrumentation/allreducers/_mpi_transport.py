@@ -40,7 +40,7 @@ class MpiTransport:
         self._comm = comm
         self._layer_name = layer_name
         self._phase = phase
-        self.logger: TimingLogger = comm._timing.logger
+        self.logger: TimingLogger = comm.timing_logger
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
 

@@ -90,11 +90,11 @@ def transport_for(
         ConfigurationError: ``comm`` is neither, or can no longer be used.
     """
     if _is_instance(comm, "mpi4py.MPI", "Comm"):
-        from allreduce_instrumentation._mpi_transport import MpiTransport
+        from allreduce_instrumentation.allreducers._mpi_transport import MpiTransport
 
         return MpiTransport.of(comm, layer_name, phase, timing_logger)
     if _is_instance(comm, "torch.distributed", "ProcessGroup"):
-        from allreduce_instrumentation._group_transport import GroupTransport
+        from allreduce_instrumentation.allreducers._group_transport import GroupTransport
 
         logger = get_timing_logger() if timing_logger is None else timing_logger
         return GroupTransport(comm, like, layer_name, phase, logger)
