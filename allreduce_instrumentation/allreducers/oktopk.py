@@ -15,10 +15,10 @@ had to refuse picks.
 itself does not count; what it brings to an allgather counts once for each other rank. In every call, with
 any data, a rank sends at most 6k(P-1)/P words and receives no more; rounding to whole entries can add
 less than 4P. A call on gradients whose distribution stays takes two thirds to three quarters of that. It
-holds because thresholds and regions, however
-stale, only propose:
+holds because thresholds and regions, however stale, only propose:
 
-- A rank picks at most k entries, and at least 3k/4 if so many are not zero. If its threshold gives others, the k largest are picked.
+- A rank picks at most k entries, and at least 3k/4 if so many are not zero. If its threshold gives others,
+  the k largest are picked.
 - A rank sends at most k(P-1)/P picks to owners, and an owner receives at most k(2P-3)/P. What is too much is
   left out: of each sender and each region in proportion, the smallest first.
 - At most k sums are in the result. If the threshold passes less than 3k/4 or more than 5k/4, a new one is
