@@ -7,6 +7,7 @@ the parameters ``dest``, ``source`` and ``root`` name the other rank.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -45,7 +46,7 @@ def _sent_block(given: Arguments, comm: CommIdentity) -> int | None:
 def _scattered(given: Arguments, comm: CommIdentity) -> int | None:
     """The root's send buffer: on other ranks, their own block times the number of blocks."""
     sendbuf, recvbuf, root = given[:3]
-    if root in (comm.rank, MPI.ROOT) and sendbuf is not None:
+    if _is_here(root, comm) and sendbuf is not None:
         return spec_bytes(sendbuf)
     block = spec_bytes(recvbuf)
     return None if block is None else block * comm.size
@@ -53,7 +54,15 @@ def _scattered(given: Arguments, comm: CommIdentity) -> int | None:
 
 def _scattered_unevenly(given: Arguments, comm: CommIdentity) -> int | None:
     """The root's send buffer, which only the root knows."""
-    return spec_bytes(given[0]) if given[2] in (comm.rank, MPI.ROOT) else None
+    return spec_bytes(given[0]) if _is_here(given[2], comm) else None
+
+
+def _is_here(root: Any, comm: CommIdentity) -> bool:
+    """Never raises: that would hide what mpi4py says of a root that is no rank."""
+    try:
+        return operator.index(root) in (comm.rank, MPI.ROOT)
+    except TypeError:
+        return False
 
 
 COLLECTIVES: dict[str, Size] = {

@@ -98,6 +98,7 @@ WRONG_CALLS = {
     "bad root": lambda comm: comm.Bcast(np.zeros(1), root=size + 3),
     "bad rank": lambda comm: comm.Send(np.zeros(1), size + 3),
     "no buffer": lambda comm: comm.Allreduce(np.zeros(1), object()),
+    "root that is no rank": lambda comm: comm.Scatter(np.zeros(size), np.zeros(1), root=np.zeros(2)),
     "no argument": lambda comm: comm.Send(np.zeros(1)),
     "unknown keyword": lambda comm: comm.Recv(np.zeros(1), sauce=0),
     "too many arguments": lambda comm: comm.Barrier(1, 2, 3),
