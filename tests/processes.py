@@ -1,12 +1,18 @@
-"""Runs a program in a Python process of its own, with a time limit that ends only that one."""
+"""Runs programs in processes of their own, with a time limit that ends only those."""
 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import pytest
+
+_TO_CLEAN_UP_S = 15.0
 
 
 def run_python(
@@ -24,6 +30,39 @@ def run_python(
         check=False,
         env={**os.environ, **(environment or {})},
     )
+
+
+def run_job(
+    command: Sequence[object], *, environment: Mapping[str, str], limit_s: float, name: str
+) -> subprocess.CompletedProcess[str]:
+    """Run ``mpiexec`` or ``torchrun``, with ``environment`` added to this process's.
+
+    After ``limit_s`` seconds the job is ended and the test fails.
+    """
+    job = subprocess.Popen(
+        list(map(str, command)),
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        stdout, stderr = job.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        stdout, stderr = _end(job)
+        pytest.fail(f"{name} was not done in {limit_s:g} s:\n{stdout}\n{stderr}")
+    return subprocess.CompletedProcess(job.args, job.returncode, stdout, stderr)
+
+
+def _end(job: subprocess.Popen[str]) -> tuple[str, str]:
+    """Ask the launcher to end its processes, which are in groups of their own, then insist."""
+    job.send_signal(signal.SIGTERM)
+    try:
+        return job.communicate(timeout=_TO_CLEAN_UP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(job.pid, signal.SIGKILL)
+        return job.communicate()
 
 
 def rows(file: Path) -> list[list[str]]:
