@@ -136,6 +136,11 @@ def test_a_completion_that_went_unseen_is_unresolved_not_lost(ranks: Results) ->
             [None, "IRECV", 0, "unresolved", True],
             [None, "ISEND", 0, "unresolved", True],
         ]
+        assert rank["unseen_and_started_again"]["rows"] == [
+            [operation, seq, status]
+            for operation in ("IRECV", "ISEND")
+            for seq, status in enumerate(["unresolved", "ok"])
+        ]
 
 
 def test_a_cancelled_operation_says_so(ranks: Results) -> None:

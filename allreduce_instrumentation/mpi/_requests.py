@@ -190,6 +190,8 @@ class Starts:
 
 def _begin(request: Any, start_ns: int) -> None:
     if isinstance(request, TimedPrequest):
+        if request._pending is not None:  # it is over, or it could not be started again
+            request._pending.lose()
         request._pending = request._begin(start_ns)
 
 

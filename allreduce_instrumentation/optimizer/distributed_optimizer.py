@@ -59,7 +59,9 @@ class DistributedOptimizer(torch.optim.Optimizer):
         timing_logger: where rows go; default ``get_timing_logger()``.
         compression: what makes gradients smaller on their way, such as ``TopK(0.01)``; an instance of
             this optimizer's own. Its residuals belong into a checkpoint beside :meth:`state_dict`, on each
-            rank its own: ``optimizer.compression.state_dict()``. Default ``NoCompression()``.
+            rank its own: ``optimizer.compression.state_dict()``. Freezing or thawing layers makes other
+            buckets, whose residuals start anew; one with the name of a former bucket and another length is
+            an error, and wants a new optimizer. Default ``NoCompression()``.
         allreduce: ``"dense"``, with ``NoCompression()`` or ``FP16()``; ``"topk"``, ``"gtopk"`` or
             ``"oktopk"``, with ``TopK``. With compression gradients must be finite.
         bucket_bytes: the most gradient bytes that travel together; each bucket is compressed as a whole.

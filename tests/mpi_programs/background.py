@@ -225,6 +225,19 @@ def unseen() -> dict[str, Any]:
     }
 
 
+def unseen_and_started_again() -> dict[str, Any]:
+    with recording() as (logger, records):
+        comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
+        requests = [comm.Recv_init(np.zeros(1), left), comm.Send_init(np.zeros(1), right)]
+        MPI.Prequest.Startall(requests)
+        RequestOfAnEarlyImport.Waitall(requests)
+        MPI.Prequest.Startall(requests)
+        MPI.Request.Waitall(requests)
+        for request in requests:
+            request.Free()
+    return {"rows": sorted([r.operation, r.seq, r.status] for r in records if r.operation != "WAIT")}
+
+
 def off() -> dict[str, Any]:
     with recording(enabled=False) as (logger, records):
         comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
@@ -311,7 +324,7 @@ def derived() -> dict[str, Any]:
 
 
 SCENARIOS = (
-    first_of_all, every_way_to_complete, collectives, persistent, objects, probes, unseen, off,
-    failures, derived,
+    first_of_all, every_way_to_complete, collectives, persistent, objects, probes, unseen,
+    unseen_and_started_again, off, failures, derived,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})
