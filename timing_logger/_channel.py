@@ -38,7 +38,7 @@ class Channel:
         self.queue: deque[RawRecord] = deque()
         self._taken = 0
         self._take_lock = threading.Lock()  # between takers and counters; never taken by put
-        self._overflows = _AtomicCounter()
+        self._overflows = AtomicCounter()
         self.count_overflow = self._overflows.increment
 
     def put(self, record: RawRecord) -> None:
@@ -80,7 +80,7 @@ class Channel:
         return len(self.queue)
 
 
-class _AtomicCounter:
+class AtomicCounter:
     """Counts without a lock: advancing a range iterator is one step of the interpreter."""
 
     def __init__(self) -> None:

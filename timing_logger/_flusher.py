@@ -14,11 +14,14 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
-from timing_logger._sidecar import Sidecar
+from timing_logger._device_rows import DeviceRows
+from timing_logger._devices import when_events_are_low
+from timing_logger._sidecar import Account, Sidecar
 from timing_logger.record import RawRecord
 from timing_logger.run_info import Counters
 from timing_logger.sinks import Sink
@@ -32,11 +35,13 @@ CLOSE_GRACE_S = 1.5
 """``close`` gives up after this long without progress."""
 
 _LIVENESS_CHECK_S = 0.2
+_DEVICE_POLL_S = 0.0005
 
 
 class _Request(NamedTuple):
     answer: queue.SimpleQueue[bool]
     closing: bool
+    device_deadline_s: float
 
 
 class Flusher:
@@ -51,20 +56,24 @@ class Flusher:
             batch that it took, and an error of theirs is only logged.
         sidecar: kept current, if there is one.
         interval_s: seconds between drains.
+        device_timeout_s: how long ``close`` waits for what devices have not done yet; then their
+            records are written as unresolved.
         fsync: sync the sinks after every drain that wrote something.
     """
 
     def __init__(
         self, channel: Channel, sinks: Sequence[Sink], sidecar: Sidecar | None, clock: WallClock,
-        *, interval_s: float, fsync: bool,
+        *, interval_s: float, device_timeout_s: float, fsync: bool,
     ) -> None:  # fmt: skip
         self._channel = channel
         self._sink, *self._other_sinks = sinks
         self._sidecar = sidecar
         self._clock = clock
         self._interval_s = interval_s
+        self._device_timeout_s = device_timeout_s
         self._fsync = fsync
-        self._requests: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+        self._device_rows = DeviceRows()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._io_lock = threading.Lock()
         self._in_hand: list[RawRecord] = []
         self._written = 0
@@ -75,6 +84,7 @@ class Flusher:
         self._last_error = ""
         self.closed = False
         self._thread = self._start()
+        when_events_are_low.append(self.hurry)
 
     # -- asked by others --------------------------------------------------------------------
 
@@ -94,13 +104,21 @@ class Flusher:
         """Write what waits, close the sinks, end the thread. Gives up when nothing moves."""
         self._channel.close()
         progress = None
-        while not self.closed and progress != (self._written, self._failed):
-            progress = (self._written, self._failed)
-            if self._ask(closing=True, timeout_s=CLOSE_GRACE_S):
+        while not self.closed and progress != self._progress():
+            progress = self._progress()
+            patience_s = self._device_timeout_s if self._device_rows else 0
+            if self._ask(closing=True, timeout_s=CLOSE_GRACE_S + patience_s):
                 break
         if not self.closed:
             log.error("timing logger: gave up closing; %d records were not written", self.counters.pending)
         return self.closed
+
+    def _progress(self) -> tuple[int, int, int]:
+        return self._written, self._failed, len(self._device_rows)
+
+    def hurry(self) -> None:
+        """Drain soon: from any thread, without waiting."""
+        self._requests.put(None)
 
     def _ask(self, *, closing: bool, timeout_s: float) -> bool:
         if self.closed:
@@ -108,7 +126,8 @@ class Flusher:
         if threading.current_thread() is self._thread:
             return False  # a sink or a finalizer on the flush thread itself: it cannot wait for itself
         deadline_s = time.monotonic() + timeout_s
-        request = _Request(queue.SimpleQueue(), closing)
+        device_wait_s = self._device_timeout_s if closing else timeout_s
+        request = _Request(queue.SimpleQueue(), closing, time.monotonic() + device_wait_s)
         self._requests.put(request)
         while self._alive_or_restarted():
             remaining_s = deadline_s - time.monotonic()
@@ -157,6 +176,8 @@ class Flusher:
             return False
         try:
             done = self._attempt(self._drain)
+            if request is not None and self._device_rows:
+                done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
             if request is not None and request.closing:
                 done = self._attempt(self._finish)
             self._attempt(self._refresh_sidecar)
@@ -170,22 +191,42 @@ class Flusher:
         try:
             return action()
         except BaseException as error:
-            self._report(f"{action.__name__.strip('_')} failed: {error!r}")
+            name = getattr(action, "func", action).__name__.strip("_")
+            self._report(f"{name} failed: {error!r}")
             return False
 
-    def _drain(self) -> bool:
-        """Hand over what waits now; False if a sink could not take it for the moment."""
+    def _drain(self, asked: bool = False) -> bool:
+        """Hand over what waits now; False if a sink could not take it for the moment.
+
+        What a device has not done yet is none of it. ``asked``: see :meth:`DeviceRows.resolved`.
+        """
         before = self._written
         remaining = self._last_drain = len(self._channel)
         while self._in_hand or remaining:
             if not self._in_hand:
-                self._in_hand = self._channel.take(min(CHUNK, remaining))
-                remaining -= len(self._in_hand)
-            self._in_hand = self._hand_over(self._in_hand)
-            if self._in_hand:
+                taken = self._channel.take(min(CHUNK, remaining))
+                remaining -= len(taken)
+                self._in_hand = self._device_rows.sift(taken)
+            if not self._hand_over_in_hand():
                 break
+        if self._device_rows and not self._in_hand:
+            self._in_hand = self._device_rows.resolved(asked=asked)
+            self._hand_over_in_hand()
         if self._fsync and self._written > before:
             self._sink.sync()
+        return not self._in_hand
+
+    def _drain_devices(self, deadline_s: float) -> bool:
+        """Hand over what devices have begun by now; False if they do not end it by the deadline."""
+        bookmark = self._device_rows.bookmark()
+        done = self._drain(asked=True)
+        while not self._device_rows.passed(bookmark) and time.monotonic() < deadline_s:
+            time.sleep(_DEVICE_POLL_S)
+            done = self._drain(asked=True)
+        return done and self._device_rows.passed(bookmark)
+
+    def _hand_over_in_hand(self) -> bool:
+        self._in_hand = self._hand_over(self._in_hand) if self._in_hand else []
         return not self._in_hand
 
     def _hand_over(self, batch: list[RawRecord]) -> list[RawRecord]:
@@ -214,7 +255,11 @@ class Flusher:
 
     def _finish(self) -> bool:
         """The last act: what cannot be written now never will be, and is counted as dropped."""
-        self._failed += len(self._in_hand) + len(self._channel.take(len(self._channel)))
+        if not self._in_hand:
+            self._in_hand = self._device_rows.given_up()
+            self._hand_over_in_hand()
+        self._failed += len(self._device_rows) + len(self._in_hand)
+        self._failed += len(self._channel.take(len(self._channel)))
         self._in_hand = []
         if self._sidecar is not None:
             self._attempt(self._close_sidecar)
@@ -223,6 +268,7 @@ class Flusher:
                 sink.close()
             except Exception as error:
                 self._report(f"{type(sink).__name__} could not be closed: {error!r}")
+        when_events_are_low.remove(self.hurry)
         self.closed = True
         return True
 
@@ -232,17 +278,22 @@ class Flusher:
         if self.counters.dropped:
             self._report("records were dropped; stats and the sidecar count them")
         if self._sidecar is not None and not self.closed:
-            self._sidecar.refresh(*self._account())
+            self._sidecar.refresh(self._account())
         return True
 
     def _close_sidecar(self) -> bool:
         if self._sidecar is not None:
-            self._sidecar.write(*self._account(), closed=True)
+            self._sidecar.write(self._account(), closed=True)
         return True
 
-    def _account(self) -> tuple[Counters, int, int, str]:
-        written_bytes = getattr(self._sink, "written_bytes", 0)
-        return self.counters, written_bytes, self._cpu_ns, self._last_error
+    def _account(self) -> Account:
+        return Account(
+            counters=self.counters,
+            written_bytes=getattr(self._sink, "written_bytes", 0),
+            cpu_ns=self._cpu_ns,
+            device_clocks=self._device_rows.info(),
+            error=self._last_error,
+        )
 
     def _report(self, message: str) -> None:
         """Log each kind of trouble once; the sidecar keeps the latest."""

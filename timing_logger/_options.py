@@ -42,6 +42,7 @@ class Options:
     start_step: int
     end_step: int | None
     record_every_n_steps: int
+    device_timeout: float
     fsync: bool
 
     def __post_init__(self) -> None:
@@ -50,6 +51,7 @@ class Options:
             if value is not None or name not in _OPTIONAL:
                 setattr(self, name, check_integer(name, value, minimum=minimum))
         _check_seconds("flush_interval", self.flush_interval)
+        _check_seconds("device_timeout", self.device_timeout)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):

@@ -5,15 +5,25 @@ from __future__ import annotations
 import logging
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from timing_logger._clock import WallClock, unix_ns
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
+from timing_logger.run_info import Counters, DeviceClockInfo, RunInfo, TimingFile, sidecar_path
 
 log = logging.getLogger("timing_logger")
 
 _REFRESH_S = 10.0
+
+
+class Account(NamedTuple):
+    """What a sidecar says that changes; the fields of :class:`RunInfo` explain them."""
+
+    counters: Counters
+    written_bytes: int
+    cpu_ns: int
+    device_clocks: list[DeviceClockInfo]
+    error: str
 
 
 class Sidecar:
@@ -39,31 +49,31 @@ class Sidecar:
             **constants,
         )
         try:
-            self.write(self._info.counters, 0, 0, "")
+            self.write(Account(self._info.counters, 0, 0, [], ""))
         except OSError as error:
             raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
         if name.incarnation > 1:
             log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
 
-    def refresh(self, counters: Counters, written_bytes: int, cpu_ns: int, error: str) -> None:
+    def refresh(self, account: Account) -> None:
         """Write if the counters moved and the last time was 10 s ago, or records began to drop."""
+        counters = account.counters
         started_dropping = counters.dropped > 0 and self._info.counters.dropped == 0
         due = counters != self._info.counters and time.monotonic() - self._written_s >= _REFRESH_S
         if started_dropping or due:
-            self.write(counters, written_bytes, cpu_ns, error)
+            self.write(account)
 
-    def write(
-        self, counters: Counters, written_bytes: int, cpu_ns: int, error: str, *, closed: bool = False
-    ) -> None:
+    def write(self, account: Account, *, closed: bool = False) -> None:
         """Replace the file now.
 
         Raises:
             OSError: as the file system says.
         """
-        self._info.counters = counters
-        self._info.written_bytes = written_bytes
-        self._info.logger_cpu_ns = cpu_ns
-        self._info.last_error = error
+        self._info.counters = account.counters
+        self._info.written_bytes = account.written_bytes
+        self._info.logger_cpu_ns = account.cpu_ns
+        self._info.device_clocks = account.device_clocks
+        self._info.last_error = account.error
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)

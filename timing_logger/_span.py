@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
+from timing_logger._intervals import Interval, open_interval
 from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK
 
 
@@ -78,7 +79,7 @@ class Span:
         record = (
             self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
             self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread, OK if kind is None else "error:" + kind.__name__,
+            self.caller.thread, OK if kind is None else "error:" + kind.__name__, None,
         )  # fmt: skip
         channel = self.channel  # Channel.put, written out: a call would cost a tenth of the whole
         if len(channel.queue) < channel.capacity:
@@ -94,7 +95,46 @@ class Span:
         self.channel.put((
             self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
             start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread, status,
+            self.caller.thread, status, None,
+        ))  # fmt: skip
+
+
+class DeviceSpan(Span):
+    """A block whose work a device does: timed by events in its stream where there is a device.
+
+    Reading ``elapsed_ms`` waits until the device has passed the block's end.
+    """
+
+    __slots__ = ("interval", "stream")
+
+    stream: Any
+    interval: Interval | None
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration in ms; NaN while the block is open, and of one that cannot be known."""
+        interval = getattr(self, "interval", None)
+        if interval is None:
+            return math.nan
+        interval.wait()
+        return math.nan if interval.elapsed_ns is None else interval.elapsed_ns / NS_PER_MS
+
+    def __enter__(self) -> DeviceSpan:
+        self.interval = open_interval(self.stream)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        interval = self.interval
+        if interval is None:  # a graph is being captured: what is queued now does not run now
+            return
+        interval.end(self.stream)
+        start, end, clock = interval.columns
+        self.channel.put((
+            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
+            start, end, clock, self.group, self.group_size, self.seq, self.peer,
+            self.caller.thread, OK if kind is None else "error:" + kind.__name__, None,
         ))  # fmt: skip
 
 

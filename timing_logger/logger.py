@@ -16,7 +16,7 @@ from timing_logger._flusher import Flusher
 from timing_logger._options import Options
 from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._sidecar import Sidecar
-from timing_logger._span import NO_SPAN, Caller, Span, Timer
+from timing_logger._span import NO_SPAN, Caller, DeviceSpan, Span, Timer
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.run_info import Counters
@@ -50,6 +50,8 @@ class TimingLogger:
         ranks: ranks that record; None for all. On others the logger is off.
         start_step, end_step, record_every_n_steps: see :class:`~timing_logger.sampling.StepPolicy`.
         enabled: False for a logger that does nothing and touches no file.
+        device_timeout: seconds that ``close`` waits for what devices have not done yet; then their
+            rows are written with status ``unresolved``.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
 
@@ -72,6 +74,7 @@ class TimingLogger:
         end_step: int | None = None,
         record_every_n_steps: int = 1,
         enabled: bool = True,
+        device_timeout: float = 1.0,
         fsync: bool = False,
         sinks: Sequence[Sink] = (),
     ) -> None:
@@ -85,6 +88,7 @@ class TimingLogger:
             start_step=start_step,
             end_step=end_step,
             record_every_n_steps=record_every_n_steps,
+            device_timeout=device_timeout,
             fsync=fsync,
         )
         self.rank = options.rank
@@ -159,6 +163,58 @@ class TimingLogger:
         span.peer = peer
         return span
 
+    def record_device_operation(
+        self,
+        operation: str | None = None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        stream: Any = None,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+    ) -> Timer:
+        """Time what a device does for a ``with`` block, by events in its stream.
+
+        Nothing waits: the row is written when the device has passed the block's end. Without a
+        device the host's clock serves, and the row's ``clock`` says so. While the stream is being
+        captured into a graph the block is let pass and counted (``captured`` in the sidecar).
+
+        Args:
+            stream: a ``torch.Stream``; None for the calling thread's current one.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+
+        Returns:
+            A context manager that yields itself. Reading its ``elapsed_ms`` after the block waits for
+            the device.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(DeviceSpan)
+        span.channel = self._channel
+        span.caller = caller = self._caller
+        span.operation = operation
+        span.message_size_bytes = message_size
+        span.layer_name = caller.layer_name if layer_name is None else layer_name
+        span.phase = caller.phase if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        span.stream = stream
+        return span
+
     def record_timing(
         self,
         operation: str | None = None,
@@ -215,11 +271,12 @@ class TimingLogger:
         peer: int | None = None,
         clock: str = HOST_CLOCK,
         status: str = OK,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         """Record an interval of the ``time.perf_counter_ns`` axis: the way in for instrumentation.
 
         ``end_ns`` is None for an operation whose end is not known. The other arguments are those
-        of :meth:`record_mpi_operation`, and two columns of the record.
+        of :meth:`record_mpi_operation`, and three fields of the record.
         """
         if iteration is None:
             if not self.recording:
@@ -232,7 +289,7 @@ class TimingLogger:
             iteration, self._epoch if epoch is None else epoch,
             caller.layer_name if layer_name is None else layer_name, operation,
             caller.phase if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, caller.thread, status,
+            group, group_size, seq, peer, caller.thread, status, metadata,
         ))  # fmt: skip
 
     @contextlib.contextmanager
@@ -298,7 +355,10 @@ class TimingLogger:
 
     def _switch_off(self) -> None:
         """Off is other methods, not a question asked at every call."""
-        vars(self).update(record_mpi_operation=_no_span, record_timing=_ignore, record_interval=_ignore)
+        vars(self).update(
+            record_mpi_operation=_no_span, record_device_operation=_no_span,
+            record_timing=_ignore, record_interval=_ignore,
+        )  # fmt: skip
 
     def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
         clock = WallClock()
@@ -313,8 +373,9 @@ class TimingLogger:
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
             )
         self._flusher = Flusher(
-            self._channel, sinks, sidecar, clock, interval_s=options.flush_interval, fsync=options.fsync
-        )
+            self._channel, sinks, sidecar, clock, interval_s=options.flush_interval,
+            device_timeout_s=options.device_timeout, fsync=options.fsync,
+        )  # fmt: skip
         self._enabled = self.recording = True
         detach_in_forked_children(self)
         at_exit(self._close_at_exit)

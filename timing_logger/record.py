@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numbers
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import repeat
 from typing import Any, Literal, NamedTuple
@@ -25,6 +25,7 @@ UNRESOLVED = "unresolved"
 INVALID_VALUE = "error:InvalidValue"
 INCONSISTENT_COUNTERS = "error:InconsistentCounters"
 HOST_CLOCK = "host"
+DEVICE_CLOCK = "device"
 
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
@@ -42,7 +43,10 @@ class Record(NamedTuple):
     much); whatever a caller passed stands in them until the flush thread writes the line.
 
     ``start_ns`` and ``end_ns`` are instants of ``time.perf_counter_ns``; ``end_ns`` is None when
-    the duration that the caller stated is not a duration.
+    the duration that the caller stated is not a duration. On the way to the flush thread an interval
+    of a device stands in ``start_ns`` until it is resolved.
+
+    ``metadata`` is what else a caller wants to say; only a sink of JSON lines has room for it.
     """
 
     iteration: int | None
@@ -60,7 +64,11 @@ class Record(NamedTuple):
     peer: int | None
     thread: str
     status: str
+    metadata: Mapping[str, Any] | None = None
 
+
+START = Record._fields.index("start_ns")
+"""Where in a record the start stands, and then the end."""
 
 Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds"]
 
@@ -223,7 +231,7 @@ def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
 def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """Column by column, because checking a column costs a fraction of checking its cells."""
     (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
-     group, group_size, seq, peer, thread, status) = zip(*batch, strict=True)  # fmt: skip
+     group, group_size, seq, peer, thread, status, _) = zip(*batch, strict=True)  # fmt: skip
     _check_types(start)
     _check_types(end)
     rows = zip(

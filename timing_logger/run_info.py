@@ -63,6 +63,41 @@ class ClockAnchor(NamedTuple):
         return self.unix_ns - self.perf_counter_ns
 
 
+class DeviceAnchor(NamedTuple):
+    """One moment known on a device's clock and on ``perf_counter``.
+
+    ``uncertainty_ns`` is half the time between issuing the event and seeing it done;
+    ``missed_by_ns`` how far the anchor before, carried on to this moment, was off.
+    """
+
+    perf_counter_ns: int
+    uncertainty_ns: int
+    missed_by_ns: int
+
+
+class DeviceClockInfo(NamedTuple):
+    """How the instants in rows with the clock ``device`` were found.
+
+    Attributes:
+        device: such as ``cuda:0``.
+        anchors: the latest 100.
+        worst_uncertainty_ns, worst_miss_ns: over all anchors.
+        event_pairs: in the pool, which never shrinks.
+        captured: blocks let pass, because their stream was being captured into a graph.
+        exhausted: blocks that found no events free; their rows are ``unresolved``.
+        failure: what the device said when it failed, after which it was asked nothing more.
+    """
+
+    device: str
+    anchors: list[DeviceAnchor]
+    worst_uncertainty_ns: int
+    worst_miss_ns: int
+    event_pairs: int
+    captured: int
+    exhausted: int
+    failure: str
+
+
 class Counters(NamedTuple):
     """Records by fate; at rest ``accepted == written + dropped + pending``, exactly.
 
@@ -93,6 +128,7 @@ class RunInfo:
     updated_unix_ns: int = 0
     closed: bool = False
     clock_anchors: list[ClockAnchor] = field(default_factory=list)
+    device_clocks: list[DeviceClockInfo] = field(default_factory=list)
     counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
     logger_cpu_ns: int = 0
     written_bytes: int = 0
@@ -105,6 +141,10 @@ class RunInfo:
         """JSON with an object for each anchor and for the counters, ``schema_version`` first."""
         content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
         content["clock_anchors"] = [anchor._asdict() for anchor in self.clock_anchors]
+        content["device_clocks"] = [
+            {**clock._asdict(), "anchors": [anchor._asdict() for anchor in clock.anchors]}
+            for clock in self.device_clocks
+        ]
         content["counters"] = self.counters._asdict()
         return json.dumps(content, indent=1) + "\n"
 

@@ -1,0 +1,125 @@
+"""A scripted stand-in for an accelerator, because the machines that run these tests have none.
+
+Not a simulation of one: a stream is a list of marks, and the test says when it gets on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from timing_logger import _accelerator, _devices
+from timing_logger._clock import perf_counter_ns
+
+
+class ScriptedEvent:
+    """Passes at once on the clock's own streams; on the training's when the script says so."""
+
+    def __init__(self, device: ScriptedAccelerator) -> None:
+        self._device = device
+        self.at_ns: int | None = 0  # like CUDA's: an event never recorded counts as passed
+
+    def record(self, stream: Any = None) -> None:
+        self._device.happens("record")
+        if stream == "own":
+            self.at_ns = self._device.now_ns()
+        else:
+            self.at_ns = None
+            self._device.queue.append(self)
+            if not self._device.busy:
+                self._device.get_on()
+
+    def query(self) -> bool:
+        self._device.happens("query")
+        return self.at_ns is not None
+
+    def synchronize(self) -> None:
+        self._device.happens("synchronize")
+        self._device.get_on()
+
+    def elapsed_time(self, other: ScriptedEvent) -> float:
+        self._device.happens("elapsed_time")
+        assert self.at_ns is not None
+        assert other.at_ns is not None
+        return (other.at_ns - self.at_ns) / 1e6
+
+
+class ScriptedAccelerator:
+    """One device, with one stream for the training.
+
+    Attributes:
+        busy: whether the stream stands still, until ``get_on()``.
+        work_ns: how long the device works between two marks.
+        ahead_ns: how far its clock is ahead of the host's: nobody may take one for the other.
+        capturing: whether the current stream is being captured.
+        harmless: whether events can be asked about beside a capture.
+        asks: every call that the device got, with the thread's mode in force.
+        fail_with: raised by every call from now on.
+    """
+
+    kind = "scripted"
+
+    def __init__(self) -> None:
+        self.busy = False
+        self.work_ns = 1_000_000
+        self.ahead_ns = 5_000_000_000
+        self.capturing = False
+        self.harmless = True
+        self.fail_with: Exception | None = None
+        self.asks: list[str] = []
+        self.queue: list[ScriptedEvent] = []
+        self.made = 0
+        self._passed_ns = 0
+        self._relaxed = 0
+
+    def happens(self, what: str) -> None:
+        self.asks.append(what + (" beside captures" if self._relaxed else ""))
+        if self.fail_with is not None:
+            raise self.fail_with
+
+    def now_ns(self) -> int:
+        return perf_counter_ns() + self.ahead_ns
+
+    def get_on(self) -> None:
+        """The stream passes every mark that waits in it."""
+        while self.queue:
+            self._passed_ns = max(self._passed_ns + self.work_ns, self.now_ns())
+            self.queue.pop(0).at_ns = self._passed_ns
+
+    # -- as timing_logger._accelerator.Accelerator ------------------------------------------------
+
+    def current_index(self) -> int:
+        return 0
+
+    def is_capturing(self) -> bool:
+        return self.capturing
+
+    def new_event(self) -> ScriptedEvent:
+        self.made += 1
+        return ScriptedEvent(self)
+
+    def new_stream(self, index: int) -> Any:
+        return "own"
+
+    def current_stream(self, index: int) -> Any:
+        return None
+
+    @contextmanager
+    def asking(self, index: int) -> Iterator[bool]:
+        self._relaxed += self.harmless
+        try:
+            yield self.harmless
+        finally:
+            self._relaxed -= self.harmless
+
+
+@pytest.fixture
+def scripted_device(monkeypatch: pytest.MonkeyPatch) -> ScriptedAccelerator:
+    """This process's accelerator, for one test."""
+    device = ScriptedAccelerator()
+    monkeypatch.setattr(_accelerator, "find_accelerator", lambda: device)
+    monkeypatch.setattr(_devices, "_in_use", {})
+    return device
