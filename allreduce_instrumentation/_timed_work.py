@@ -1,43 +1,32 @@
-"""A row for work that may run on a device: the one place that decides what its duration means.
+"""A row for work that may run on a device: the one place that decides which clock times it.
 
-Today every duration is the host clock's. On a device, work only queues when it is called, so the
-host waits for the stream's end before the row starts and before it ends: then the row holds this
-work and nothing else. A caller that asks not to wait gets the time that queueing took.
+What runs on a device is timed by events in its stream, and nobody waits; what runs on the host, by
+the host's clock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import torch
+from timing_logger._accelerator import find_accelerator
+from timing_logger._span import Timer
 
 if TYPE_CHECKING:
+    import torch
+
     from timing_logger.logger import TimingLogger
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 
 
-@contextmanager
-def timed_work(
-    logger: TimingLogger, operation: str, device: torch.device, *, wait: bool = True, **columns: Any
-) -> Iterator[None]:
-    """Record the block as ``operation`` on ``device``'s current stream.
+def timed_work(logger: TimingLogger, operation: str, device: torch.device, **columns: Any) -> Timer:
+    """A block to be recorded as ``operation`` on the current stream of ``device``.
 
-    Args:
-        wait: False if the caller must not be kept until the work is done; then the row is the time
-            to queue it. Without a row nothing ever waits.
-        columns: further arguments of ``logger.record_mpi_operation``.
+    ``columns`` are further arguments of ``logger.record_mpi_operation``.
     """
-    if not (logger.recording and wait and has_streams(device)):
-        with logger.record_mpi_operation(operation, **columns):
-            yield
-        return
-    finish(device)  # what was queued before is not part of this
-    with logger.record_mpi_operation(operation, **columns):
-        yield
-        finish(device)
+    if not (logger.recording and has_streams(device)):
+        return logger.record_mpi_operation(operation, **columns)
+    return logger.record_device_operation(operation, stream=_other_stream(device), **columns)
 
 
 def has_streams(device: torch.device) -> bool:
@@ -45,8 +34,9 @@ def has_streams(device: torch.device) -> bool:
     return device.type not in _WITHOUT_STREAMS
 
 
-def finish(device: torch.device) -> None:
-    """Wait for what is queued in the current stream of ``device``, and for nothing else on it."""
-    event = torch.Event(device)
-    event.record()
-    event.synchronize()
+def _other_stream(device: torch.device) -> Any:
+    """The current stream of ``device``, if that is not the calling thread's current device."""
+    accelerator = find_accelerator()
+    if accelerator is None or device.index in (None, accelerator.current_index()):
+        return None
+    return accelerator.current_stream(device.index)

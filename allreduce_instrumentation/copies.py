@@ -31,9 +31,8 @@ def copy_to_device(
     If it lies there already, it is returned as it is, and there is no row; likewise nothing is
     copied, and recorded, on the way to the ``meta`` device.
 
-    The row's duration: a blocking copy is waited for, and timed from when the stream had finished
-    what was queued before, to its end. Of a non-blocking one, only the time to queue it is known
-    to the host's clock, and that is what the row says.
+    The row's duration is what the device took, from the moment its stream reached the copy; nothing
+    waits for it. Where the device cannot be asked, it is the time that the call took (``clock``).
 
     Args:
         tensor: on the host or a device.
@@ -119,7 +118,7 @@ def _copy(
         return out.copy_(tensor)
     with timed_work(
         get_timing_logger() if logger is None else logger, operation, on,
-        wait=not non_blocking, message_size=tensor.nbytes, layer_name=layer_name,
+        message_size=tensor.nbytes, layer_name=layer_name,
     ):  # fmt: skip
         return out.copy_(tensor, non_blocking=non_blocking)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from scripted_device import scripted_device
 
 from timing_logger import shutdown_timing_logger
+
+__all__ = ["global_logger_is_off", "scripted_device"]
 
 
 @pytest.fixture(autouse=True)

@@ -5,6 +5,7 @@ Not a simulation of one: a stream is a list of marks, and the test says when it 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -24,17 +25,23 @@ class ScriptedEvent:
 
     def record(self, stream: Any = None) -> None:
         self._device.happens("record")
+        if stream is None and self._device.index != 0:
+            raise RuntimeError("Event device index does not match recording stream's device index")
         if stream == "own":
-            self.at_ns = self._device.now_ns()
+            self.at_ns = None if self._device.own_stream_busy else self._device.now_ns()
         else:
-            self.at_ns = None
-            self._device.queue.append(self)
-            if not self._device.busy:
-                self._device.get_on()
+            with self._device.lock:
+                self.at_ns = None
+                self._device.queue.append(self)
+                if not self._device.busy:
+                    self._device.get_on()
 
     def query(self) -> bool:
         self._device.happens("query")
-        return self.at_ns is not None
+        passed = self.at_ns is not None
+        if self._device.gets_on_while_asked:
+            self._device.get_on()
+        return passed
 
     def synchronize(self) -> None:
         self._device.happens("synchronize")
@@ -56,6 +63,9 @@ class ScriptedAccelerator:
         ahead_ns: how far its clock is ahead of the host's: nobody may take one for the other.
         capturing: whether the current stream is being captured.
         harmless: whether events can be asked about beside a capture.
+        index: number of the current device; the events belong to device 0.
+        gets_on_while_asked: whether the stream goes on just after a question about it was answered.
+        own_stream_busy: whether marks of the clock's own stream do not pass either.
         asks: every call that the device got, with the thread's mode in force.
         fail_with: raised by every call from now on.
     """
@@ -68,10 +78,14 @@ class ScriptedAccelerator:
         self.ahead_ns = 5_000_000_000
         self.capturing = False
         self.harmless = True
+        self.index = 0
+        self.gets_on_while_asked = False
+        self.own_stream_busy = False
         self.fail_with: Exception | None = None
         self.asks: list[str] = []
         self.queue: list[ScriptedEvent] = []
         self.made = 0
+        self.lock = threading.RLock()
         self._passed_ns = 0
         self._relaxed = 0
 
@@ -85,14 +99,19 @@ class ScriptedAccelerator:
 
     def get_on(self) -> None:
         """The stream passes every mark that waits in it."""
-        while self.queue:
-            self._passed_ns = max(self._passed_ns + self.work_ns, self.now_ns())
-            self.queue.pop(0).at_ns = self._passed_ns
+        with self.lock:
+            while self.queue:
+                self.pass_one()
+
+    def pass_one(self) -> None:
+        """The stream passes the next mark."""
+        self._passed_ns = self._passed_ns + self.work_ns if self._passed_ns else self.now_ns()
+        self.queue.pop(0).at_ns = self._passed_ns
 
     # -- as timing_logger._accelerator.Accelerator ------------------------------------------------
 
     def current_index(self) -> int:
-        return 0
+        return self.index
 
     def is_capturing(self) -> bool:
         return self.capturing
@@ -105,7 +124,7 @@ class ScriptedAccelerator:
         return "own"
 
     def current_stream(self, index: int) -> Any:
-        return None
+        return "training"
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from scripted_device import ScriptedAccelerator
 from torch import Tensor
 
 from allreduce_instrumentation import _timed_work
+from allreduce_instrumentation._timed_work import timed_work
 from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-from timing_logger import TimingLogger
+from timing_logger import TimingLogger, _accelerator
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -148,22 +150,10 @@ class StandIn(torch.Tensor):
 
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens on the stand-in, in order: scripted events instead of a device's."""
-    happened: list[str] = []
-
-    class ScriptedEvent:
-        def __init__(self, device: torch.device) -> None:
-            assert device == torch.device("cuda:0")
-
-        def record(self) -> None:
-            happened.append("record")
-
-        def synchronize(self) -> None:
-            happened.append("wait")
-
-    monkeypatch.setattr(torch, "Event", ScriptedEvent)
-    return happened
+def script(scripted_device: ScriptedAccelerator) -> list[str]:
+    """What happens on the stand-in, in order, marks in its stream included."""
+    scripted_device.busy = True
+    return scripted_device.asks
 
 
 def on_device(script: list[str], values: list[float]) -> Tensor:
@@ -172,37 +162,49 @@ def on_device(script: list[str], values: list[float]) -> Tensor:
     return tensor
 
 
-def test_a_blocking_copy_is_waited_for_before_and_within_its_row(
-    recording: Recording, script: list[str]
-) -> None:
+def test_a_copy_stands_between_two_marks_and_nobody_waits(recording: Recording, script: list[str]) -> None:
     there = on_device(script, [0.0, 0.0])
     assert (
         copy_to_device(torch.tensor([1.0, 2.0]), "cuda:0", out=there, timing_logger=recording.logger) is there
     )
-    assert script == ["record", "wait", "copy", "record", "wait"]
+    assert script == ["record", "copy", "record"]
     script.clear()
     back = copy_to_host(there, layer_name="fc", timing_logger=recording.logger)
-    assert script == ["allocate pageable on cpu", "record", "wait", "copy", "record", "wait"]
+    assert script == ["allocate pageable on cpu", "record", "copy", "record"]
     assert back.tolist() == [1.0, 2.0]
-    assert [(r.operation, r.message_size_bytes, r.layer_name, r.clock) for r in recording.rows] == [
-        ("H2D", 8, "", "host"),
-        ("D2H", 8, "fc", "host"),
-    ]
 
 
-def test_a_non_blocking_copy_is_queued_and_waited_for_by_nobody(
-    recording: Recording, script: list[str]
+def test_a_copy_lasts_as_long_as_the_device_took(
+    recording: Recording,
+    script: list[str],
+    scripted_device: ScriptedAccelerator,
 ) -> None:
+    scripted_device.work_ns = 3_000_000
     there = on_device(script, [1.0, 2.0])
-    copy_to_host(there, non_blocking=True, timing_logger=recording.logger)
-    assert script == ["allocate pinned on cpu", "queue the copy"]
-    script.clear()
-    copy_to_device(torch.ones(2), "cuda:0", out=there, non_blocking=True, timing_logger=recording.logger)
-    assert script == ["queue the copy"]
-    assert [r.operation for r in recording.rows] == ["D2H", "H2D"]
+    copy_to_host(there, non_blocking=True, layer_name="fc", timing_logger=recording.logger)
+    copy_to_device(torch.ones(2), "cuda:0", out=there, timing_logger=recording.logger)
+    scripted_device.get_on()
+    assert [
+        (r.operation, r.message_size_bytes, r.layer_name, r.clock, r.end_ns - r.start_ns)
+        for r in recording.rows
+    ] == [("D2H", 8, "fc", "device", 3_000_000), ("H2D", 8, "", "device", 3_000_000)]
 
 
-def test_without_a_row_nothing_is_waited_for(script: list[str]) -> None:
+def test_a_non_blocking_copy_is_queued_into_pinned_memory(recording: Recording, script: list[str]) -> None:
+    copy_to_host(on_device(script, [1.0, 2.0]), non_blocking=True, timing_logger=recording.logger)
+    assert script == ["allocate pinned on cpu", "record", "queue the copy", "record"]
+
+
+def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
+    recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_accelerator, "find_accelerator", lambda: None)
+    monkeypatch.setattr(_timed_work, "find_accelerator", lambda: None)
+    copy_to_host(on_device(script, [1.0]), timing_logger=recording.logger)
+    assert [(r.operation, r.clock) for r in recording.rows] == [("D2H", "host")]
+
+
+def test_without_a_row_no_mark_is_made(script: list[str]) -> None:
     copy_to_host(on_device(script, [1.0]))
     assert script == ["allocate pageable on cpu", "copy"]
 
@@ -212,7 +214,12 @@ def test_memory_can_be_pinned_for_a_blocking_copy(script: list[str]) -> None:
     assert script == ["allocate pinned on cpu", "copy"]
 
 
-def test_a_copy_on_the_device_is_d2d(recording: Recording, script: list[str]) -> None:
+def test_a_copy_on_the_device_is_d2d(
+    recording: Recording,
+    script: list[str],
+    scripted_device: ScriptedAccelerator,
+) -> None:
+    scripted_device.busy = False
     first, second = on_device(script, [1.0]), on_device(script, [2.0])
     assert copy_to_device(first, "cuda:0", timing_logger=recording.logger) is first
     copy_to_device(first, "cuda:0", out=second, timing_logger=recording.logger)
@@ -231,17 +238,21 @@ def test_the_way_to_the_host_is_copy_to_host(script: list[str]) -> None:
         copy_to_device(on_device(script, [1.0]), "cpu")
 
 
-def test_work_that_fails_on_a_device_says_so_in_its_row(recording: Recording, script: list[str]) -> None:
+def test_work_that_fails_on_a_device_says_so_in_its_row(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
     with (
         pytest.raises(ArithmeticError),
-        _timed_work.timed_work(recording.logger, "COMPRESS", torch.device("cuda:0")),
+        timed_work(recording.logger, "COMPRESS", torch.device("cuda:0")),
     ):
         raise ArithmeticError
     assert [r.status for r in recording.rows] == ["error:ArithmeticError"]
 
 
 def test_payloads_are_moved_to_where_they_travel_from_and_back(
-    recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
+    recording: Recording,
+    scripted_device: ScriptedAccelerator,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Tensor on the stand-in, transport on the host; the copies are noted and not made."""
     moved: list[str] = []
@@ -266,7 +277,7 @@ def test_payloads_are_moved_to_where_they_travel_from_and_back(
     timed.decompress_mean([kept], 2)
     indices, values = "to device torch.int32", "to device torch.float32"
     assert moved == [indices, values, values, indices]
-    assert [r.operation for r in recording.rows] == ["COMPRESS", "MERGE", "DECOMPRESS"]
+    assert sorted(r.operation for r in recording.rows) == ["COMPRESS", "DECOMPRESS", "MERGE"]
 
 
 def test_where_nothing_is_compressed_there_are_only_copies(recording: Recording) -> None:

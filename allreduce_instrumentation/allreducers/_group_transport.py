@@ -110,12 +110,12 @@ class GroupTransport:
 
     def _collective(
         self, operation: str, sent: Tensor, what: str, peer: int | None = None
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[object]:
         return self._row(operation, sent, what, self._identity.next_collective(), peer)
 
     def _row(
         self, operation: str, buffer: Tensor, what: str, seq: int, peer: int | None
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[object]:
         return timed_work(
             self.logger, operation, buffer.device, message_size=buffer.nbytes,
             layer_name=self._layer_name, phase=f"{self._phase} {what}".rstrip(),

@@ -102,7 +102,7 @@ class TimedCompressor:
 
     def _row(
         self, operation: str, nbytes: int, device: torch.device | None = None
-    ) -> AbstractContextManager[None]:
+    ) -> AbstractContextManager[object]:
         if not self._does_something:
             return nullcontext()
         return timed_work(self._logger, operation, device or self._device, message_size=nbytes)

@@ -1,0 +1,538 @@
+"""Device rows: who waits (nobody), what they say, and what becomes of those that never resolve.
+
+The device is a scripted stand-in; what a real one does is tried in ``tests/gpu``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import math
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from processes import run_python
+from scripted_device import ScriptedAccelerator
+
+from timing_logger import TimingLogger, read_timings
+from timing_logger._device_clock import RENEW_NS, DeviceClock
+from timing_logger._devices import PAIRS_PER_DEVICE, device
+from timing_logger._intervals import DeviceInterval, open_interval
+from timing_logger.record import Record
+from timing_logger.sinks.memory import MemorySink
+
+
+class Recording:
+    """A logger in memory."""
+
+    def __init__(self, **options: object) -> None:
+        self._sink = MemorySink()
+        self.logger = TimingLogger(0, None, sinks=[self._sink], **{"flush_interval": 3600.0, **options})
+
+    @property
+    def rows(self) -> list[Record]:
+        assert self.logger.flush()
+        return self._sink.records
+
+    def flushed(self) -> Recording:
+        assert self.logger.flush()
+        return self
+
+    @property
+    def rows_so_far(self) -> list[Record]:
+        self.logger.flush(timeout=0.05)
+        return self._sink.records
+
+
+@pytest.fixture
+def recording(scripted_device: ScriptedAccelerator) -> Iterator[Recording]:
+    found = Recording()
+    yield found
+    found.logger.close()
+
+
+# -- what a row says -------------------------------------------------------------------------------
+
+
+def test_the_duration_is_the_time_between_the_marks(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    scripted_device.work_ns = 2_345_678
+    with recording.logger.record_device_operation("FORWARD", 64, "fc", "train", 3, 1):
+        pass
+    scripted_device.get_on()
+    (row,) = recording.rows
+    assert row.end_ns - row.start_ns == 2_345_678
+    assert row[:6] == (3, 1, "fc", "FORWARD", "train", 64)
+    assert (row.clock, row.status) == ("device", "ok")
+
+
+def test_starts_stand_on_the_hosts_axis_as_exactly_as_the_anchor_says(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    """The device's own clock is five seconds ahead, and what it does begins long after the anchor."""
+    scripted_device.busy = True
+    scripted_device.work_ns = 300_000_000
+    spans = []
+    for _ in range(3):
+        with recording.logger.record_device_operation("H2D") as span:
+            spans.append(span)
+    scripted_device.get_on()
+    truth = [span.interval.start_event.at_ns - scripted_device.ahead_ns for span in spans]
+    (anchor,) = clocks(recording.flushed())[0]["anchors"]
+    off_by_ns = [abs(row.start_ns - start_ns) for row, start_ns in zip(recording.rows, truth, strict=True)]
+    assert max(off_by_ns) <= anchor.uncertainty_ns + 1
+
+
+def test_what_the_file_says_agrees_with_itself(scripted_device: ScriptedAccelerator, tmp_path: Path) -> None:
+    scripted_device.work_ns = 1_234_567
+    with TimingLogger(0, tmp_path) as logger:
+        for _ in range(10):
+            with logger.record_device_operation("H2D", 8):
+                pass
+    df = read_timings(tmp_path)
+    assert set(df.clock) == {"device"}
+    assert abs((df.end_counter - df.start_counter) * 1e3 - df.elapsed_ms).max() < 1e-6
+
+
+def test_without_a_device_the_hosts_clock_serves() -> None:
+    recording = Recording()
+    with recording.logger.record_device_operation("H2D") as span:
+        assert math.isnan(span.elapsed_ms)
+    (row,) = recording.rows
+    assert row.clock == "host"
+    assert span.elapsed_ms == (row.end_ns - row.start_ns) / 1e6
+    recording.logger.close()
+
+
+def test_an_exception_passes_and_its_row_says_so(recording: Recording) -> None:
+    error = KeyError("x")
+    with pytest.raises(KeyError) as raised, recording.logger.record_device_operation("FORWARD"):
+        raise error
+    assert raised.value is error
+    assert [row.status for row in recording.rows] == ["error:KeyError"]
+
+
+def test_rows_of_one_stream_keep_their_order(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    for number in range(50):
+        with recording.logger.record_device_operation("FORWARD", iteration=number):
+            pass
+    for _ in range(51):
+        scripted_device.pass_one()
+    seen = [row.iteration for row in recording.rows_so_far]
+    assert seen == list(range(25))
+    scripted_device.get_on()
+    assert [row.iteration for row in recording.rows] == list(range(50))
+
+
+def test_a_stream_that_goes_on_while_it_is_asked_does_not_mix_up_its_rows(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    for operation in ("FORWARD", "BACKWARD", "OPTIMIZER"):
+        with recording.logger.record_device_operation(operation):
+            pass
+    recording.logger._flusher._drain()  # sets an anchor
+    scripted_device.gets_on_while_asked = True
+    recording.logger._flusher._drain()
+    assert [row.operation for row in recording.rows] == ["FORWARD", "BACKWARD", "OPTIMIZER"]
+
+
+# -- who waits ---------------------------------------------------------------------------------------
+
+
+def test_recording_makes_two_marks_and_asks_the_device_nothing(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    assert scripted_device.asks == ["record", "record"]
+
+
+def test_nothing_is_ever_synchronised_unless_somebody_reads(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    for _ in range(10):
+        with recording.logger.record_device_operation("FORWARD") as span:
+            pass
+    assert len(recording.rows) == 10
+    assert not [ask for ask in scripted_device.asks if ask.startswith("synchronize")]
+    assert span.elapsed_ms == 1.0
+    assert not [ask for ask in scripted_device.asks if ask.startswith("synchronize")]  # it was known
+
+
+def test_reading_waits_for_the_blocks_end(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("FORWARD") as span:
+        assert math.isnan(span.elapsed_ms)
+    assert span.elapsed_ms == 1.0
+    assert [ask for ask in scripted_device.asks if ask.startswith("synchronize")] == [
+        "synchronize beside captures"
+    ]
+
+
+def test_rows_of_the_host_do_not_wait_for_the_device(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    with recording.logger.record_mpi_operation("ALLREDUCE"):
+        pass
+    assert [row.operation for row in recording.rows_so_far] == ["ALLREDUCE"]
+
+
+def test_flush_waits_for_the_device_and_says_when_it_did_not_come(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    assert not recording.logger.flush(timeout=0.05)
+    stats = recording.logger.stats
+    assert (stats.accepted, stats.written, stats.dropped, stats.pending) == (1, 0, 0, 1)
+    threading.Timer(0.05, scripted_device.get_on).start()
+    assert recording.logger.flush(timeout=60)
+    assert recording.logger.stats.written == 1
+
+
+def test_flush_does_not_wait_for_what_came_after_it(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("FIRST"):
+        pass
+
+    def go_on() -> None:
+        with recording.logger.record_device_operation("SECOND"):
+            pass
+        scripted_device.pass_one()
+        scripted_device.pass_one()
+
+    threading.Timer(0.05, go_on).start()
+    assert recording.logger.flush(timeout=60)
+    assert recording.logger.stats.pending == 1
+
+
+# -- graph capture -----------------------------------------------------------------------------------
+
+
+def test_a_block_on_a_capturing_stream_passes_unrecorded_and_is_counted(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.capturing = True
+    with recording.logger.record_device_operation("FORWARD") as span:
+        pass
+    assert math.isnan(span.elapsed_ms)
+    assert scripted_device.asks == []
+    assert recording.rows == []
+    assert clocks(recording)[0]["captured"] == 1
+
+
+def test_an_end_inside_a_capture_is_not_marked(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    with recording.logger.record_device_operation("FORWARD"):
+        scripted_device.capturing = True
+    assert scripted_device.asks == ["record"]
+    assert [row.status for row in recording.rows] == ["unresolved"]
+
+
+def test_the_device_is_asked_only_beside_captures(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    assert len(recording.rows) == 1
+    assert {ask for ask in scripted_device.asks[2:] if "beside captures" not in ask} == set()
+
+
+def test_where_asking_could_break_a_capture_only_users_ask(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.harmless = False
+    with recording.logger.record_device_operation("FORWARD") as span:
+        pass
+    recording.logger._flusher._drain()  # what it does every flush_interval
+    assert scripted_device.asks == ["record", "record"]
+    assert not span.interval.finished()
+    assert scripted_device.asks == ["record", "record"]
+    assert len(recording.rows) == 1  # flush
+
+
+# -- the pool ----------------------------------------------------------------------------------------
+
+
+def test_the_pool_stays_constant_over_many_spans(scripted_device: ScriptedAccelerator) -> None:
+    recording = Recording()
+    for _ in range(100):
+        for _ in range(1000):
+            with recording.logger.record_device_operation("FORWARD"):
+                pass
+        assert recording.logger.flush()
+    assert events_of_training(scripted_device) <= 2 * PAIRS_PER_DEVICE
+    assert {row.status for row in recording.rows} == {"ok"}
+    recording.logger.close()
+
+
+def test_an_exhausted_pool_leaves_rows_without_a_duration_and_is_counted(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.busy = True
+    for _ in range(PAIRS_PER_DEVICE + 5):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    rows = recording.rows_so_far
+    assert [(row.status, row.end_ns, row.clock) for row in rows] == [("unresolved", None, "device")] * 5
+    scripted_device.get_on()
+    assert [row.status for row in recording.rows[5:]] == ["ok"] * PAIRS_PER_DEVICE
+    assert clocks(recording)[0]["exhausted"] == 5
+    assert events_of_training(scripted_device) == 2 * PAIRS_PER_DEVICE
+
+
+def test_the_flush_thread_comes_sooner_when_events_run_low(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    """Its interval is an hour."""
+    for _ in range(PAIRS_PER_DEVICE * 3 // 4):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    while not recording.logger.stats.written:  # the test's time limit is the assertion
+        pass
+
+
+def test_events_go_back_when_nobody_holds_the_interval(scripted_device: ScriptedAccelerator) -> None:
+    for _ in range(10 * PAIRS_PER_DEVICE):
+        interval = open_interval()
+        interval.end()
+    assert scripted_device.made <= 4
+
+
+def test_threads_that_record_at_once_share_no_event(
+    recording: Recording, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held: list[DeviceInterval] = []
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [
+            threading.Thread(target=lambda: [held.append(open_interval()) for _ in range(500)])
+            for _ in range(8)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    events = [id(interval.start_event) for interval in held if not interval.lost]
+    assert len(events) == len(set(events)) == 4000
+
+
+# -- the end, and failures -----------------------------------------------------------------------------
+
+
+def test_close_waits_for_the_device_up_to_the_timeout_and_then_writes_unresolved(
+    scripted_device: ScriptedAccelerator, tmp_path: Path
+) -> None:
+    scripted_device.busy = True
+    logger = TimingLogger(0, tmp_path, device_timeout=0.05)
+    with logger.record_device_operation("FORWARD"):
+        pass
+    logger.close()
+    row = read_timings(tmp_path).iloc[0]
+    assert (row.status, row.clock) == ("unresolved", "device")
+    assert math.isnan(row.elapsed_ms)
+    assert row.start_counter > 0
+    counters = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["counters"]
+    assert counters == {"accepted": 1, "written": 1, "dropped": 0, "pending": 0}
+
+
+def test_close_takes_what_the_device_brings_in_time(scripted_device: ScriptedAccelerator) -> None:
+    scripted_device.busy = True
+    recording = Recording(device_timeout=60.0)
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    threading.Timer(0.05, scripted_device.get_on).start()
+    recording.logger.close()
+    assert [row.status for row in recording.rows] == ["ok"]
+
+
+@pytest.mark.parametrize("moment", ["before the start", "before the end", "before it is asked"])
+def test_after_a_failure_the_device_is_asked_nothing_more(
+    recording: Recording, scripted_device: ScriptedAccelerator, moment: str
+) -> None:
+    def fail_at(now: str) -> None:
+        if now == moment:
+            scripted_device.fail_with = RuntimeError("CUDA error: device-side assert triggered")
+
+    fail_at("before the start")
+    with recording.logger.record_device_operation("FORWARD"):
+        fail_at("before the end")
+    fail_at("before it is asked")
+    assert [row.status for row in recording.rows] == ["unresolved"]
+    asked = len(scripted_device.asks)
+    with recording.logger.record_device_operation("BACKWARD") as span:
+        pass
+    assert [row.status for row in recording.rows] == ["unresolved", "unresolved"]
+    assert math.isnan(span.elapsed_ms)
+    assert len(scripted_device.asks) == asked
+    assert "device-side assert" in clocks(recording)[0]["failure"]
+
+
+def test_a_block_that_leaves_another_device_current_is_ended_where_it_began(
+    recording: Recording, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As torch has it: an event recorded on another device than before raises."""
+    with recording.logger.record_device_operation("FORWARD"):
+        scripted_device.index = 1
+    assert [(row.status, row.end_ns - row.start_ns) for row in recording.rows] == [("ok", 1_000_000)]
+
+
+def test_a_forked_child_neither_hangs_nor_raises(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import os, sys
+        sys.path.insert(0, "tests")
+        from scripted_device import ScriptedAccelerator
+        from timing_logger import TimingLogger, _accelerator
+        device = ScriptedAccelerator()
+        _accelerator.find_accelerator = lambda: device
+        logger = TimingLogger(0, sys.argv[1])
+        device.busy = True
+        span = logger.record_device_operation("FORWARD")
+        span.__enter__()
+        pid = os.fork()
+        if pid == 0:
+            device.fail_with = RuntimeError("Cannot re-initialize CUDA in forked subprocess")
+            span.__exit__(None, None, None)
+            with logger.record_device_operation("BACKWARD"):
+                pass
+            sys.exit(0)
+        assert os.waitpid(pid, 0)[1] == 0
+        span.__exit__(None, None, None)
+        device.get_on()
+        logger.close()
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert list(read_timings(tmp_path).operation) == ["FORWARD"]
+
+
+# -- anchors -------------------------------------------------------------------------------------------
+
+
+def test_anchors_are_renewed_and_say_how_far_the_last_one_was_off(
+    scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = DeviceClock(device(scripted_device, 0))
+    clock.renew()
+    clock.renew()
+    assert len(clock.info().anchors) == 1  # fresh enough
+    scripted_device.ahead_ns += 40_000  # the device's clock ran away
+    clock._mark = clock._mark._replace(at_ns=clock._mark.at_ns - 2 * RENEW_NS)
+    clock.renew()
+    first, second = clock.info().anchors
+    assert first.missed_by_ns == 0
+    assert second.missed_by_ns == pytest.approx(2 * RENEW_NS - 40_000, abs=20_000_000)
+    assert clock.info().worst_miss_ns == second.missed_by_ns
+
+
+def test_an_anchor_is_as_uncertain_as_it_took_to_see_it(
+    scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(0, 10_000, 100))
+    monkeypatch.setattr("timing_logger._device_clock.perf_counter_ns", lambda: next(times))
+    clock = DeviceClock(device(scripted_device, 0))
+    clock.renew()
+    assert [anchor.uncertainty_ns for anchor in clock.info().anchors] == [50]
+
+
+def test_a_device_too_busy_for_an_anchor_keeps_its_rows_waiting(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.own_stream_busy = True
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    assert recording.rows_so_far == []
+    scripted_device.own_stream_busy = False
+    assert [row.status for row in recording.rows] == ["ok"]
+
+
+def test_the_sidecar_tells_the_clocks_uncertainty(
+    scripted_device: ScriptedAccelerator, tmp_path: Path
+) -> None:
+    with TimingLogger(0, tmp_path) as logger, logger.record_device_operation("FORWARD"):
+        pass
+    (clock,) = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["device_clocks"]
+    assert clock["device"] == "scripted:0"
+    assert clock["event_pairs"] == 1
+    (anchor,) = clock["anchors"]
+    assert set(anchor) == {"perf_counter_ns", "uncertainty_ns", "missed_by_ns"}
+    assert 0 < anchor["uncertainty_ns"] == clock["worst_uncertainty_ns"]
+
+
+# -- off ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: TimingLogger(0, enabled=False),
+        lambda: TimingLogger(1, None, sinks=[MemorySink()], ranks=[0]),
+    ],
+    ids=["disabled", "another rank"],
+)
+def test_off_makes_no_mark(make: Callable[[], TimingLogger], scripted_device: ScriptedAccelerator) -> None:
+    with make().record_device_operation("FORWARD", 8, "fc", "train", 1, 0, stream=None, group="g"):
+        pass
+    assert scripted_device.asks == []
+    assert scripted_device.made == 0
+
+
+def test_an_iteration_left_out_makes_no_mark(scripted_device: ScriptedAccelerator) -> None:
+    recording = Recording(record_every_n_steps=10)
+    with recording.logger.record_device_operation("FORWARD", iteration=5):
+        pass
+    recording.logger.set_current_iteration(7)
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    assert scripted_device.asks == []
+    recording.logger.close()
+
+
+def test_finding_no_accelerator_imports_no_torch_at_exit(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import sys
+        from timing_logger import TimingLogger
+        logger = TimingLogger(0, sys.argv[1])
+        logger.record_timing("SEND", 1.0)
+        logger.close()
+        print("torch" in sys.modules)
+        """,
+        tmp_path,
+    )
+    assert run.stdout == "False\n", run.stderr
+
+
+# -- helps ----------------------------------------------------------------------------------------------
+
+
+def clocks(recording: Recording) -> list[dict[str, object]]:
+    return [clock._asdict() for clock in recording.logger._flusher._device_rows.info()]
+
+
+def events_of_training(scripted: ScriptedAccelerator) -> int:
+    """Events that were made, the clock's own ones left out."""
+    gc.collect()
+    return 2 * device(scripted, 0).pool.made
