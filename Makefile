@@ -7,6 +7,9 @@ DEMO_EPOCHS ?= 15
 STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
 CONFORMANCE_ARGS ?=
+BENCH_ARGS ?=
+# A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
+GPU_PYTHON ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -25,14 +28,15 @@ TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examp
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo compare test lint bench conformance notebook sample
+.PHONY: help demo compare test test-gpu lint bench conformance notebook sample
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
+	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
 	@echo "make lint       ruff and mypy"
-	@echo "make bench      what recording costs"
+	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make notebook   run the analysis notebook on logs/sample"
 	@echo "make sample     make logs/sample anew"
@@ -58,13 +62,18 @@ compare: $(DEMO)
 test: $(TEST)
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
+test-gpu: $(if $(GPU_PYTHON),,$(TEST))
+	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -m gpu -rs --validation docs/validation-gpu.md \
+		-p no:cacheprovider tests/gpu
+	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) benchmarks/device_spans.py
+
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 bench: $(DEMO)
-	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 1 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
 
