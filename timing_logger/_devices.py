@@ -89,13 +89,13 @@ class Device:
         self.captured = AtomicCounter()
 
 
-_in_use: dict[tuple[Accelerator, int], Device] = {}
+_in_use: dict[int, Device] = {}
 
 
 def device(accelerator: Accelerator, index: int) -> Device:
-    """Device ``index`` of ``accelerator``; there is one object for each in a process."""
-    found = _in_use.get((accelerator, index))
-    return found or _in_use.setdefault((accelerator, index), Device(accelerator, index))
+    """Device ``index`` of the process's accelerator; there is one object for each."""
+    found = _in_use.get(index)
+    return _in_use.setdefault(index, Device(accelerator, index)) if found is None else found
 
 
 def devices_in_use() -> list[Device]:

@@ -12,7 +12,7 @@ from typing import Any
 from timing_logger import _accelerator
 from timing_logger._accelerator import Event
 from timing_logger._clock import perf_counter_ns
-from timing_logger._devices import Device, EventPair, device
+from timing_logger._devices import Device, device
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 
@@ -61,13 +61,12 @@ class DeviceInterval:
 
     __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost")
 
-    def __init__(self, device: Device, events: EventPair | None, issued_ns: int) -> None:
-        self.device = device
-        self.elapsed_ns: int | None = None
-        self.ended = False
-        self.issued_ns = issued_ns
-        self.lost = events is None
-        self._events: Any = events
+    device: Device
+    elapsed_ns: int | None
+    ended: bool
+    issued_ns: int
+    lost: bool
+    _events: Any
 
     def __del__(self) -> None:
         if self._events is not None:
@@ -84,16 +83,8 @@ class DeviceInterval:
         event: Event = self._events.start
         return event
 
-    def begin(self, stream: Any = None) -> None:
-        """Mark the start in ``stream``; None for the calling thread's current one."""
-        if not self.lost:
-            try:
-                self._events.start.record(stream)
-            except Exception as error:
-                self.lose(error)
-
     def end(self, stream: Any = None) -> None:
-        """Mark the end in ``stream``."""
+        """Mark the end in ``stream``; None for the calling thread's current one."""
         self.ended = True
         if self.lost:
             return
@@ -101,7 +92,7 @@ class DeviceInterval:
             if self.device.accelerator.is_capturing():
                 self.lost = True
             else:
-                self._events.end.record(stream)
+                self._events[1].record(stream)
         except Exception as error:
             self._end_where_it_began(error)
 
@@ -162,6 +153,8 @@ class DeviceInterval:
 
 Interval = HostInterval | DeviceInterval
 
+_new_interval = object.__new__
+
 
 def open_interval(stream: Any = None) -> Interval | None:
     """An interval that begins now, in ``stream`` or the calling thread's current one.
@@ -182,8 +175,22 @@ def open_interval(stream: Any = None) -> Interval | None:
         if capturing:
             on.captured.increment()
             return None
-        interval = DeviceInterval(on, None if on.failed else on.pool.take(), issued_ns)
+        return _begin(on, stream, issued_ns)
     except Exception:
         return HostInterval()
-    interval.begin(stream)
+
+
+def _begin(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
+    interval = _new_interval(DeviceInterval)  # slots set here: that saves a call to __init__
+    interval.device = on
+    interval.issued_ns = issued_ns
+    interval.elapsed_ns = None
+    interval.ended = False
+    interval._events = events = None if on.failed else on.pool.take()
+    interval.lost = events is None
+    if events is not None:
+        try:
+            events[0].record(stream)
+        except Exception as error:
+            interval.lose(error)
     return interval

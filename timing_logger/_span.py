@@ -131,11 +131,16 @@ class DeviceSpan(Span):
             return
         interval.end(self.stream)
         start, end, clock = interval.columns
-        self.channel.put((
+        record = (
             self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
             start, end, clock, self.group, self.group_size, self.seq, self.peer,
             self.caller.thread, OK if kind is None else "error:" + kind.__name__, None,
-        ))  # fmt: skip
+        )  # fmt: skip
+        channel = self.channel
+        if len(channel.queue) < channel.capacity:
+            channel.queue.append(record)
+        else:
+            channel.count_overflow()
 
 
 class _NoSpan:
