@@ -121,10 +121,10 @@ def _never() -> bool:
 
 @functools.cache
 def find_accelerator() -> Accelerator | None:
-    """This process's accelerator; None without torch or without a device."""
+    """This process's accelerator; None without a device, and without a torch of 2.7 or later."""
     try:
-        import torch
+        from torch.accelerator import current_accelerator, current_device_index  # noqa: F401
     except ImportError:
         return None
-    found = torch.accelerator.current_accelerator(check_available=True)
+    found = current_accelerator(check_available=True)
     return None if found is None or found.type in _WITHOUT_TIMED_STREAMS else Accelerator(found.type)
