@@ -116,6 +116,9 @@ class ScriptedAccelerator:
     def is_capturing(self) -> bool:
         return self.capturing
 
+    def look_at(self, stream: Any) -> tuple[bool, int]:
+        return self.capturing, 0
+
     def new_event(self) -> ScriptedEvent:
         self.made += 1
         return ScriptedEvent(self)

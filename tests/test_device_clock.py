@@ -109,6 +109,14 @@ def test_without_a_device_the_hosts_clock_serves() -> None:
     recording.logger.close()
 
 
+def test_a_stream_can_be_given(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
+    """Its marks pass at once, while the current stream stands still."""
+    scripted_device.busy = True
+    with recording.logger.record_device_operation("H2D", stream="own"):
+        pass
+    assert [(row.operation, row.status) for row in recording.rows] == [("H2D", "ok")]
+
+
 def test_an_exception_passes_and_its_row_says_so(recording: Recording) -> None:
     error = KeyError("x")
     with pytest.raises(KeyError) as raised, recording.logger.record_device_operation("FORWARD"):

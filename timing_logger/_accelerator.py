@@ -59,6 +59,15 @@ class Accelerator:
 
         return torch.Stream(device=f"{self.kind}:{index}", priority=-1)
 
+    def look_at(self, stream: Any) -> tuple[bool, int]:
+        """Whether ``stream`` is being captured into a graph, and the number of its device."""
+        import torch
+
+        if hasattr(stream, "is_capturing"):  # not every torch has it
+            return stream.is_capturing(), stream.device.index
+        with torch.get_device_module(self.kind).stream(stream):
+            return self.is_capturing(), stream.device.index
+
     def current_stream(self, index: int) -> Any:
         """The calling thread's current stream on device ``index``."""
         import torch

@@ -88,8 +88,9 @@ class DeviceInterval:
         self.ended = True
         if self.lost:
             return
+        accelerator = self.device.accelerator
         try:
-            if self.device.accelerator.is_capturing():
+            if accelerator.is_capturing() if stream is None else accelerator.look_at(stream)[0]:
                 self.lost = True
             else:
                 self._events[1].record(stream)
@@ -170,7 +171,7 @@ def open_interval(stream: Any = None) -> Interval | None:
         if stream is None:
             capturing, index = accelerator.is_capturing(), accelerator.current_index()
         else:
-            capturing, index = stream.is_capturing(), stream.device.index
+            capturing, index = accelerator.look_at(stream)
         on = device(accelerator, index)
         if capturing:
             on.captured.increment()
