@@ -12,16 +12,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 from processes import run_python
+from spinning import Known, spin
 
 from timing_logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
-
-torch = pytest.importorskip("torch")
-
-CYCLES_PER_MS = 1_500_000
-"""Of the GPU's clock, roughly; what a spinning kernel really takes is measured beside it."""
 
 Figure = Callable[[str, str], None]
 
@@ -47,11 +44,6 @@ def recording() -> Iterator[Recording]:
     found.logger.close()
 
 
-def spin(ms: float) -> None:
-    """A kernel that keeps one multiprocessor busy for about ``ms``."""
-    torch.cuda._sleep(int(ms * CYCLES_PER_MS))
-
-
 def elapsed_ms(row: Record) -> float:
     assert row.end_ns is not None, row
     return (row.end_ns - row.start_ns) / 1e6
@@ -64,18 +56,13 @@ def elapsed_ms(row: Record) -> float:
 def test_a_kernel_of_known_length_is_timed_within_5_percent(
     recording: Recording, figure: Figure, ms: int
 ) -> None:
-    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     spin(1)
-    before.record()
-    with recording.logger.record_device_operation("SPIN"):
+    with Known() as known, recording.logger.record_device_operation("SPIN"):
         spin(ms)
-    after.record()
-    after.synchronize()
     (row,) = recording.rows
-    known_ms = before.elapsed_time(after)
-    figure(f"kernel of {known_ms:.3f} ms (torch.cuda events around it)", f"{elapsed_ms(row):.3f} ms")
+    figure(f"kernel of {known.ms:.3f} ms (torch.cuda events around it)", f"{elapsed_ms(row):.3f} ms")
     assert row.clock == "device"
-    assert elapsed_ms(row) == pytest.approx(known_ms, rel=0.05)
+    assert elapsed_ms(row) == pytest.approx(known.ms, rel=0.05)
 
 
 @pytest.mark.parametrize("size_mb", [1, 16, 256])
