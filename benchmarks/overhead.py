@@ -24,14 +24,20 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from types import FunctionType
 from typing import Any
 
 from timing_logger import TimingLogger
 from timing_logger._flusher import CHUNK
+from timing_logger.cuda_timers import CUDATimerCollection
 from timing_logger.record import HOST_CLOCK, OK, format_records
+from timing_logger.timers import RegionTimers
 
 CALLS = 2000
 ROUNDS = 200
+
+EMPTY = "empty method call"
+DISABLED_START = "disabled CUDATimerCollection, start"
 
 Turn = Callable[[], int]
 """Runs one contender CALLS times and returns the nanoseconds it took."""
@@ -54,7 +60,7 @@ def floor() -> None:
         end_ns = clock()
         append((
             3, 0, "layer1", "ALLREDUCE", "dense", 1024, start_ns, end_ns, HOST_CLOCK, "", None, None, None,
-            "MainThread", OK,
+            "MainThread", OK, None,
         ))  # fmt: skip
 
 
@@ -113,6 +119,35 @@ def barrier(communicator: Any) -> Callable[[], None]:
     return loop
 
 
+class Empty:
+    """The least that a method can cost."""
+
+    def start(self, region: str) -> None:
+        pass
+
+
+def start_calls(timers: Empty | CUDATimerCollection) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            timers.start("forward")
+
+    return with_own_code(loop)
+
+
+def region(timers: RegionTimers) -> Callable[[], None]:
+    def loop() -> None:
+        for _ in range(CALLS):
+            with timers("forward"):
+                pass
+
+    return with_own_code(loop)
+
+
+def with_own_code(loop: Any) -> Callable[[], None]:
+    """The same function over: the interpreter adapts code to the one class that it meets there."""
+    return FunctionType(loop.__code__.replace(), globals(), closure=loop.__closure__)
+
+
 def measure(contenders: dict[str, Turn], between: Callable[[], object]) -> dict[str, list[float]]:
     """Nanoseconds per call, one value per round, of every contender; ``between`` is not timed."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
@@ -123,6 +158,12 @@ def measure(contenders: dict[str, Turn], between: Callable[[], object]) -> dict[
     return found
 
 
+def cpu_timers() -> RegionTimers:
+    timers = RegionTimers()
+    timers("forward", timer_type="cpu")
+    return timers
+
+
 def contenders(on: TimingLogger, off: TimingLogger) -> dict[str, Turn]:
     chosen = {
         "floor": timed(floor),
@@ -130,6 +171,10 @@ def contenders(on: TimingLogger, off: TimingLogger) -> dict[str, Turn]:
         "record_mpi_operation, with": timed(context_manager(on)),
         "record_timing": timed(direct(on)),
         "the guide's design, with": timed(guide_design(GuideLogger())),
+        EMPTY: timed(start_calls(Empty())),
+        DISABLED_START: timed(start_calls(CUDATimerCollection(["forward"], enabled=False))),
+        "disabled region_timer, with": timed(region(RegionTimers(enabled=False))),
+        "region_timer(cpu), with": timed(region(cpu_timers())),
     }
     with contextlib.suppress(ImportError):
         from mpi4py import MPI
@@ -151,7 +196,7 @@ def flusher_rows_per_second() -> float:
     start_ns = time.perf_counter_ns()
     rows = [
         (i // 10, 0, f"conv{i % 4}.weight (+3 more)", "ALLREDUCE", "dense", 110_280_000, start_ns + i * 1000,
-         start_ns + i * 1000 + 5_234_567, HOST_CLOCK, "MPI_COMM_WORLD", 4, i, None, "AllReducer", OK)
+         start_ns + i * 1000 + 5_234_567, HOST_CLOCK, "MPI_COMM_WORLD", 4, i, None, "AllReducer", OK, None)
         for i in range(10 * CHUNK)
     ]  # fmt: skip
     rates = []
@@ -178,18 +223,24 @@ def import_ms() -> float:
 
 def print_table(found: dict[str, list[float]]) -> None:
     floors = found["floor"]
-    print(f"{'per call':34} {'median ns':>10} {'x floor':>8}")
+    print(f"{'per call':36} {'median ns':>10} {'x floor':>8}")
     for name, nanoseconds in found.items():
-        ratio = statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
-        print(f"{name:34} {statistics.median(nanoseconds):10.0f} {ratio:8.2f}")
+        print_row(name, nanoseconds, floors)
     if "bare Barrier, 1 rank" in found:
-        pairs = zip(
-            found["TimedIntracomm.Barrier, 1 rank"], found["bare Barrier, 1 rank"], floors, strict=True
-        )
-        extra = [(timed_ns - bare_ns, floor_ns) for timed_ns, bare_ns, floor_ns in pairs]
-        ratio = statistics.median(ns / floor_ns for ns, floor_ns in extra)
-        nanoseconds = statistics.median(ns for ns, _ in extra)
-        print(f"{'TimedIntracomm.Barrier minus bare':34} {nanoseconds:10.0f} {ratio:8.2f}")
+        pairs = zip(found["TimedIntracomm.Barrier, 1 rank"], found["bare Barrier, 1 rank"], strict=True)
+        extra = [timed_ns - bare_ns for timed_ns, bare_ns in pairs]
+        print_row("TimedIntracomm.Barrier minus bare", extra, floors)
+    ratio = median_ratio(found[DISABLED_START], found[EMPTY])
+    print(f"{'disabled start / empty method call':36} {ratio:10.2f}")
+
+
+def print_row(name: str, nanoseconds: list[float], floors: list[float]) -> None:
+    print(f"{name:36} {statistics.median(nanoseconds):10.0f} {median_ratio(nanoseconds, floors):8.2f}")
+
+
+def median_ratio(nanoseconds: list[float], others: list[float]) -> float:
+    """Of the rounds' ratios."""
+    return statistics.median(ns / other_ns for ns, other_ns in zip(nanoseconds, others, strict=True))
 
 
 def main() -> None:
@@ -203,8 +254,8 @@ def main() -> None:
         gc.enable()
         if on.stats.dropped:
             raise SystemExit("records were dropped: these figures are worthless")
-    print(f"{'flusher, rows per second and core':34} {flusher_rows_per_second():10,.0f}")
-    print(f"{'import timing_logger, ms':34} {import_ms():10.1f}")
+    print(f"{'flusher, rows per second and core':36} {flusher_rows_per_second():10,.0f}")
+    print(f"{'import timing_logger, ms':36} {import_ms():10.1f}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ scripted stand-in in the place of :class:`Accelerator`.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import os
 from collections.abc import Callable, Iterator
@@ -84,6 +83,8 @@ class Accelerator:
         that captures. The device is made current first, because exchanging the mode would otherwise
         make a context on device 0.
         """
+        import ctypes
+
         import torch
 
         outer = self.current_index()
@@ -100,6 +101,8 @@ class Accelerator:
 
 def _capture_mode_exchange(torch: Any) -> Callable[[Any], int]:
     """The function of the loaded runtime or driver that swaps the calling thread's capture mode."""
+    import ctypes
+
     hip, cuda = torch.version.hip, torch.version.cuda
     if hip:
         candidates = [(f"libamdhip64.so.{hip.split('.')[0]}", "hipThreadExchangeStreamCaptureMode")]

@@ -195,3 +195,11 @@ def _begin(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
         except Exception as error:
             interval.lose(error)
     return interval
+
+
+def wait_for_stream() -> None:
+    """Wait until the device has passed what the current stream holds by now, and for nothing else."""
+    mark = open_interval()
+    if mark is not None:
+        mark.end()
+        mark.wait()

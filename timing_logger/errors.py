@@ -22,6 +22,10 @@ class AlreadyInitializedError(TimingLoggerError, RuntimeError):
     """``init_timing_logger`` was called while this process already has a logger."""
 
 
+class TimerNotStartedError(TimingLoggerError, RuntimeError):
+    """A timer was ended that was not started."""
+
+
 class NoTimingFilesError(TimingLoggerError, FileNotFoundError):
     """Nothing to read: the path is missing, or holds no timing file."""
 

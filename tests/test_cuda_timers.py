@@ -1,0 +1,183 @@
+"""Timers that are started and stopped: only reading waits, and off makes no events.
+
+Where a device is needed it is a scripted stand-in; what a real one does is tried in ``tests/gpu``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from scripted_device import ScriptedAccelerator
+
+from timing_logger.cuda_timers import CUDATimer, CUDATimerCollection
+from timing_logger.errors import ConfigurationError, TimerNotStartedError
+
+
+@pytest.fixture
+def gpu(scripted_device: ScriptedAccelerator) -> ScriptedAccelerator:
+    scripted_device.work_ns = 1_000_000_000
+    scripted_device.ahead_ns = -(10**15)  # so that its marks never wait for the host's clock
+    return scripted_device
+
+
+def run(timer: CUDATimer) -> None:
+    timer.start()
+    timer.stop()
+
+
+# -- the usage that the KempnerForge timers document -----------------------------------------------
+
+
+def test_the_documented_usage_of_one_timer_runs() -> None:
+    timer = CUDATimer()
+    timer.start()
+    timer.stop()
+    elapsed_ms = timer.elapsed_ms()
+    assert elapsed_ms > 0
+
+
+def test_the_documented_usage_of_a_collection_runs() -> None:
+    timers = CUDATimerCollection(regions=["forward", "backward", "comm"])
+    timers.start("forward")
+    timers.stop("forward")
+    report = timers.elapsed_all()
+    assert timers.enabled
+    assert list(report) == ["forward", "backward", "comm"]
+    assert report["forward"] == timers.elapsed_ms("forward") > 0
+    assert report["backward"] == report["comm"] == 0.0
+
+
+# -- one timer -------------------------------------------------------------------------------------
+
+
+def test_the_duration_is_the_devices(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    run(timer)
+    assert timer.elapsed_ms() == 1000.0
+
+
+def test_a_timer_that_never_ran_is_at_zero(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    assert timer.elapsed_ms() == 0.0
+    timer.start()
+    assert timer.elapsed_ms() == 0.0
+    assert gpu.asks == ["record"]
+
+
+def test_only_reading_waits_and_only_for_the_end_event(gpu: ScriptedAccelerator) -> None:
+    gpu.busy = True
+    timer = CUDATimer()
+    for _ in range(3):
+        gpu.asks.clear()
+        run(timer)
+        assert gpu.asks == ["record", "record"]
+        assert timer.elapsed_ms() == 1000.0
+        timer.elapsed_ms()
+        assert gpu.asks[2:] == [
+            "synchronize beside captures",
+            "query beside captures",
+            "elapsed_time beside captures",
+        ]
+
+
+def test_while_it_runs_the_duration_before_stands(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    run(timer)
+    timer.start()
+    gpu.work_ns *= 3
+    assert timer.elapsed_ms() == 1000.0
+    timer.stop()
+    assert timer.elapsed_ms() == 3000.0
+
+
+def test_starting_again_begins_anew(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    timer.start()
+    run(timer)
+    assert timer.elapsed_ms() == 1000.0
+
+
+def test_stop_without_start_is_an_error() -> None:
+    timer = CUDATimer()
+    with pytest.raises(TimerNotStartedError, match=r"stop\(\) without start\(\)"):
+        timer.stop()
+    run(timer)
+    with pytest.raises(TimerNotStartedError, match=r"stop\(\) without start\(\)"):
+        timer.stop()
+
+
+def test_ten_thousand_runs_take_a_few_events(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    for _ in range(10_000):
+        run(timer)
+    assert gpu.made <= 4
+
+
+def test_what_a_graph_captures_is_not_timed(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    gpu.capturing = True
+    run(timer)
+    gpu.capturing = False
+    assert gpu.asks == []
+    assert timer.elapsed_ms() == 0.0
+
+
+def test_a_duration_that_cannot_be_known_is_no_number(gpu: ScriptedAccelerator) -> None:
+    timer = CUDATimer()
+    gpu.fail_with = RuntimeError("device lost")
+    run(timer)
+    assert math.isnan(timer.elapsed_ms())
+
+
+# -- a collection ----------------------------------------------------------------------------------
+
+
+def test_regions_are_timed_side_by_side(gpu: ScriptedAccelerator) -> None:
+    timers = CUDATimerCollection(("step", "forward", "comm"))
+    timers.start("step")
+    timers.start("forward")
+    timers.stop("forward")
+    timers.stop("step")
+    assert timers.elapsed_all() == {"step": 3000.0, "forward": 1000.0, "comm": 0.0}
+
+
+def test_a_disabled_collection_makes_no_events_and_is_all_zeros(gpu: ScriptedAccelerator) -> None:
+    timers = CUDATimerCollection(["forward", "backward"], enabled=False)
+    timers.start("forward")
+    timers.stop(region="forward")
+    timers.stop("backward")
+    assert not timers.enabled
+    assert timers.elapsed_ms("forward") == 0.0
+    assert timers.elapsed_all() == {"forward": 0.0, "backward": 0.0}
+    assert (gpu.made, gpu.asks) == (0, [])
+
+
+@pytest.mark.parametrize("call", ["start", "stop", "elapsed_ms"])
+def test_an_unknown_region_is_named_together_with_the_known_ones(call: str) -> None:
+    timers = CUDATimerCollection(["forward", "backward"])
+    with pytest.raises(ConfigurationError, match=r"'fwd', and must be one of \['forward', 'backward'\]"):
+        getattr(timers, call)("fwd")
+
+
+def test_stopping_a_region_that_was_not_started_names_it() -> None:
+    with pytest.raises(TimerNotStartedError, match=r"stop\('forward'\) without start\('forward'\)"):
+        CUDATimerCollection(["forward"]).stop("forward")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: CUDATimerCollection(["a", "b", "a"]), "regions has 'a' more than once"),
+        (lambda: CUDATimerCollection("forward"), "regions must be names, .* and is 'forward'"),
+        (lambda: CUDATimerCollection([1]), r"regions must be names, .* and is \[1\]"),
+        (lambda: CUDATimerCollection(None), "regions must be names, .* and is None"),
+        (lambda: CUDATimerCollection(["a"], enabled="no"), "enabled must be True or False, and is 'no'"),
+        (lambda: CUDATimerCollection(["a", "a"], enabled=False), "more than once"),
+    ],
+)
+def test_bad_arguments_are_named(make: Callable[[], Any], message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        make()

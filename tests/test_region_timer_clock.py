@@ -1,0 +1,243 @@
+"""Region timers and the device: durations, waiting, memory, and what is lost.
+
+The device is a scripted stand-in; what a real one does is tried in ``tests/gpu``.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import os
+import sys
+
+import pytest
+from processes import run_python
+from scripted_device import ScriptedAccelerator
+
+from timing_logger import TimingLogger
+from timing_logger._interval_sums import FOLD_EVERY, KEPT
+from timing_logger.sinks.memory import MemorySink
+from timing_logger.timers import RegionTimer, RegionTimers
+
+
+@pytest.fixture
+def timers() -> RegionTimers:
+    return RegionTimers()
+
+
+@pytest.fixture
+def gpu(scripted_device: ScriptedAccelerator) -> ScriptedAccelerator:
+    scripted_device.work_ns = 1_000_000_000
+    scripted_device.ahead_ns = -(10**15)  # so that its marks never wait for the host's clock
+    return scripted_device
+
+
+def use(timer: RegionTimer, times: int = 1) -> None:
+    for _ in range(times):
+        with timer:
+            pass
+
+
+# -- the clock -------------------------------------------------------------------------------------
+
+
+def test_without_a_device_a_cuda_timer_can_be_used_again_and_again(timers: RegionTimers) -> None:
+    timer = timers("forward")
+    use(timer, 3)
+    timer.start().end()
+    assert timer.timer_type == "cuda"
+    assert timer.call_count == 4
+    assert 0 < timer.elapsed < timer.total_time
+
+
+def test_a_cpu_timer_asks_nothing_of_the_device(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+    timer = timers("data", timer_type="cpu")
+    use(timer, 3 * FOLD_EVERY)
+    assert timer.total_time > 0
+    assert gpu.asks == []
+
+
+def test_timing_waits_for_nothing(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+    gpu.busy = True
+    use(timers("forward"), 3 * FOLD_EVERY)
+    assert "synchronize" not in " ".join(gpu.asks)
+    assert gpu.asks.count("record") == 6 * FOLD_EVERY
+
+
+def test_reading_elapsed_in_each_iteration_waits_for_its_end_event_alone(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    timer = timers("forward")
+    for _ in range(3):
+        gpu.busy = True
+        use(timer)
+        gpu.asks.clear()
+        assert timer.elapsed == 1.0
+        assert timer.elapsed == 1.0  # known by now
+        assert gpu.asks == [
+            "synchronize beside captures",
+            "query beside captures",
+            "elapsed_time beside captures",
+        ]
+
+
+def test_nothing_is_asked_that_could_break_a_capture(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+    timer = timers("forward", cuda_sync=True)
+    use(timer, 3 * FOLD_EVERY)
+    use(timers("backward"), 3 * FOLD_EVERY)
+    assert timer.average_time == timers("backward").average_time == 1.0
+    assert {ask for ask in gpu.asks if not ask.endswith(" beside captures")} == {"record"}
+
+
+def test_where_asking_could_break_a_capture_only_a_reader_asks(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    gpu.harmless = False
+    timer = timers("forward")
+    use(timer, 3 * FOLD_EVERY)
+    assert set(gpu.asks) == {"record"}
+    assert timer.total_time == 3.0 * FOLD_EVERY
+
+
+def test_cuda_sync_waits_before_the_start_and_at_the_end(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    gpu.busy = True
+    timer = timers("forward", cuda_sync=True)
+    timer.start()
+    marked = [ask.split()[0] for ask in gpu.asks]
+    assert marked[-1] == "record"
+    assert marked.count("synchronize") == 1
+    assert len(gpu.queue) == 1
+    timer.end()
+    assert gpu.queue == []
+    assert [ask.split()[0] for ask in gpu.asks].count("synchronize") == 2
+    assert timer.elapsed == 1.0
+
+
+def test_cuda_sync_of_a_cpu_timer_waits_within_the_interval(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    gpu.busy = True
+    timer = timers("step", timer_type="cpu", cuda_sync=True)
+    use(timer)
+    assert gpu.queue == []
+    assert [ask.split()[0] for ask in gpu.asks].count("synchronize") == 2
+    assert 0 < timer.elapsed < 1.0
+
+
+def test_cuda_sync_without_a_device_is_harmless(timers: RegionTimers) -> None:
+    use(timers("forward", cuda_sync=True))
+    assert timers("forward").call_count == 1
+
+
+# -- memory and loss -------------------------------------------------------------------------------
+
+
+def test_a_hundred_thousand_uses_take_a_few_events(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+    timer = timers("forward")
+    for _ in range(100):
+        use(timer, 1000)
+        gpu.asks.clear()
+    assert timer.call_count == 100_000
+    assert timer.total_time == 100_000.0
+    assert gpu.made <= 2 * (FOLD_EVERY + 2)
+
+
+def test_a_million_uses_take_no_more_memory_than_a_thousand(timers: RegionTimers) -> None:
+    timer = timers("data", timer_type="cpu")
+    use(timer, 1000)
+    before = sys.getallocatedblocks()
+    use(timer, 1_000_000)
+    assert sys.getallocatedblocks() - before < 1000
+    assert timer.call_count == 1_001_000
+
+
+def test_events_of_many_timers_are_given_back_when_they_run_low(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    for i in range(200):
+        use(timers(f"layer{i}"), FOLD_EVERY - 1)  # 6200 intervals, all finished, none folded by itself
+    assert [timer.unresolved_count for _, timer in timers.items()] == [0] * 200
+
+
+def test_a_device_far_behind_costs_the_newest_durations_and_says_so(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    gpu.busy = True
+    timer = timers("forward")
+    use(timer, 2000)
+    assert timer.call_count == 2000
+    assert timer.unresolved_count == 2000 - KEPT
+    assert gpu.made <= 2 * (KEPT + FOLD_EVERY + 2)
+    assert timer.total_time == float(KEPT)
+    assert timer.average_time == 1.0
+    assert f"2000 calls, total {KEPT}000.000 ms, average 1000.000 ms, {2000 - KEPT} of them unresolved" in (
+        timer.describe()
+    )
+
+
+def test_a_device_that_fails_is_no_failure_of_the_program(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    timer = timers("forward")
+    use(timer, 2)
+    assert timer.total_time == 2.0
+    gpu.fail_with = RuntimeError("device lost")
+    use(timer, 3 * FOLD_EVERY)
+    assert timer.unresolved_count == 3 * FOLD_EVERY
+    assert timer.total_time == 2.0
+    assert math.isnan(timer.elapsed)
+
+
+def test_an_average_of_nothing_known_is_no_number(gpu: ScriptedAccelerator, timers: RegionTimers) -> None:
+    gpu.fail_with = RuntimeError("device lost")
+    use(timers("forward"))
+    assert math.isnan(timers("forward").average_time)
+
+
+def test_a_block_that_a_graph_captures_is_only_counted(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    sink = MemorySink()
+    timer = timers("forward", cuda_sync=True)
+    with TimingLogger(0, None, sinks=[sink]) as logger:
+        timers.timing_logger = logger
+        gpu.capturing = True
+        use(timer)
+        timer.start().end()
+        gpu.capturing = False
+        assert gpu.asks == []
+        assert (timer.call_count, timer.captured_count) == (0, 2)
+        use(timer)
+    assert (timer.call_count, timer.captured_count, timer.elapsed) == (1, 2, 1.0)
+    assert len(sink.records) == 1
+
+
+def test_a_timer_that_nobody_holds_gives_its_events_back(gpu: ScriptedAccelerator) -> None:
+    timers = RegionTimers()
+    use(timers("forward"), 5)
+    del timers
+    gc.collect()
+    made = gpu.made
+    use(RegionTimers()("forward"), 5)
+    assert gpu.made == made
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_forked_while_somebody_folds_goes_on_by_itself() -> None:
+    run = run_python(
+        """
+        import os
+        from timing_logger.timers import region_timer
+        timer = region_timer("forward", timer_type="cpu")
+        with timer.sums._folding:  # in the child its holder is a thread that does not exist there
+            child = os.fork()
+            if not child:
+                for _ in range(100_000):
+                    with timer: pass
+                os._exit(0 if timer.call_count == 100_000 and len(timer.sums._ended) < 100 else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    )
+    assert run.stdout == "0\n", run.stderr

@@ -1,0 +1,149 @@
+"""Many intervals as a few sums, in constant memory and without waiting for a device.
+
+Any thread adds; whoever finds that enough have gathered folds the finished ones into the sums. Only
+folding takes a lock, and one who adds never waits for it: what he leaves, the next one folds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from timing_logger._devices import Device
+from timing_logger._intervals import DeviceInterval, HostInterval, Interval
+
+FOLD_EVERY = 32
+"""So many more intervals gather before the next attempt to fold: it costs as much as asking a device."""
+
+KEPT = 512
+"""So many wait at most for a device; of more the newest are counted as unresolved."""
+
+_PATIENCE_S = 0.1  # for a reader in a signal handler that interrupted the folding of its own thread
+
+
+class Sums(NamedTuple):
+    """What is known of the intervals so far.
+
+    Attributes:
+        known: intervals whose duration is known.
+        total_ns: sum of those durations.
+        unresolved: intervals whose duration will never be known.
+        waiting: intervals that their device has not finished, or that nobody has folded yet.
+    """
+
+    known: int
+    total_ns: int
+    unresolved: int
+    waiting: int
+
+
+class IntervalSums:
+    """Sums over ended intervals.
+
+    Attributes:
+        last: the interval added last, by whatever thread; None before the first.
+    """
+
+    __slots__ = ("_ended", "_fold_at", "_folding", "_known", "_total_ns", "_unresolved", "last")
+
+    def __init__(self) -> None:
+        self.last: Interval | None = None
+        self._ended: deque[Interval] = deque()
+        self._fold_at = FOLD_EVERY
+        self._folding = threading.Lock()
+        self._known = self._total_ns = self._unresolved = 0
+
+    def add(self, interval: Interval) -> None:
+        """Count an interval that has ended. Never blocks, never raises."""
+        self.last = interval
+        self._ended.append(interval)
+        if len(self._ended) >= self._fold_at:
+            self.fold()
+
+    def fold(self) -> None:
+        """Fold what is finished, unless somebody else is at it. Asks the device, never waits for it."""
+        if self._folding.acquire(blocking=False):
+            try:
+                self._fold()
+            finally:
+                self._folding.release()
+
+    def wait(self) -> None:
+        """Wait until devices have finished what was added before the call."""
+        for interval in self._ended.copy():
+            interval.wait()
+
+    def read(self) -> Sums:
+        """The sums as of now, without waiting for a device."""
+        with self._alone() as alone:
+            if alone:
+                self._fold()
+            return Sums(self._known, self._total_ns, self._unresolved, len(self._ended))
+
+    def clear(self) -> None:
+        """Forget everything that was added."""
+        with self._alone():
+            self.last = None
+            self._ended = deque()
+            self._fold_at = FOLD_EVERY
+            self._known = self._total_ns = self._unresolved = 0
+
+    def detach(self) -> None:
+        """In a forked child: the thread that held the lock may be the parent's."""
+        self._folding = threading.Lock()
+
+    # -- under the lock ---------------------------------------------------------------------------
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        locked = self._folding.acquire(timeout=_PATIENCE_S)
+        try:
+            yield locked
+        finally:
+            if locked:
+                self._folding.release()
+
+    def _fold(self) -> None:
+        ended = self._ended
+        while ended and self._fold_run(ended):
+            pass
+        while len(ended) > KEPT:
+            ended.pop()
+            self._unresolved += 1
+        self._fold_at = len(ended) + FOLD_EVERY
+
+    def _fold_run(self, ended: deque[Interval]) -> bool:
+        """Fold from the oldest on, as long as the clock is the same; False if the oldest is not finished."""
+        first = ended[0]
+        if isinstance(first, HostInterval):
+            return self._fold_host(ended)
+        try:  # as its finished() does, but the thread is prepared once for all of them
+            with first.device.accelerator.asking(first.device.index) as harmless:
+                return self._fold_device(ended, first.device, ask=harmless)
+        except Exception as error:
+            first.lose(error)
+            return self._fold_device(ended, first.device, ask=False)
+
+    def _fold_host(self, ended: deque[Interval]) -> bool:
+        while ended and isinstance(first := ended[0], HostInterval):
+            self._known += 1
+            self._total_ns += (first.end_ns or 0) - first.start_ns
+            ended.popleft()
+        return True
+
+    def _fold_device(self, ended: deque[Interval], device: Device, *, ask: bool) -> bool:
+        folded = False
+        while ended and isinstance(first := ended[0], DeviceInterval) and first.device is device:
+            if not (first.ask() if ask else first.lost or first.elapsed_ns is not None):
+                break
+            if first.elapsed_ns is None:
+                self._unresolved += 1
+            else:
+                self._known += 1
+                self._total_ns += first.elapsed_ns
+            ended.popleft()
+            folded = True
+        return folded

@@ -1,0 +1,62 @@
+"""What a region timer is made with, and what a function must be to be timed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+from timing_logger.errors import ConfigurationError
+
+
+class Settings(NamedTuple):
+    """The settings of a timer; None in a call that leaves one open."""
+
+    timer_type: str | None = None
+    cuda_sync: bool | None = None
+    enabled: bool | None = None
+
+    def check(self) -> None:
+        """
+        Raises:
+            ConfigurationError: a value is none of those that its setting can have.
+        """
+        if self.timer_type not in (None, "cuda", "cpu"):
+            raise ConfigurationError(f"timer_type must be 'cuda' or 'cpu', and is {self.timer_type!r}.")
+        for name, value in (("cuda_sync", self.cuda_sync), ("enabled", self.enabled)):
+            if value is not None and not isinstance(value, bool):
+                raise ConfigurationError(f"{name} must be True or False, and is {value!r}.")
+
+    def check_asked(self, asked: Settings, name: str) -> None:
+        """
+        Raises:
+            ConfigurationError: these are of the timer ``name``, and another value is asked for.
+        """
+        for setting, has, wanted in zip(self._fields, self, asked, strict=True):
+            if wanted is not None and wanted != has:
+                raise ConfigurationError(
+                    f"{setting} is {wanted!r}, and the timer {name!r} was made with {self}. "
+                    "Leave the settings out to get that timer, or take another name."
+                )
+
+    def __str__(self) -> str:
+        return ", ".join(f"{setting}={value!r}" for setting, value in self._asdict().items())
+
+
+def check_timeable(function: Any) -> None:
+    """
+    Raises:
+        ConfigurationError: it is no function, or its body does not run when it is called.
+    """
+    if isinstance(function, (staticmethod, classmethod)):
+        decorator = type(function).__name__
+        raise ConfigurationError(
+            f"a {decorator} object cannot be timed: put @{decorator} above the timer's line."
+        )
+    if isinstance(function, type) or not callable(function):
+        raise ConfigurationError(f"a timer decorates functions and methods, and this is {function!r}.")
+    late = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
+    if any(kind(function) for kind in late):
+        raise ConfigurationError(
+            f"the body of {function!r} does not run in the call, but later and in pieces: "
+            "put a `with` block around what is to be timed in it."
+        )

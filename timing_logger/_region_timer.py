@@ -1,0 +1,273 @@
+"""The timer of one named region of a program; ``timing_logger.timers`` makes them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import ParamSpec, TypeVar
+
+from timing_logger._channel import AtomicCounter
+from timing_logger._interval_sums import IntervalSums
+from timing_logger._intervals import HostInterval, Interval, open_interval, wait_for_stream
+from timing_logger._region_settings import Settings, check_timeable
+from timing_logger.errors import TimerNotStartedError
+from timing_logger.logger import TimingLogger
+from timing_logger.record import NS_PER_MS, NS_PER_S, OK
+
+REGION = "REGION"
+"""The operation of a region's row; its name is the row's ``layer_name``, for a region that is called
+``send`` must not count as communication."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Rows:
+    """Where the rows of a registry's timers go.
+
+    Attributes:
+        logger: gets them; None for nobody.
+    """
+
+    __slots__ = ("logger",)
+
+    def __init__(self) -> None:
+        self.logger: TimingLogger | None = None
+
+
+class _Open(threading.local):
+    """What the calling thread has started and not ended, the innermost last.
+
+    None stands for a call that is not timed: the timer was off, or a graph was being captured.
+    """
+
+    def __init__(self) -> None:
+        intervals: list[Interval | None] = []
+        self.push = intervals.append
+        self.pop = intervals.pop
+
+
+class RegionTimer:
+    """The timer of one name; made and found again by calling a :class:`RegionTimers`.
+
+    Use it as ``with timer:``, as the decorator ``@timer``, or by ``start()`` and ``end()``. Calls may
+    nest and recur: each is an interval of its own, and ``end`` ends the innermost of its thread.
+    Threads may share a timer. Calls made while a CUDA graph is captured are not timed, only counted.
+
+    Attributes:
+        name: what it was made for.
+        timer_type: ``"cuda"`` or ``"cpu"``.
+        cuda_sync: whether the current stream is waited for at start and end.
+        sums: the intervals that ended.
+
+    Args:
+        settings: all of them given.
+        rows: where a row for each interval goes.
+    """
+
+    __slots__ = (
+        "__weakref__", "_captured", "_open", "_rows", "_settings", "cuda_sync", "name", "sums", "timer_type",
+    )  # fmt: skip
+
+    def __init__(self, name: str, settings: Settings, rows: Rows) -> None:
+        self.name = name
+        self.timer_type = str(settings.timer_type)
+        self.cuda_sync = bool(settings.cuda_sync)
+        self.sums = IntervalSums()
+        self._settings = settings
+        self._rows = rows
+        self._open = _Open()
+        self._captured = AtomicCounter()
+        self.enabled = bool(settings.enabled)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether calls are timed. One that has started is ended all the same."""
+        return not isinstance(self, _Off)
+
+    @enabled.setter
+    def enabled(self, enabled: bool) -> None:
+        self.__class__ = RegionTimer if enabled else _Off
+
+    # -- timing -----------------------------------------------------------------------------------
+
+    def start(self) -> RegionTimer:
+        """Begin an interval; returns the timer."""
+        self._open.push(self._begin())
+        return self
+
+    def end(self) -> None:
+        """End the interval that this thread started last. Read ``elapsed`` for its duration.
+
+        Raises:
+            TimerNotStartedError: this thread has started none.
+        """
+        try:
+            interval = self._open.pop()
+        except IndexError:
+            raise TimerNotStartedError(
+                f"end() of the timer {self.name!r} without start(): this thread has no open interval of it. "
+                "Call start() first, on the thread that calls end()."
+            ) from None
+        if interval is not None:
+            self._finish(interval, OK)
+
+    def __enter__(self) -> RegionTimer:
+        self._open.push(self._begin())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            interval = self._open.pop()
+        except IndexError:  # the block itself has called end()
+            return
+        if interval is not None:
+            self._finish(interval, OK if kind is None else "error:" + kind.__name__)
+
+    def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
+        """Decorate ``function``: each of its calls is timed.
+
+        Raises:
+            ConfigurationError: it is not a function, or its body does not run when it is called.
+        """
+        check_timeable(function)
+
+        @functools.wraps(function)
+        def timed(*args: P.args, **kwargs: P.kwargs) -> R:
+            with self:
+                return function(*args, **kwargs)
+
+        return timed
+
+    def _begin(self) -> Interval | None:
+        if self.cuda_sync:
+            wait_for_stream()
+        if self.timer_type == "cpu":
+            return HostInterval()
+        interval = open_interval()
+        if interval is None:
+            self._captured.increment()
+        return interval
+
+    def _finish(self, interval: Interval, status: str) -> None:
+        if self.cuda_sync:
+            _end_and_wait(interval)
+        else:
+            interval.end()
+        self.sums.add(interval)
+        logger = self._rows.logger
+        if logger is not None:
+            start, end, clock = interval.columns
+            logger.record_interval(REGION, start, end, layer_name=self.name, clock=clock, status=status)
+
+    # -- reading ----------------------------------------------------------------------------------
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds of the interval that ended last, 0.0 before the first; waits for the device.
+
+        NaN if it cannot be known: the pool of events was exhausted, or the device failed.
+        """
+        last = self.sums.last
+        if last is None:
+            return 0.0
+        last.wait()
+        return math.nan if last.elapsed_ns is None else last.elapsed_ns / NS_PER_S
+
+    @property
+    def total_time(self) -> float:
+        """Seconds of all intervals whose duration is known; waits for the device."""
+        self.sums.wait()
+        return self.sums.read().total_ns / NS_PER_S
+
+    @property
+    def average_time(self) -> float:
+        """Seconds per interval whose duration is known; waits for the device.
+
+        0.0 before the first interval, NaN if there are some and none is known.
+        """
+        self.sums.wait()
+        sums = self.sums.read()
+        if sums.known:
+            return sums.total_ns / sums.known / NS_PER_S
+        return math.nan if sums.unresolved else 0.0
+
+    @property
+    def call_count(self) -> int:
+        """Intervals that ended, those not included that were captured."""
+        sums = self.sums.read()
+        return sums.known + sums.unresolved + sums.waiting
+
+    @property
+    def unresolved_count(self) -> int:
+        """Of ``call_count``, those whose duration will never be known."""
+        return self.sums.read().unresolved
+
+    @property
+    def captured_count(self) -> int:
+        """Calls not timed because their stream was being captured into a graph."""
+        return self._captured.value
+
+    def reset(self) -> None:
+        """Forget what has ended. An interval that is open now counts when it ends."""
+        self.sums.clear()
+        self._captured = AtomicCounter()
+
+    def describe(self) -> str:
+        """One line of all of the above, in ms; waits for the device."""
+        average_ms = self.average_time * 1000
+        sums = self.sums.read()
+        parts = [
+            f"{self.call_count} calls",
+            f"total {sums.total_ns / NS_PER_MS:.3f} ms",
+            f"average {average_ms:.3f} ms",
+        ]
+        if sums.unresolved:
+            parts.append(f"{sums.unresolved} of them unresolved")
+        if self.captured_count:
+            parts.append(f"{self.captured_count} more captured into a graph and not timed")
+        return f"region {self.name!r} ({self.timer_type}): {', '.join(parts)}"
+
+    def check_asked(self, asked: Settings) -> None:
+        """
+        Raises:
+            ConfigurationError: the timer was made with another value of a setting that is asked for.
+        """
+        self._settings.check_asked(asked, self.name)
+
+    def __repr__(self) -> str:
+        return f"<RegionTimer {self.name!r}: {self._settings}>"
+
+
+class _Off(RegionTimer):
+    """A timer while it is off: other methods, not a question asked at every call.
+
+    A ``with`` block has looked up its ``__exit__`` when it begins, so it ends as it began, whatever is
+    switched meanwhile; ``start`` must leave a mark for its ``end``.
+    """
+
+    __slots__ = ()
+
+    def start(self) -> RegionTimer:
+        self._open.push(None)
+        return self
+
+    def __enter__(self) -> RegionTimer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        pass
+
+
+def _end_and_wait(interval: Interval) -> None:
+    if isinstance(interval, HostInterval):
+        wait_for_stream()
+    interval.end()
+    interval.wait()

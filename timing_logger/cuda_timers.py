@@ -1,0 +1,144 @@
+"""Timers that are started and stopped: one at a time, and a fixed set of regions.
+
+    timers = CUDATimerCollection(["forward", "backward"])
+    timers.start("forward")
+    ...
+    timers.stop("forward")
+    timers.elapsed_all()  # {"forward": 12.3, "backward": 0.0}; reading waits for the device
+
+Durations are those of the device, measured by events in the current stream; without a device the
+host's clock serves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from timing_logger._intervals import Interval, open_interval
+from timing_logger.errors import ConfigurationError, TimerNotStartedError
+from timing_logger.record import NS_PER_MS
+
+
+class CUDATimer:
+    """A timer that is started and stopped again and again. It belongs to one thread at a time.
+
+    Attributes:
+        running: whether it has been started and not stopped.
+    """
+
+    def __init__(self) -> None:
+        self._open: Interval | None = None
+        self._last: Interval | None = None
+        self.running = False
+
+    def start(self) -> None:
+        """Begin an interval; one that is open already is forgotten."""
+        self.running = True
+        self._open = open_interval()
+
+    def stop(self) -> None:
+        """End the interval. One that a graph captured was not run, and leaves no duration.
+
+        Raises:
+            TimerNotStartedError: there is none.
+        """
+        if not self.running:
+            raise TimerNotStartedError("stop() without start(): call start() first.")
+        interval, self._open, self.running = self._open, None, False
+        if interval is not None:
+            interval.end()
+            self._last = interval
+
+    def elapsed_ms(self) -> float:
+        """Milliseconds between the last start and its stop; waits until the device has passed the stop.
+
+        While the timer runs this is the interval before; without any it is 0.0. NaN if it cannot be
+        known: the pool of events was exhausted, or the device failed.
+        """
+        last = self._last
+        if last is None:
+            return 0.0
+        last.wait()
+        return math.nan if last.elapsed_ns is None else last.elapsed_ns / NS_PER_MS
+
+
+class CUDATimerCollection:
+    """A timer for each of some regions.
+
+    Args:
+        regions: their names.
+        enabled: False for a collection whose ``start`` and ``stop`` do nothing and whose durations
+            are all 0.0; it makes no events.
+
+    Raises:
+        ConfigurationError: ``regions`` are no names or hold one twice, or ``enabled`` is no bool.
+    """
+
+    def __init__(self, regions: Iterable[str], enabled: bool = True) -> None:
+        if not isinstance(enabled, bool):
+            raise ConfigurationError(f"enabled must be True or False, and is {enabled!r}.")
+        self._enabled = enabled
+        self._timers = {region: CUDATimer() for region in _names(regions)}
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is timed."""
+        return self._enabled
+
+    def start(self, region: str) -> None:
+        """Begin an interval of ``region``.
+
+        Raises:
+            ConfigurationError: there is no such region.
+        """
+        if self._enabled:
+            self._timer(region).start()
+
+    def stop(self, region: str) -> None:
+        """End the interval of ``region``.
+
+        Raises:
+            ConfigurationError: there is no such region.
+            TimerNotStartedError: it was not started.
+        """
+        if self._enabled:
+            self._stop(region)
+
+    def elapsed_ms(self, region: str) -> float:
+        """Milliseconds of the region, see :meth:`CUDATimer.elapsed_ms`.
+
+        Raises:
+            ConfigurationError: there is no such region.
+        """
+        return self._timer(region).elapsed_ms()
+
+    def elapsed_all(self) -> dict[str, float]:
+        """Milliseconds of each region, 0.0 for those that never ran; waits for the device."""
+        return {region: timer.elapsed_ms() for region, timer in self._timers.items()}
+
+    def _stop(self, region: str) -> None:
+        timer = self._timer(region)
+        if not timer.running:
+            raise TimerNotStartedError(f"stop({region!r}) without start({region!r}): call start first.")
+        timer.stop()
+
+    def _timer(self, region: str) -> CUDATimer:
+        timer = self._timers.get(region)
+        if timer is None:
+            raise ConfigurationError(f"region is {region!r}, and must be one of {list(self._timers)}.")
+        return timer
+
+
+def _names(regions: Iterable[str]) -> list[str]:
+    names = None if isinstance(regions, (str, bytes)) or not isinstance(regions, Iterable) else list(regions)
+    if names is None or not all(isinstance(name, str) for name in names):
+        raise ConfigurationError(
+            f"regions must be names, such as ['forward', 'backward'], and is {regions!r}."
+        )
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ConfigurationError(
+            f"regions has {', '.join(map(repr, twice))} more than once: give each one name."
+        )
+    return names

@@ -1,0 +1,211 @@
+"""Named regions of a program: how often each ran, and how long it took.
+
+    with region_timer("forward"):
+        ...
+    region_timer("forward").average_time  # seconds; reading waits for the device
+
+A region's duration is what the device did for it, measured by events in the current stream, or the
+host's time (``timer_type="cpu"``, or no device). Timing waits for nothing; only reading does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import weakref
+from collections.abc import Callable
+from typing import Any, overload
+
+from timing_logger._devices import when_events_are_low
+from timing_logger._processes import detach_in_forked_children
+from timing_logger._region_settings import Settings
+from timing_logger._region_timer import REGION, P, R, RegionTimer, Rows
+from timing_logger.errors import ConfigurationError
+from timing_logger.logger import TimingLogger
+
+__all__ = ["REGION", "RegionTimer", "RegionTimers", "region_timer"]
+
+log = logging.getLogger("timing_logger")
+
+
+class RegionTimers:
+    """Timers by name. ``region_timer`` is the process's own; a library may have one to itself.
+
+    Args:
+        enabled: whether timers are on that say nothing else when they are made.
+        timing_logger: gets a row for each interval that ended, of operation ``REGION`` and with the
+            timer's name as ``layer_name``; None for no rows. Also an attribute that can be set.
+
+    Raises:
+        ConfigurationError: ``timing_logger`` is none.
+    """
+
+    def __init__(self, *, enabled: bool = True, timing_logger: TimingLogger | None = None) -> None:
+        Settings(enabled=enabled).check()
+        self._enabled = enabled
+        self._timers: dict[str, RegionTimer] = {}
+        self._rows = Rows()
+        self.timing_logger = timing_logger
+        _registries.add(self)
+        detach_in_forked_children(self)
+
+    @property
+    def timing_logger(self) -> TimingLogger | None:
+        """Where rows go."""
+        return self._rows.logger
+
+    @timing_logger.setter
+    def timing_logger(self, logger: TimingLogger | None) -> None:
+        if logger is not None and not isinstance(logger, TimingLogger):
+            raise ConfigurationError(f"timing_logger must be a TimingLogger or None, and is {logger!r}.")
+        self._rows.logger = logger
+
+    # -- timers -----------------------------------------------------------------------------------
+
+    @overload
+    def __call__(
+        self,
+        name: str,
+        timer_type: str | None = None,
+        cuda_sync: bool | None = None,
+        enabled: bool | None = None,
+    ) -> RegionTimer: ...
+
+    @overload
+    def __call__(self, name: Callable[P, R]) -> Callable[P, R]: ...
+
+    def __call__(
+        self,
+        name: Any,
+        timer_type: str | None = None,
+        cuda_sync: bool | None = None,
+        enabled: bool | None = None,
+    ) -> Any:
+        """The timer of that name, made by the first call.
+
+        Args:
+            name: its name; or a function, which is decorated with the timer of its qualified name.
+            timer_type: ``"cuda"`` for events in the device's current stream, which is the default
+                (without a device the host's clock serves), or ``"cpu"`` for the host's clock.
+            cuda_sync: wait for the current stream before the start and at the end. That stops the
+                host from running ahead of the device, and is costly. Default False.
+            enabled: default as the registry. ``enable`` and ``disable`` change it later.
+
+        Raises:
+            ConfigurationError: a setting is none, or not the one that the timer was made with.
+        """
+        try:
+            timer = self._timers[name]
+        except (KeyError, TypeError):
+            return self._first(name, Settings(timer_type, cuda_sync, enabled))
+        if timer_type is not None or cuda_sync is not None or enabled is not None:
+            timer.check_asked(Settings(timer_type, cuda_sync, enabled))
+        return timer
+
+    def items(self) -> list[tuple[str, RegionTimer]]:
+        """Names and timers, in the order of their making."""
+        return list(self._timers.items())
+
+    # -- on and off -------------------------------------------------------------------------------
+
+    def enable(self, name: str | None = None) -> None:
+        """Switch one timer on; without a name all there are, and those made from now on."""
+        self._switch(name, True)
+
+    def disable(self, name: str | None = None) -> None:
+        """Switch one timer off; without a name all there are, and those made from now on."""
+        self._switch(name, False)
+
+    def is_enabled(self, name: str | None = None) -> bool:
+        """Whether that timer is on; without a name, whether timers made from now on will be."""
+        return self._enabled if name is None else self._known(name).enabled
+
+    # -- results ----------------------------------------------------------------------------------
+
+    def reset(self, name: str) -> None:
+        """Forget what the timer has measured."""
+        self._known(name).reset()
+
+    def reset_all(self) -> None:
+        """Forget what all timers have measured; they stay as they are."""
+        for _, timer in self.items():
+            timer.reset()
+
+    def log(self, name: str, logger: logging.Logger | None = None) -> None:
+        """Log one line about a timer: name, calls, total and average. Waits for the device.
+
+        Args:
+            name: the timer.
+            logger: gets the line, level INFO; default ``logging.getLogger("timing_logger")``.
+        """
+        (logger or log).info("%s", self._known(name).describe())
+
+    def log_all(self, logger: logging.Logger | None = None) -> None:
+        """:meth:`log` for each timer that has been called."""
+        for _, timer in self.items():
+            if timer.call_count or timer.captured_count:
+                (logger or log).info("%s", timer.describe())
+
+    # -- parts ------------------------------------------------------------------------------------
+
+    def detach(self) -> None:
+        """In a forked child: a thread of the parent may have been at work here."""
+        for _, timer in self.items():
+            timer.sums.detach()
+
+    def _first(self, name: Any, asked: Settings) -> Any:
+        asked.check()
+        if not isinstance(name, str):
+            return self._decorated(name)
+        if not name:
+            raise ConfigurationError("name is empty: a timer is found again by its name.")
+        settings = Settings(
+            timer_type=asked.timer_type or "cuda",
+            cuda_sync=bool(asked.cuda_sync),
+            enabled=self._enabled if asked.enabled is None else asked.enabled,
+        )
+        timer = self._timers.setdefault(name, RegionTimer(name, settings, self._rows))
+        timer.check_asked(asked)  # another thread may have been first
+        return timer
+
+    def _decorated(self, function: Any) -> Any:
+        name = getattr(function, "__qualname__", None)
+        if not callable(function) or not isinstance(name, str):
+            raise ConfigurationError(
+                f"name must be a string, or a function to be timed, and is {function!r}."
+            )
+        return self(name)(function)
+
+    def _known(self, name: str) -> RegionTimer:
+        timer = self._timers.get(name)
+        if timer is None:
+            raise ConfigurationError(
+                f"name is {name!r}, and no timer is called so: there are {sorted(self._timers)}. "
+                "A timer exists after the first call with its name."
+            )
+        return timer
+
+    def _switch(self, name: str | None, enabled: bool) -> None:
+        if name is not None:
+            self._known(name).enabled = enabled
+            return
+        self._enabled = enabled
+        for _, timer in self.items():
+            timer.enabled = enabled
+
+
+_registries: weakref.WeakSet[RegionTimers] = weakref.WeakSet()
+
+
+def _fold_all() -> None:
+    """Give events back that finished intervals still hold: each timer lets a few gather."""
+    with contextlib.suppress(RuntimeError):  # another thread makes a registry right now
+        for registry in list(_registries):
+            for _, timer in registry.items():
+                timer.sums.fold()
+
+
+when_events_are_low.append(_fold_all)
+
+region_timer = RegionTimers()
+"""The timers of this process."""
