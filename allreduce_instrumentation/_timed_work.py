@@ -39,4 +39,6 @@ def _other_stream(device: torch.device) -> Any:
     accelerator = find_accelerator()
     if accelerator is None or device.index in (None, accelerator.current_index()):
         return None
-    return accelerator.current_stream(device.index)
+    import torch
+
+    return torch.accelerator.current_stream(device)

@@ -26,9 +26,11 @@ class ScriptedEvent:
     def record(self, stream: Any = None) -> None:
         self._device.happens("record")
         if stream is None and self._device.index != 0:
-            raise RuntimeError("Event device index does not match recording stream's device index")
+            raise AssertionError("marked in a stream of another device")
         if stream == "own":
             self.at_ns = None if self._device.own_stream_busy else self._device.now_ns()
+            if self.at_ns is None:
+                self._device.own_queue.append(self)
         else:
             with self._device.lock:
                 self.at_ns = None
@@ -65,9 +67,11 @@ class ScriptedAccelerator:
         harmless: whether events can be asked about beside a capture.
         index: number of the current device; the events belong to device 0.
         gets_on_while_asked: whether the stream goes on just after a question about it was answered.
+        own_stream_captured: whether somebody who was given that same stream captures it.
         own_stream_busy: whether marks of the clock's own stream do not pass either.
         asks: every call that the device got, with the thread's mode in force.
-        fail_with: raised by every call from now on.
+        fail_with: raised by every call about an event from now on.
+        looks_fail_with: raised by looking at a stream.
     """
 
     kind = "scripted"
@@ -81,7 +85,11 @@ class ScriptedAccelerator:
         self.index = 0
         self.gets_on_while_asked = False
         self.own_stream_busy = False
-        self.fail_with: Exception | None = None
+        self.own_stream_captured = False
+        self.own_queue: list[ScriptedEvent] = []
+        self.failed = ""
+        self.fail_with: BaseException | None = None
+        self.looks_fail_with: Exception | None = None
         self.asks: list[str] = []
         self.queue: list[ScriptedEvent] = []
         self.made = 0
@@ -108,16 +116,23 @@ class ScriptedAccelerator:
         self._passed_ns = self._passed_ns + self.work_ns if self._passed_ns else self.now_ns()
         self.queue.pop(0).at_ns = self._passed_ns
 
+    def pass_own(self) -> None:
+        """The clock's own stream passes every mark that waits in it."""
+        while self.own_queue:
+            self.own_queue.pop(0).at_ns = self.now_ns()
+
     # -- as timing_logger._accelerator.Accelerator ------------------------------------------------
 
     def current_index(self) -> int:
         return self.index
 
     def is_capturing(self) -> bool:
+        if self.looks_fail_with is not None:
+            raise self.looks_fail_with
         return self.capturing
 
     def look_at(self, stream: Any) -> tuple[bool, int]:
-        return self.capturing, 0
+        return self.own_stream_captured if stream == "own" else self.is_capturing(), 0
 
     def new_event(self) -> ScriptedEvent:
         self.made += 1
@@ -126,8 +141,12 @@ class ScriptedAccelerator:
     def new_stream(self, index: int) -> Any:
         return "own"
 
-    def current_stream(self, index: int) -> Any:
-        return "training"
+    def mark(self, event: ScriptedEvent, stream: Any, index: int) -> None:
+        assert index == 0
+        event.record("training" if stream is None else stream)
+
+    def is_failure(self, error: Exception) -> bool:
+        return "CUDA error" in str(error)
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:

@@ -79,6 +79,7 @@ def test_only_reading_waits_and_only_for_the_end_event(gpu: ScriptedAccelerator)
         assert gpu.asks[2:] == [
             "synchronize beside captures",
             "query beside captures",
+            "query beside captures",
             "elapsed_time beside captures",
         ]
 

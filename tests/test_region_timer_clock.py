@@ -77,6 +77,7 @@ def test_reading_elapsed_in_each_iteration_waits_for_its_end_event_alone(
         assert gpu.asks == [
             "synchronize beside captures",
             "query beside captures",
+            "query beside captures",
             "elapsed_time beside captures",
         ]
 

@@ -8,14 +8,16 @@ scripted stand-in in the place of :class:`Accelerator`.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 _WITHOUT_TIMED_STREAMS = ("mps",)  # one stream, no second one on which to read its clock
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed, and the same number in HIP
+_FIRST_HIP_WITH_MODES = (7, 2)  # before, asking broke a capture whatever the thread's mode (ROCm/hip#3876)
 
 
 class Event(Protocol):
@@ -33,19 +35,20 @@ class Accelerator:
 
     Attributes:
         kind: ``"cuda"`` (ROCm too) or ``"xpu"``.
+        failed: what a device said when it failed, after which nothing is asked of any; else empty.
         current_index: number of the calling thread's current device.
         is_capturing: whether the calling thread's current stream is being captured into a graph.
     """
 
-    def __init__(self, kind: str) -> None:
-        import torch
-
-        module = getattr(torch, kind)
+    def __init__(self, torch: Any, kind: str) -> None:
         self.kind = kind
+        self.failed = ""
+        self._torch = torch
+        self._module = getattr(torch, kind)
+        self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
+        self._new_event = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
-        self.is_capturing: Callable[[], bool] = getattr(module, "is_current_stream_capturing", _never)
-        self._exchange = _no_modes if self.is_capturing is _never else _capture_mode_exchange(torch)
-        self._new_event = functools.partial(torch.Event, kind, enable_timing=True)
+        self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
 
     def new_event(self) -> Event:
         """An event that belongs to the device on which it is recorded first."""
@@ -53,25 +56,26 @@ class Accelerator:
         return event
 
     def new_stream(self, index: int) -> Any:
-        """A stream of device ``index`` that nobody else was given."""
-        import torch
-
-        return torch.Stream(device=f"{self.kind}:{index}", priority=-1)
+        """A stream of device ``index``. Torch has 32 of them: somebody else may be given the same."""
+        return self._torch.Stream(device=f"{self.kind}:{index}", priority=-1)
 
     def look_at(self, stream: Any) -> tuple[bool, int]:
         """Whether ``stream`` is being captured into a graph, and the number of its device."""
-        import torch
-
-        if hasattr(stream, "is_capturing"):  # not every torch has it
+        if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
-        with torch.get_device_module(self.kind).stream(stream):
+        with self._module.stream(stream):
             return self.is_capturing(), stream.device.index
 
-    def current_stream(self, index: int) -> Any:
-        """The calling thread's current stream on device ``index``."""
-        import torch
+    def mark(self, event: Event, stream: Any, index: int) -> None:
+        """Record ``event`` in ``stream``, or the current one, of device ``index``, whichever is current."""
+        with self._module.device(index):
+            event.record(stream)
 
-        return torch.accelerator.current_stream(index)
+    def is_failure(self, error: Exception) -> bool:
+        """Whether ``error`` is a device's, and not a call's that asked for what cannot be."""
+        if "captur" in str(error):  # the legacy stream, while another one is being captured
+            return False
+        return isinstance(error, self._device_errors) or str(error).startswith(("CUDA error", "HIP error"))
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:
@@ -80,43 +84,46 @@ class Accelerator:
         Yields whether that is harmless. In the mode "global", which is the default, a graph capture
         breaks when any thread asks about any event (cudaStreamBeginCapture, "potentially unsafe API
         calls"), unless the asking thread has exchanged its own mode; relaxed also covers the thread
-        that captures. The device is made current first, because exchanging the mode would otherwise
-        make a context on device 0.
+        that captures. The device is made current, and given up, in the way that makes no context on
+        another one: exchanging the mode alone would make one on device 0.
         """
         import ctypes
 
-        import torch
+        with self._module.device(index):
+            mode = ctypes.c_int(_RELAXED)
+            exchanged = self._exchange_mode(ctypes.byref(mode)) == 0
+            try:
+                yield exchanged
+            finally:
+                if exchanged:
+                    self._exchange_mode(ctypes.byref(mode))
 
-        outer = self.current_index()
-        torch.accelerator.set_device_index(index)
-        mode = ctypes.c_int(_RELAXED)
-        exchanged = self._exchange(ctypes.byref(mode)) == 0
-        try:
-            yield exchanged
-        finally:
-            if exchanged:
-                self._exchange(ctypes.byref(mode))
-            torch.accelerator.set_device_index(outer)
+    @cached_property
+    def _exchange_mode(self) -> Callable[[Any], int]:
+        """The function that swaps the calling thread's capture mode: of the loaded runtime, or driver."""
+        version = self._torch.version
+        if self.kind != "cuda":
+            return _no_modes
+        if not version.hip:
+            runtime = f"libcudart.so.{str(version.cuda).split('.')[0]}"
+            return _loaded(runtime, "cudaThreadExchangeStreamCaptureMode") or _loaded(
+                "libcuda.so.1", "cuThreadExchangeStreamCaptureMode"
+            ) or _not_exchanged  # fmt: skip
+        major, minor = (int(part) for part in version.hip.split(".")[:2])
+        if (major, minor) < _FIRST_HIP_WITH_MODES:
+            return _not_exchanged
+        return _loaded(f"libamdhip64.so.{major}", "hipThreadExchangeStreamCaptureMode") or _not_exchanged
 
 
-def _capture_mode_exchange(torch: Any) -> Callable[[Any], int]:
-    """The function of the loaded runtime or driver that swaps the calling thread's capture mode."""
+def _loaded(library: str, name: str) -> Callable[[Any], int] | None:
+    """A function of a library that this process has loaded already."""
     import ctypes
 
-    hip, cuda = torch.version.hip, torch.version.cuda
-    if hip:
-        candidates = [(f"libamdhip64.so.{hip.split('.')[0]}", "hipThreadExchangeStreamCaptureMode")]
-    else:
-        candidates = [
-            (f"libcudart.so.{str(cuda).split('.')[0]}", "cudaThreadExchangeStreamCaptureMode"),
-            ("libcuda.so.1", "cuThreadExchangeStreamCaptureMode"),
-        ]
-    for library, name in candidates:
-        with contextlib.suppress(OSError, AttributeError):
-            function = getattr(ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_NOLOAD), name)
-            function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_int)], ctypes.c_int
-            return function  # type: ignore[no-any-return]
-    return _not_exchanged
+    with contextlib.suppress(OSError, AttributeError):
+        function = getattr(ctypes.CDLL(library, mode=os.RTLD_NOW | os.RTLD_NOLOAD), name)
+        function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_int)], ctypes.c_int
+        return function  # type: ignore[no-any-return]
+    return None
 
 
 def _no_modes(mode: Any) -> int:
@@ -131,12 +138,26 @@ def _never() -> bool:
     return False
 
 
-@functools.cache
+_found: Accelerator | None = None
+
+
 def find_accelerator() -> Accelerator | None:
-    """This process's accelerator; None without a device, and without a torch of 2.7 or later."""
-    try:
-        from torch.accelerator import current_accelerator, current_device_index  # noqa: F401
-    except ImportError:
+    """The accelerator, once this process has used it; None without one, or a torch older than 2.7.
+
+    Nothing is imported or initialised for it: that would take a second in a recording call, and a
+    process whose parent has initialised CUDA can never use it.
+    """
+    return _found or _find()
+
+
+def _find() -> Accelerator | None:
+    global _found
+    torch = sys.modules.get("torch")
+    accelerator = getattr(torch, "accelerator", None)  # absent while torch is being imported
+    if accelerator is None or not hasattr(accelerator, "current_device_index"):
         return None
-    found = current_accelerator(check_available=True)
-    return None if found is None or found.type in _WITHOUT_TIMED_STREAMS else Accelerator(found.type)
+    kind = getattr(accelerator.current_accelerator(), "type", None)
+    if kind is None or kind in _WITHOUT_TIMED_STREAMS or not getattr(torch, kind).is_initialized():
+        return None
+    _found = Accelerator(torch, kind)
+    return _found

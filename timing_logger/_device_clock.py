@@ -5,7 +5,8 @@ the moment it was issued and the moment it was first seen done. Half of that spa
 uncertainty. Nothing is synchronised, and the training's streams are left alone.
 
 CUDA gives the time between two events as a float32 of milliseconds, whose resolution is 0.25 ms
-after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds.
+after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds, and an instant
+is placed by the one that is nearest.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from timing_logger.record import NS_PER_MS
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
 
 RENEW_NS = 2_000_000_000
-"""Age at which an anchor is replaced."""
+"""Age at which an anchor gets a successor."""
 
 _TRIES = 4
 _PATIENCE_NS = 200_000
-_KEPT = 100
+_MARKS_KEPT = 16
+_ANCHORS_KEPT = 100
+_DRIFT = 20e-6  # what an old anchor may have gone wrong by: a bad new one is no better
 
 
 class _Mark(NamedTuple):
@@ -35,41 +38,47 @@ class _Mark(NamedTuple):
 
 
 class DeviceClock:
-    """The mapping for one device; used by one thread at a time."""
+    """The mapping for one device; used by one thread at a time, and only while it is asking."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
         self._stream: Any = None
-        self._mark: _Mark | None = None
+        self._issued: tuple[Any, int] | None = None
+        self._marks: list[_Mark] = []
         self._anchors: list[DeviceAnchor] = []
         self._worst_uncertainty_ns = 0
         self._worst_miss_ns = 0
+        self._farthest_ns = 0
 
     def renew(self) -> None:
-        """Set a new anchor if the last one is old; on a device too busy for it, next time.
+        """Set a new anchor if the last one is old. On a device too busy for it, look again next time.
 
         Raises:
-            Exception: what the device said.
+            Exception: what torch said.
         """
-        last = self._mark
-        if last is not None and perf_counter_ns() - last.at_ns < RENEW_NS:
+        if self._marks and perf_counter_ns() - self._marks[-1].at_ns < RENEW_NS:
             return
-        if self._stream is None:
-            self._stream = self._device.accelerator.new_stream(self._device.index)
-        marks = [found for _ in range(_TRIES) if (found := self._try_to_mark()) is not None]
-        if marks:
-            self._mark = min(marks, key=lambda found: found.uncertainty_ns)
-            self._note(last, self._mark)
+        found = []
+        for _ in range(_TRIES):
+            mark = self._try_to_mark()
+            if mark is None:
+                break
+            found.append(mark)
+        if found:
+            self._accept(min(found, key=lambda mark: mark.uncertainty_ns))
 
     def place(self, interval: DeviceInterval) -> tuple[int, int] | None:
         """Start and end of a finished interval in ``perf_counter_ns``; None before the first anchor.
 
         Raises:
-            Exception: what the device said.
+            Exception: what torch said.
         """
-        if self._mark is None or interval.elapsed_ns is None:
+        if not self._marks or interval.elapsed_ns is None:
             return None
-        start_ns = max(0, self._mark.at_ns + _ns_between(self._mark.event, interval.start_event))
+        mark = min(self._marks, key=lambda mark: abs(mark.at_ns - interval.issued_ns))
+        distance_ns = _ns_between(mark.event, interval.start_event)
+        self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
+        start_ns = max(0, mark.at_ns + distance_ns)
         return start_ns, start_ns + interval.elapsed_ns
 
     def info(self) -> DeviceClockInfo:
@@ -80,6 +89,7 @@ class DeviceClock:
             anchors=list(self._anchors),
             worst_uncertainty_ns=self._worst_uncertainty_ns,
             worst_miss_ns=self._worst_miss_ns,
+            farthest_from_anchor_ns=self._farthest_ns,
             event_pairs=device.pool.made,
             captured=device.captured.value,
             exhausted=device.pool.exhausted.value,
@@ -87,20 +97,39 @@ class DeviceClock:
         )
 
     def _try_to_mark(self) -> _Mark | None:
-        event = self._device.accelerator.new_event()
-        before_ns = now_ns = perf_counter_ns()
-        event.record(self._stream)
-        while now_ns - before_ns < _PATIENCE_NS:
+        """A mark; None if it does not pass at once, and then it is looked at again the next time."""
+        event, before_ns = self._issued or self._issue()
+        now_ns = begun_ns = perf_counter_ns()
+        while event is not None and now_ns - begun_ns < _PATIENCE_NS:
             passed = event.query()
             now_ns = perf_counter_ns()
             if passed:
+                self._issued = None
                 return _Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
         return None
 
-    def _note(self, last: _Mark | None, mark: _Mark) -> None:
-        missed_by_ns = 0 if last is None else mark.at_ns - last.at_ns - _ns_between(last.event, mark.event)
+    def _issue(self) -> tuple[Any, int]:
+        accelerator, index = self._device.accelerator, self._device.index
+        if self._stream is None:
+            self._stream = accelerator.new_stream(index)
+        if accelerator.look_at(self._stream)[0]:  # somebody was given the same, and captures it
+            return None, 0
+        event = accelerator.new_event()
+        self._issued = event, perf_counter_ns()
+        event.record(self._stream)
+        return self._issued
+
+    def _accept(self, mark: _Mark) -> None:
+        last = self._marks[-1] if self._marks else None
+        missed_by_ns = 0
+        if last is not None:
+            age_ns = mark.at_ns - last.at_ns
+            if mark.uncertainty_ns > last.uncertainty_ns + age_ns * _DRIFT:
+                return
+            missed_by_ns = age_ns - _ns_between(last.event, mark.event)
+        self._marks = [*self._marks[1 - _MARKS_KEPT :], mark]
         self._anchors.append(DeviceAnchor(mark.at_ns, mark.uncertainty_ns, missed_by_ns))
-        del self._anchors[:-_KEPT]
+        del self._anchors[:-_ANCHORS_KEPT]
         self._worst_uncertainty_ns = max(self._worst_uncertainty_ns, mark.uncertainty_ns)
         self._worst_miss_ns = max(self._worst_miss_ns, abs(missed_by_ns))
 

@@ -5,7 +5,7 @@ Only the thread that holds the flusher's lock works here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from timing_logger._device_clock import DeviceClock
 from timing_logger._devices import Device, devices_in_use
@@ -54,19 +54,16 @@ class DeviceRows:
             asked: whether a user waits for them. Where asking a device might break a graph capture
                 on another thread, it is asked only then.
         """
-        out: dict[int, RawRecord] = {}
-        for device, keys in self._latest_first().items():
-            if device.failed:
-                out.update((key, _unresolved(self._waiting[key])) for key in keys)
-            else:
-                self._ask(device, keys, out, asked=asked)
+        out = {key: _unresolved(record) for key, record in self._waiting.items() if _is_lost(record)}
+        for device, keys in self._latest_first(out).items():
+            self._ask(device, keys, out, asked=asked)
         for key in out:
             del self._waiting[key]
         return [out[key] for key in sorted(out)]
 
     def given_up(self) -> list[RawRecord]:
-        """Everything still held back, with status ``unresolved``."""
-        left = [_unresolved(record) for record in self._waiting.values()]
+        """Everything still held back: ``unresolved``, or placed where it was issued if only that is open."""
+        left = [_placed_by_issue(record) for record in self._waiting.values()]
         self._waiting.clear()
         return left
 
@@ -76,12 +73,13 @@ class DeviceRows:
 
     # -- parts ----------------------------------------------------------------------------------
 
-    def _latest_first(self) -> dict[Device, list[int]]:
-        """The waiting records of each device. Asked in this order, what is found done has nothing
-        undone before it in its stream."""
+    def _latest_first(self, settled: Container[int]) -> dict[Device, list[int]]:
+        """The other waiting records of each device. Asked in this order, what is found done has
+        nothing undone before it in its stream."""
         keys: dict[Device, list[int]] = {}
         for key in reversed(self._waiting):
-            keys.setdefault(self._waiting[key][START].device, []).append(key)
+            if key not in settled:
+                keys.setdefault(self._waiting[key][START].device, []).append(key)
         return keys
 
     def _clock(self, device: Device) -> DeviceClock:
@@ -98,8 +96,13 @@ class DeviceRows:
                     record = _resolved(self._waiting[key], clock)
                     if record is not None:
                         out[key] = record
-        except Exception as error:  # the next pass writes what is left of it as unresolved
-            device.failed = repr(error)
+        except Exception as error:  # the next pass writes what is lost by that
+            device.note(error)
+
+
+def _is_lost(record: RawRecord) -> bool:
+    interval: DeviceInterval = record[START]
+    return interval.lost or bool(interval.device.failed and interval.elapsed_ns is None)
 
 
 def _resolved(record: RawRecord, clock: DeviceClock) -> RawRecord | None:
@@ -111,6 +114,15 @@ def _resolved(record: RawRecord, clock: DeviceClock) -> RawRecord | None:
         return _unresolved(record)
     placed = clock.place(interval)
     return None if placed is None else (*record[:START], *placed, *record[START + 2 :])
+
+
+def _placed_by_issue(record: RawRecord) -> RawRecord:
+    """``record`` without an anchor: it began when it was issued, or later."""
+    interval: DeviceInterval = record[START]
+    if interval.elapsed_ns is None:
+        return _unresolved(record)
+    end_ns = interval.issued_ns + interval.elapsed_ns
+    return (*record[:START], interval.issued_ns, end_ns, *record[START + 2 :])
 
 
 def _unresolved(record: RawRecord) -> RawRecord:

@@ -38,12 +38,14 @@ class EventPool:
 
     def __init__(self, new_event: Callable[[], Event], capacity: int) -> None:
         self.free: deque[EventPair] = deque()
-        self.exhausted = AtomicCounter()
         self.made = 0
+        self.exhausted = AtomicCounter()
         self._new_event = new_event
         self._tickets = iter(range(1, capacity + 1))
         self._capacity = capacity
         self._low = capacity // 4
+        self._alarm = -1  # so many free pairs are few: none is, while more can be made
+        self._told = False
 
     def take(self) -> EventPair | None:
         """A pair, or None if all are in use."""
@@ -51,8 +53,8 @@ class EventPool:
             pair = self.free.pop()
         except IndexError:
             return self._make()
-        if len(self.free) == self._low and self.made == self._capacity:
-            _tell()
+        if self._told or len(self.free) <= self._alarm:
+            self._look_at_level(len(self.free) + self._capacity - self.made)
         return pair
 
     def _make(self) -> EventPair | None:
@@ -61,9 +63,17 @@ class EventPool:
             self.exhausted.increment()
             return None
         self.made = number
-        if number == self._capacity - self._low:
-            _tell()
+        self._alarm = number + self._low - self._capacity
+        self._look_at_level(self._capacity - number)
         return EventPair(self._new_event(), self._new_event())
+
+    def _look_at_level(self, left: int) -> None:
+        """Call the flush threads when it gets low, and not again before it has been half full."""
+        if left > self._low:
+            self._told = self._told and left <= 2 * self._low
+        elif not self._told:
+            self._told = True
+            _tell()
 
 
 def _tell() -> None:
@@ -76,7 +86,6 @@ class Device:
 
     Attributes:
         pool: its events.
-        failed: what the device said when it failed, after which nothing is asked of it; else empty.
         captured: counts intervals that were let pass because their stream was being captured.
     """
 
@@ -85,8 +94,17 @@ class Device:
         self.index = index
         self.name = f"{accelerator.kind}:{index}"
         self.pool = EventPool(accelerator.new_event, PAIRS_PER_DEVICE)
-        self.failed = ""
         self.captured = AtomicCounter()
+
+    @property
+    def failed(self) -> str:
+        """What a device of this kind said when it failed; else empty."""
+        return self.accelerator.failed
+
+    def note(self, error: Exception) -> None:
+        """Remember ``error`` if it is a device's failure: one leaves the others unusable, too."""
+        if not self.failed and self.accelerator.is_failure(error):
+            self.accelerator.failed = repr(error)
 
 
 _in_use: dict[int, Device] = {}

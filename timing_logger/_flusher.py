@@ -35,7 +35,7 @@ CLOSE_GRACE_S = 1.5
 """``close`` gives up after this long without progress."""
 
 _LIVENESS_CHECK_S = 0.2
-_DEVICE_POLL_S = 0.0005
+_DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
 
 
 class _Request(NamedTuple):
@@ -175,6 +175,8 @@ class Flusher:
         if not self._io_lock.acquire(timeout=timeout_s):
             return False
         try:
+            if self.closed:  # by another request while this one waited for its turn
+                return self._answer(request, True)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
@@ -183,6 +185,9 @@ class Flusher:
             self._attempt(self._refresh_sidecar)
         finally:
             self._io_lock.release()
+        return self._answer(request, done)
+
+    def _answer(self, request: _Request | None, done: bool) -> bool:
         if request is not None:
             request.answer.put(done)
         return done
@@ -220,8 +225,10 @@ class Flusher:
         """Hand over what devices have begun by now; False if they do not end it by the deadline."""
         bookmark = self._device_rows.bookmark()
         done = self._drain(asked=True)
+        pause_s, longest_s = _DEVICE_POLLS_S
         while not self._device_rows.passed(bookmark) and time.monotonic() < deadline_s:
-            time.sleep(_DEVICE_POLL_S)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, longest_s)
             done = self._drain(asked=True)
         return done and self._device_rows.passed(bookmark)
 

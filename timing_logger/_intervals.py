@@ -10,10 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from timing_logger import _accelerator
-from timing_logger._accelerator import Event
+from timing_logger._accelerator import Accelerator, Event
 from timing_logger._clock import perf_counter_ns
 from timing_logger._devices import Device, device
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
+
+_BACKWARDS_NS = -1000
+"""A shorter duration than this is none: the block began in one stream and ended in another."""
+
+_TORCH_ERRORS = (RuntimeError, ValueError)
+"""What torch raises. Anything else, raised by a user's signal handler say, is none of our business."""
 
 
 class HostInterval:
@@ -49,14 +55,14 @@ class HostInterval:
 
 
 class DeviceInterval:
-    """Between two events in a device's stream. Nothing here raises.
+    """Between two events in a device's stream. What torch raises is noted, and raised no further.
 
     Attributes:
         issued_ns: ``perf_counter_ns`` when it was opened: the device cannot have begun before.
         elapsed_ns: the duration, once it is known.
         ended: whether its end was marked.
-        lost: the duration will never be known: the pool was exhausted, the device failed, or the end
-            was captured into a graph.
+        lost: the duration will never be known: the pool was exhausted, the device failed, the end
+            was captured into a graph, or came before the start, in another stream.
     """
 
     __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost")
@@ -84,25 +90,32 @@ class DeviceInterval:
         return event
 
     def end(self, stream: Any = None) -> None:
-        """Mark the end in ``stream``; None for the calling thread's current one."""
+        """Mark the end in ``stream``; None for the calling thread's current one.
+
+        A block that has left its thread on another device ends in the current stream of its own.
+        """
         self.ended = True
+        on = self.device
+        accelerator = on.accelerator
         if self.lost:
             return
-        accelerator = self.device.accelerator
         try:
-            if accelerator.is_capturing() if stream is None else accelerator.look_at(stream)[0]:
+            if stream is not None:
+                self._end_in(stream)
+            elif accelerator.is_capturing():
                 self.lost = True
+            elif accelerator.current_index() == on.index:
+                self._events[1].record()
             else:
-                self._events[1].record(stream)
-        except Exception as error:
-            self._end_where_it_began(error)
-
-    def _end_where_it_began(self, error: Exception) -> None:
-        """The block may have left the thread with another current device."""
-        try:
-            self._events.end.record(self.device.accelerator.current_stream(self.device.index))
-        except Exception:
+                accelerator.mark(self._events[1], None, on.index)
+        except _TORCH_ERRORS as error:
             self.lose(error)
+
+    def _end_in(self, stream: Any) -> None:
+        accelerator = self.device.accelerator
+        self.lost, index = accelerator.look_at(stream)
+        if not self.lost:
+            accelerator.mark(self._events[1], stream, index)
 
     def finished(self) -> bool:
         """Whether ``elapsed_ns`` is known, or the interval is lost. Does not wait.
@@ -116,7 +129,7 @@ class DeviceInterval:
         try:
             with self.device.accelerator.asking(self.device.index) as harmless:
                 return harmless and self.ask()
-        except Exception as error:
+        except _TORCH_ERRORS as error:
             self.lose(error)
             return True
 
@@ -127,29 +140,39 @@ class DeviceInterval:
         try:
             with self.device.accelerator.asking(self.device.index):
                 self._events.end.synchronize()
-                self.ask()
-        except Exception as error:
+                if not self.ask():  # the start is in another stream
+                    self._events.start.synchronize()
+                    self.ask()
+        except _TORCH_ERRORS as error:
             self.lose(error)
 
     def ask(self) -> bool:
         """:meth:`finished` of one that ended, by a caller that is :meth:`Accelerator.asking` already."""
         if self.elapsed_ns is not None or self.lost:
             return True
+        start, end = self._events
         try:
             if self.device.failed:
                 self.lost = True
-            elif self._events.end.query():
-                self.elapsed_ns = max(0, round(self._events.start.elapsed_time(self._events.end) * NS_PER_MS))
+            elif end.query() and start.query():
+                self._measure(start, end)
             else:
                 return False
-        except Exception as error:
+        except _TORCH_ERRORS as error:
             self.lose(error)
         return True
 
+    def _measure(self, start: Event, end: Event) -> None:
+        elapsed_ns = round(start.elapsed_time(end) * NS_PER_MS)
+        if elapsed_ns < _BACKWARDS_NS:
+            self.lost = True
+        else:
+            self.elapsed_ns = max(0, elapsed_ns)
+
     def lose(self, error: Exception) -> None:
-        """The device did not do what it was asked: from now on nothing is asked of it."""
+        """It will never be known. After a failure of the device nothing is asked of it any more."""
         self.lost = True
-        self.device.failed = self.device.failed or repr(error)
+        self.device.note(error)
 
 
 Interval = HostInterval | DeviceInterval
@@ -160,14 +183,17 @@ _new_interval = object.__new__
 def open_interval(stream: Any = None) -> Interval | None:
     """An interval that begins now, in ``stream`` or the calling thread's current one.
 
-    Without a device, or where the device cannot be asked (in a forked child, say), it is the host
-    clock's. While the stream is being captured into a graph there is none: None.
+    Without a device, before this process has used one, or where it cannot be asked (in a forked
+    child, say), it is the host clock's. While the stream is being captured into a graph: None.
     """
-    accelerator = _accelerator.find_accelerator()
-    if accelerator is None:
-        return HostInterval()
     issued_ns = perf_counter_ns()
+    accelerator: Accelerator | None = None
     try:
+        accelerator = _accelerator.find_accelerator()
+        if accelerator is None:
+            return HostInterval()
+        if accelerator.failed:
+            return _begin(device(accelerator, 0), None, issued_ns, accelerator)
         if stream is None:
             capturing, index = accelerator.is_capturing(), accelerator.current_index()
         else:
@@ -176,25 +202,43 @@ def open_interval(stream: Any = None) -> Interval | None:
         if capturing:
             on.captured.increment()
             return None
-        return _begin(on, stream, issued_ns)
-    except Exception:
-        return HostInterval()
+        return _begin(on, stream, issued_ns, accelerator)
+    except _TORCH_ERRORS as error:
+        return _without_looking(accelerator, issued_ns, error)
 
 
-def _begin(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
+def _begin(on: Device, stream: Any, issued_ns: int, accelerator: Accelerator) -> DeviceInterval:
     interval = _new_interval(DeviceInterval)  # slots set here: that saves a call to __init__
+    interval._events = None
     interval.device = on
     interval.issued_ns = issued_ns
     interval.elapsed_ns = None
     interval.ended = False
-    interval._events = events = None if on.failed else on.pool.take()
+    interval._events = events = None if accelerator.failed else on.pool.take()
     interval.lost = events is None
     if events is not None:
         try:
-            events[0].record(stream)
-        except Exception as error:
+            if stream is None:
+                events[0].record()
+            else:
+                accelerator.mark(events[0], stream, on.index)
+        except _TORCH_ERRORS as error:
             interval.lose(error)
     return interval
+
+
+def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exception) -> Interval | None:
+    """What an interval is where not even the stream could be looked at."""
+    if accelerator is None:
+        return HostInterval()
+    on = device(accelerator, 0)
+    if "captur" in str(error):  # the legacy stream, which takes nothing while another one is captured
+        on.captured.increment()
+        return None
+    if not accelerator.is_failure(error):
+        return HostInterval()
+    on.note(error)
+    return _begin(on, None, issued_ns, accelerator)
 
 
 def wait_for_stream() -> None:
