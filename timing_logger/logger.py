@@ -333,6 +333,11 @@ class TimingLogger:
         """
         return self._flusher is None or self._flusher.flush(timeout)
 
+    def flush_soon(self) -> None:
+        """Have what is done by now written, without waiting for it."""
+        if self._flusher is not None and not self._flusher.closed:
+            self._flusher.hurry()
+
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
         if self._flusher is not None and not self._flusher.closed:

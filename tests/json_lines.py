@@ -1,0 +1,19 @@
+"""Reads files of JSON lines as strictly as any reader might."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+def json_rows(file: Path | None) -> list[dict[str, Any]]:
+    """The row in every line; the file must end with a whole one."""
+    assert file is not None
+    *lines, tail = file.read_bytes().split(b"\n")
+    assert tail == b"", f"the last line of {file} is torn: {tail!r}"
+    return [json.loads(line, parse_constant=_refuse) for line in lines]
+
+
+def _refuse(constant: str) -> None:
+    raise AssertionError(f"{constant} is not JSON")

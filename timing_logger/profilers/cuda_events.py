@@ -1,0 +1,261 @@
+"""Coarse phases of sampled steps, timed where they happen and written as JSON lines, one file per rank.
+
+The training thread marks two events per phase and puts a record into a queue. A background thread
+asks the device, and writes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from timing_logger._intervals import Interval, open_interval
+from timing_logger._span import NO_SPAN
+from timing_logger.errors import ConfigurationError
+from timing_logger.logger import TimingLogger
+from timing_logger.record import OK
+from timing_logger.run_info import Counters
+from timing_logger.sampling import StepPolicy, check_integer
+from timing_logger.sinks.jsonl import JsonlSink
+
+log = logging.getLogger("timing_logger")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CudaEventProfilerConfig:
+    """Which steps are recorded, and when rows are handed over; all in steps.
+
+    Attributes:
+        start_step: first step recorded; then every ``record_every_n_steps``-th from there.
+        end_step: first step no longer recorded; None for no end.
+        record_every_n_steps: distance between recorded steps.
+        flush_every_n_steps: distance between steps at which ``maybe_flush`` does something.
+        ranks: ranks that record; None for all.
+
+    Raises:
+        ConfigurationError: a value is not an integer in its range, or no step would be recorded.
+    """
+
+    start_step: int = 0
+    end_step: int | None = None
+    record_every_n_steps: int = 10
+    flush_every_n_steps: int = 10
+    ranks: Collection[int] | None = None
+
+    def __post_init__(self) -> None:
+        check_integer("flush_every_n_steps", self.flush_every_n_steps, minimum=1)
+        _ = self.recording  # checks the others
+
+    @property
+    def recording(self) -> StepPolicy:
+        """What is recorded."""
+        return StepPolicy(
+            start_step=self.start_step,
+            end_step=self.end_step,
+            record_every_n_steps=self.record_every_n_steps,
+            ranks=self.ranks,
+        )
+
+    @property
+    def flushing(self) -> StepPolicy:
+        """When rows are handed over."""
+        return StepPolicy(record_every_n_steps=self.flush_every_n_steps)
+
+    @classmethod
+    def of(cls, given: CudaEventProfilerConfig | Mapping[str, Any] | None) -> CudaEventProfilerConfig:
+        """From a mapping, such as a section of a YAML file; None for the defaults.
+
+        Raises:
+            ConfigurationError: a key is unknown, or as for the class.
+        """
+        if isinstance(given, cls):
+            return given
+        if given is not None and not isinstance(given, Mapping):
+            raise ConfigurationError(
+                "profiler_config must be a mapping, a CudaEventProfilerConfig or None, "
+                f"and is a {type(given).__name__}."
+            )
+        options = dict(given or {})
+        known = [field.name for field in fields(cls)]
+        unknown = ", ".join(repr(key) for key in options if key not in known)
+        if unknown:
+            raise ConfigurationError(
+                f"profiler_config has no option {unknown}. It knows: {', '.join(known)}."
+            )
+        return cls(**options)
+
+
+class CudaEventProfiler:
+    """Times phases of sampled steps on one rank, into ``cuda_events_rank_<rank>.jsonl``.
+
+    On a device a phase is timed by two events in the stream that does its work; without one the
+    host's clock serves. Nothing is resolved or written on the calling thread. The file is made here,
+    so that a directory that cannot be used is an error before training; a file of an earlier run is
+    left alone and ``cuda_events_rank_<rank>.run2.jsonl`` made. What is disabled, on a rank that was
+    not selected or at a step that is not sampled makes no file, no folder and no event.
+
+    Rows are written within a second, sooner by ``maybe_flush``; the last ones by ``close``, at the
+    end of a ``with profiler:`` block, or when the interpreter ends, on an exception too.
+
+    Args:
+        enable: False for a profiler that does nothing.
+        directory: folder of the file; made if missing. Needed if enabled.
+        rank: this process's rank, >= 0. Needed if enabled.
+        profiler_config: a :class:`CudaEventProfilerConfig`, or a mapping with its fields.
+        timing_logger: a logger that gets each recorded phase too: the name as its operation, the
+            step as its iteration.
+
+    Attributes:
+        path: the file; None if there is none.
+
+    Raises:
+        ConfigurationError: an option is unknown, out of range or missing.
+        LogPathError: the folder or file cannot be used.
+    """
+
+    def __init__(
+        self,
+        enable: bool = False,
+        directory: str | os.PathLike[str] | None = None,
+        rank: int | None = None,
+        profiler_config: CudaEventProfilerConfig | Mapping[str, Any] | None = None,
+        *,
+        timing_logger: TimingLogger | None = None,
+    ) -> None:
+        config = CudaEventProfilerConfig.of(profiler_config)
+        _check(enable, directory, rank, timing_logger)
+        self._recording, self._flushing = config.recording, config.flushing
+        self._logger = TimingLogger(0, enabled=False)
+        self.path: Path | None = None
+        if enable and directory is not None and rank is not None and self._recording.records_rank(rank):
+            self._open(directory, rank)
+        self._on = self.path is not None
+        self._loggers = (self._logger,) if timing_logger is None else (self._logger, timing_logger)
+
+    def _open(self, directory: str | os.PathLike[str], rank: int) -> None:
+        sink = JsonlSink(directory, rank)
+        if sink.incarnation > 1:
+            log.warning("timing logger: rank %d has files here; this run writes %s", rank, sink.path)
+        self.path = sink.path
+        self._logger = TimingLogger(rank, None, sinks=[sink])
+
+    # -- recording --------------------------------------------------------------------------------
+
+    def should_record(self, step: int) -> bool:
+        """Whether phases of ``step`` are recorded on this rank."""
+        return self._on and self._recording.records(step)
+
+    def record(
+        self, name: str, step: int, *, stream: Any = None, **metadata: Any
+    ) -> AbstractContextManager[object]:
+        """Time a ``with`` block; an exception in it is passed on, and its row says so. Never waits.
+
+        While the stream is being captured into a graph the block is let pass without a row.
+
+        Args:
+            name: ``"host_to_device"``, ``"training_step"``, ``"training_metrics"``, ...
+            step: training step; decides whether the block is recorded.
+            stream: the ``torch.Stream`` that does the work, such as that of a prefetching copy; None
+                for the calling thread's current one.
+            metadata: further keys of the row, JSON values; see :class:`~timing_logger.sinks.jsonl.JsonlSink`
+                for others, and for keys that the row has already.
+        """
+        if not self.should_record(step):
+            return NO_SPAN  # type: ignore[no-any-return]
+        return _Phase(self._loggers, name, step, stream, metadata)
+
+    # -- the rest of a life -------------------------------------------------------------------------
+
+    def maybe_flush(self, step: int) -> None:
+        """Every ``flush_every_n_steps`` steps, have what devices have done by now written. Does not wait."""
+        if self._on and self._flushing.records(step):
+            self._logger.flush_soon()
+
+    def flush(self, blocking: bool = False, timeout: float = 5.0) -> bool:
+        """Have what was recorded before the call written.
+
+        Args:
+            blocking: whether to wait for devices and the file; else the call only asks for it.
+            timeout: seconds to wait at most.
+
+        Returns:
+            Whether every such row is with the operating system, or was counted as dropped.
+        """
+        if blocking:
+            return self._logger.flush(timeout)
+        self._logger.flush_soon()
+        return self.stats.pending == 0
+
+    def close(self) -> None:
+        """Write what waits, and stop; what is recorded later is dropped and counted. Again is harmless."""
+        self._logger.close()
+
+    @property
+    def stats(self) -> Counters:
+        """Rows by fate: accepted, written, dropped and pending."""
+        return self._logger.stats
+
+    def __enter__(self) -> CudaEventProfiler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<CudaEventProfiler: {self.path or 'off'}>"
+
+
+class _Phase:
+    """A block that will be a row."""
+
+    __slots__ = ("_interval", "_loggers", "_metadata", "_name", "_step", "_stream")
+
+    def __init__(
+        self, loggers: tuple[TimingLogger, ...], name: Any, step: Any, stream: Any, metadata: dict[str, Any]
+    ) -> None:
+        self._loggers = loggers
+        self._name = name
+        self._step = step
+        self._stream = stream
+        self._metadata = metadata or None
+        self._interval: Interval | None = None
+
+    def __enter__(self) -> None:
+        self._interval = open_interval(self._stream)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        interval = self._interval
+        if interval is None:  # a graph is being captured: what is queued now does not run now
+            return
+        interval.end(self._stream)
+        start, end, clock = interval.columns
+        status = OK if kind is None else f"error:{kind.__name__}"
+        for logger in self._loggers:
+            logger.record_interval(
+                self._name, start, end, iteration=self._step, clock=clock, status=status,
+                metadata=self._metadata,
+            )  # fmt: skip
+
+
+def _check(enable: Any, directory: Any, rank: Any, timing_logger: Any) -> None:
+    if not isinstance(enable, bool):
+        raise ConfigurationError(f"enable must be True or False, and is {enable!r}.")
+    if rank is not None:
+        check_integer("rank", rank, minimum=0)
+    for name, value in (("directory", directory), ("rank", rank)):
+        if enable and value is None:
+            raise ConfigurationError(
+                f"{name} is None and the profiler is enabled: give it, or pass enable=False."
+            )
+    if not isinstance(timing_logger, TimingLogger | None):
+        raise ConfigurationError(f"timing_logger must be a TimingLogger or None, and is {timing_logger!r}.")

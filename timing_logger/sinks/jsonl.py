@@ -1,0 +1,144 @@
+"""Rows of JSON: one object per line, for records that say more than the columns of the CSV hold.
+
+A line is always one physical line of ASCII, and strict JSON: a reader that knows no ``NaN`` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import numbers
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
+from timing_logger.sinks._append_only_file import AppendOnlyFile, is_taken
+
+OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")
+"""The keys that the sink fills; metadata of the same name is kept as ``metadata_<key>``."""
+
+
+class JsonlSink:
+    """Appends ``{"name": ..., "step": ..., "rank": ..., "duration_ms": ..., <metadata>}`` per record.
+
+    ``name`` is the operation as it was given, ``step`` the iteration. Where the duration is not known
+    ``duration_ms`` is null. ``status`` is there only where it is not ``ok``: ``unresolved``, or
+    ``error:<type>`` of a block that raised.
+
+    Metadata values stand as JSON; NumPy's numbers as numbers, NaN and infinities as the strings
+    ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, any other object as the name of its type,
+    ``"<Tensor>"``: its ``str()`` might raise, or wait for a device. They are read when the row is
+    written, so do not change them afterwards.
+
+    Attributes:
+        path: ``cuda_events_rank_<rank>.jsonl``, or ``cuda_events_rank_<rank>.run2.jsonl`` where that
+            is there already, ...
+        incarnation: 1 for the first of these names, 2 for the next.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], rank: int) -> None:
+        """Create the first free file of ``rank`` in ``directory``, and the folder if need be.
+
+        Raises:
+            LogPathError: the folder or a file name in it is taken by something else than a folder
+                or a regular file, or cannot be written.
+        """
+        self._rank = rank
+        self._file = AppendOnlyFile(
+            directory,
+            lambda incarnation: f"cuda_events_rank_{rank}{_run(incarnation)}.jsonl",
+            argument="directory",
+            taken=is_taken,
+        )
+        self.path = self._file.path
+        self.incarnation = self._file.incarnation
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of the file."""
+        return self._file.written_bytes
+
+    def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        self._file.append("".join([_line(self._row(Record(*record))) for record in batch]).encode())
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _row(self, record: Record) -> dict[str, Any]:
+        row = {
+            "name": record.operation,
+            "step": record.iteration,
+            "rank": self._rank,
+            "duration_ms": _duration_ms(record),
+        }
+        if record.status != OK:
+            row["status"] = record.status
+        for key, value in _metadata(record).items():
+            row[_free_key(key, row)] = value
+        return row
+
+
+def _run(incarnation: int) -> str:
+    return "" if incarnation == 1 else f".run{incarnation}"
+
+
+def _duration_ms(record: Record) -> float | None:
+    return None if record.end_ns is None else (record.end_ns - record.start_ns) / NS_PER_MS
+
+
+def _metadata(record: Record) -> dict[Any, Any]:
+    try:
+        return {} if record.metadata is None else dict(record.metadata)
+    except Exception:  # a caller's own kind of mapping
+        return {"metadata": record.metadata}
+
+
+def _free_key(key: Any, row: dict[str, Any]) -> str:
+    """``key``, or a longer one where that is the sink's own or taken."""
+    name = str.__add__("", key) if isinstance(key, str) else _type_name(key)
+    while name in OWN_KEYS or name in row:
+        name = f"metadata_{name}"
+    return name
+
+
+# -- rows -> lines -------------------------------------------------------------------------------
+
+_strict = json.JSONEncoder(allow_nan=False).encode
+
+
+def _line(row: dict[str, Any]) -> str:
+    """Never raises, whatever the row holds."""
+    try:
+        line = _strict(row)
+    except Exception:  # some value is not JSON: find out which
+        return _careful_line(row)
+    return _careful_line(row) if "\\ud" in line else line + "\n"  # perhaps half a character, which is no text
+
+
+def _careful_line(row: dict[str, Any]) -> str:
+    return json.dumps({_held(key): _held(value) for key, value in row.items()}) + "\n"
+
+
+def _held(value: Any) -> Any:
+    """``value`` as strict JSON can hold it."""
+    try:
+        lenient = json.dumps(value, ensure_ascii=False, default=_stand_in)
+        return json.loads(lenient.encode(errors="replace"), parse_constant=str)
+    except Exception:  # a circle, or keys that are no text
+        return _type_name(value)
+
+
+def _stand_in(value: Any) -> Any:
+    """For what ``json`` does not know: NumPy's numbers are numbers."""
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    return _type_name(value)
+
+
+def _type_name(value: Any) -> str:
+    return f"<{type(value).__name__}>"
