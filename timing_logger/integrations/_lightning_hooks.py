@@ -1,0 +1,220 @@
+"""What Lightning's hooks say about a training step; the modules beside this one add a base class.
+
+``lightning.pytorch`` and ``pytorch_lightning`` are two packages with the same hooks, so nothing here
+imports either of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
+
+from timing_logger._intervals import HostInterval
+from timing_logger.errors import ConfigurationError
+from timing_logger.global_logger import get_timing_logger
+from timing_logger.integrations._phases import (
+    BACKWARD,
+    DATA,
+    FORWARD,
+    OPTIMIZER,
+    TRAIN_STEP,
+    VALIDATION,
+    VALIDATION_STEP,
+    Phases,
+)
+from timing_logger.integrations._run_logger import RunLogger
+from timing_logger.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from torch.utils.hooks import RemovableHandle
+
+
+class CallbackHooks:
+    """Times ``Trainer.fit``: training steps, their parts, and validation steps.
+
+    ``iteration`` is ``trainer.global_step`` when the batch begins, which counts optimizer steps: with
+    ``accumulate_grad_batches=4`` four batches share an iteration, and with two optimizers stepping by
+    hand every other number is left out. Validation has the number of steps done so far.
+
+    - ``DATA`` (host clock): from the end of a batch to the beginning of the next one: the data
+      loader, the batch's way to the device, and what loggers and other callbacks do in between.
+      The first of an epoch begins with the epoch, the first after a validation with its end. The one in
+      which a checkpoint was saved is left out.
+    - ``TRAIN_STEP``: the whole batch, ``on_train_batch_start`` to ``on_train_batch_end``.
+    - ``FORWARD``: from the beginning of the batch until gradients are zeroed or the backward pass begins,
+      whichever is first: ``training_step``, and hooks before it.
+    - ``BACKWARD``: one row for each ``backward``, of DDP with its all-reduce.
+    - ``OPTIMIZER``: one row for each step: clipping and the optimizer's ``step``. Where the optimizer
+      has no ``register_step_post_hook``, or a gradient scaler skips the step, it ends with the batch;
+      under manual optimization there is no row then.
+    - ``VALIDATION_STEP``, phase ``val``: one batch of validation. The sanity check leaves none.
+
+    Where there is a device, all but ``DATA`` are timed by its events. Under manual optimization
+    ``FORWARD`` is what comes before the first ``manual_backward``; a later forward pass has no row.
+    ``trainer.validate``, ``test`` and ``predict`` leave no rows.
+
+    Args:
+        log_dir: folder for a logger that is opened with the training and closed with it; each ``fit``
+            writes a file of its own. Unless the process has a logger already, it is the process's as
+            long, and other instrumentation writes into the same file. None for the process's logger, or,
+            if there is none, ``logs/timing``.
+        timing_logger: a logger to use instead; it is left open. A copy of the callback in another
+            process (``ddp_spawn``) uses that process's logger, if it has one.
+        options: ``labels``, ``flush_interval``, ``record_every_n_steps``, ... of
+            :class:`~timing_logger.TimingLogger`, for a new logger. Rank and world size are the trainer's.
+
+    Raises:
+        ConfigurationError: an option is unknown, out of range or contradicts ``timing_logger``.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        *,
+        timing_logger: TimingLogger | None = None,
+        **options: Any,
+    ) -> None:
+        self._run_logger = RunLogger(log_dir, timing_logger, options)
+        self._begin_idle()
+
+    def _begin_idle(self) -> None:
+        self._phases = Phases()
+        self._step_ends: dict[int, RemovableHandle] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, in this process or another one, begins with nothing open.
+
+        Lightning puts methods of the model into every callback: they stay behind too.
+        """
+        return {"_run_logger": self._run_logger}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin_idle()
+
+    # -- the run --------------------------------------------------------------------------------------
+
+    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+        """The process group exists: open the logger."""
+        self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size))
+
+    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+        """The last hook of a run that went well."""
+        self._stop()
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """The last hook of a run that did not: what was going on says so in its row."""
+        self._phases.end_all(f"error:{type(exception).__name__}")
+        self._stop()
+
+    def _stop(self) -> None:
+        for handle in self._step_ends.values():
+            handle.remove()
+        self._step_ends.clear()
+        self._phases.stop()
+        self._run_logger.close()
+
+    # -- training -------------------------------------------------------------------------------------
+
+    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+        self._phases.logger.set_current_epoch(trainer.current_epoch)
+        self._phases.wait()
+
+    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+        self._phases.logger.set_current_iteration(trainer.global_step)
+        self._phases.end_wait(DATA)
+        self._phases.begin(TRAIN_STEP)
+        self._phases.begin(FORWARD)
+
+    def on_before_zero_grad(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        self._phases.end(FORWARD)
+
+    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+        self._phases.end(FORWARD)
+        self._phases.drop(OPTIMIZER)  # nothing told its end, and by now it is over
+        self._phases.begin(BACKWARD)
+
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        self._phases.end(BACKWARD)
+
+    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+        self._phases.drop(FORWARD)  # a backward pass without hooks is in it
+        if id(optimizer) not in self._step_ends and hasattr(optimizer, "register_step_post_hook"):
+            self._step_ends[id(optimizer)] = optimizer.register_step_post_hook(self._on_optimizer_stepped)
+        self._phases.begin(OPTIMIZER)
+
+    def _on_optimizer_stepped(self, *_: Any) -> None:
+        self._phases.end(OPTIMIZER)
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if pl_module.automatic_optimization:
+            self._phases.end(OPTIMIZER)
+        self._phases.end(TRAIN_STEP)
+        self._phases.drop_all()  # a forward pass without a backward one, say
+        self._phases.wait()
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self._phases.drop_all()  # a batch that ended the epoch by returning -1 had no end of its own
+
+    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+        self._phases.drop_wait()
+
+    # -- validation, inside of training ---------------------------------------------------------------
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._phases.logger.set_current_iteration(trainer.global_step)
+
+    def on_validation_batch_start(
+        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        if not trainer.sanity_checking:
+            self._phases.begin(VALIDATION_STEP)
+
+    def on_validation_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+    ) -> None:
+        self._phases.end(VALIDATION_STEP, VALIDATION)
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._phases.wait()  # what waited before it is forgotten
+
+
+class ProfilerActions:
+    """Every action that Lightning names, as a row of the process's logger, timed by the host's clock.
+
+    ``[Strategy]DDPStrategy.training_step`` has the operation ``TRAINING_STEP`` and the layer name
+    ``[Strategy]DDPStrategy``. Together with the callback, its rows stand in the same file and have its
+    iterations; ``TRAIN_DATALOADER_NEXT`` is the data loader alone, and has the iteration before the
+    one that it fetches for.
+
+    Args:
+        actions: last parts of the names to record, such as ``["train_dataloader_next"]``; None for
+            all of them, which are some thirty rows a batch, and more with more callbacks.
+
+    Raises:
+        ConfigurationError: ``actions`` is a single name.
+    """
+
+    def __init__(self, actions: Collection[str] | None = None) -> None:
+        super().__init__()
+        if isinstance(actions, str):
+            raise ConfigurationError(f"actions must be a collection of names, such as [{actions!r}].")
+        self._actions = actions
+        self._open: dict[str, HostInterval] = {}
+
+    def start(self, action_name: str) -> None:
+        if get_timing_logger().recording and self._records(action_name):
+            self._open[action_name] = HostInterval()
+
+    def stop(self, action_name: str) -> None:
+        interval = self._open.pop(action_name, None)
+        if interval is not None:
+            interval.end()
+            owner, _, action = action_name.rpartition(".")
+            get_timing_logger().record_interval(action, interval.start_ns, interval.end_ns, layer_name=owner)
+
+    def _records(self, action_name: str) -> bool:
+        return self._actions is None or action_name.rpartition(".")[2] in self._actions

@@ -1,0 +1,113 @@
+"""Which logger a callback records into, and what becomes of it when the training ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from timing_logger.errors import AlreadyInitializedError, ConfigurationError
+from timing_logger.global_logger import get_timing_logger, init_timing_logger, shutdown_timing_logger
+from timing_logger.logger import TimingLogger
+
+DEFAULT_LOG_DIR = "logs/timing"
+
+
+class RunLogger:
+    """Opens a logger when a training begins, and closes it at its end if it opened it.
+
+    In this order: the logger that the user gave; the process's own, where there is one and no
+    ``log_dir`` was given; a new one, which is made the process's unless there is one already.
+
+    Args:
+        log_dir: see :class:`~timing_logger.TimingLogger`; None for the process's logger, or else
+            ``logs/timing``.
+        timing_logger: a logger to use and leave open.
+        options: those of :class:`~timing_logger.TimingLogger`, for a new logger.
+
+    Raises:
+        ConfigurationError: an option is unknown, out of range, or contradicts ``timing_logger``.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None,
+        timing_logger: TimingLogger | None,
+        options: Mapping[str, Any],
+    ) -> None:
+        if timing_logger is not None and (log_dir is not None or options):
+            raise ConfigurationError(
+                "timing_logger was given together with options of a new logger "
+                f"({', '.join(['log_dir'] * (log_dir is not None) + list(options))}): give one or the other."
+            )
+        _check(options)
+        self._log_dir = log_dir
+        self._options = dict(options)
+        self._given = timing_logger
+        self._may_open = timing_logger is None
+        self._opened: TimingLogger | None = None
+        self._borrowed: TimingLogger | None = None
+
+    def open(self, rank: int, world_size: int) -> TimingLogger:
+        """The logger of this process for a training that begins now.
+
+        Raises:
+            ConfigurationError: there are options for a new logger, and the process has one.
+            LogPathError: as :class:`~timing_logger.TimingLogger`.
+        """
+        self.close()  # of a training that never said that it ended
+        if not self._may_open:
+            return self._borrow(self._given or get_timing_logger())
+        log_dir = DEFAULT_LOG_DIR if self._log_dir is None else self._log_dir
+        options = {"world_size": world_size, **self._options}
+        try:
+            self._opened = init_timing_logger(rank, log_dir, **options)
+        except AlreadyInitializedError:
+            if self._log_dir is None:
+                return self._borrow(self._process_logger())
+            self._opened = TimingLogger(rank, log_dir, **options)
+        return self._opened
+
+    def close(self) -> None:
+        """Close what was opened, and write what waits in what was not. Again is harmless."""
+        opened, self._opened = self._opened, None
+        borrowed, self._borrowed = self._borrowed, None
+        if opened is not None and opened is get_timing_logger():
+            shutdown_timing_logger()
+        elif opened is not None:
+            opened.close()
+        if borrowed is not None:
+            borrowed.flush()
+
+    def _borrow(self, logger: TimingLogger) -> TimingLogger:
+        self._borrowed = logger
+        return logger
+
+    def _process_logger(self) -> TimingLogger:
+        logger = get_timing_logger()
+        if self._options:
+            raise ConfigurationError(
+                f"{', '.join(self._options)}: this process has {logger!r} already, and these are options "
+                "of a new one. Give them to init_timing_logger, or give the callback a log_dir of its own."
+            )
+        return logger
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RunLogger:
+        copy = RunLogger(self._log_dir, None, self._options)
+        copy._given, copy._may_open = self._given, self._may_open
+        return copy
+
+    def __getstate__(self) -> dict[str, Any]:
+        """In another process a given logger cannot be: that one's own stands in for it."""
+        return {**vars(self), "_given": None, "_opened": None, "_borrowed": None}
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Refuse bad options where they are given, not when the training begins."""
+    for name in ("rank", "world_size"):
+        if name in options:
+            raise ConfigurationError(f"{name} is what the trainer says it is: leave it out.")
+    try:
+        TimingLogger(0, **{**options, "enabled": False})
+    except TypeError as error:
+        raise ConfigurationError(f"unknown option, see TimingLogger for those there are: {error}.") from error

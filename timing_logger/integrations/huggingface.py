@@ -1,0 +1,178 @@
+"""Hooks for the Hugging Face ``Trainer``.
+
+::
+
+    from timing_logger.integrations.huggingface import TimingLoggerCallback
+
+    trainer = transformers.Trainer(..., callbacks=[TimingLoggerCallback("logs/timing")])
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from timing_logger.integrations._phases import (
+    DATA,
+    EVALUATE,
+    FORWARD_BACKWARD,
+    LOG,
+    OPTIMIZER,
+    SAVE,
+    TRAIN_STEP,
+    VALIDATION,
+    Phases,
+)
+from timing_logger.integrations._run_logger import RunLogger
+from timing_logger.logger import TimingLogger
+
+try:
+    from transformers import TrainerCallback
+except ModuleNotFoundError as error:
+    if error.name != "transformers":
+        raise
+    raise ImportError("transformers is not installed: pip install timing_logger[transformers].") from error
+
+__all__ = ["TimingLoggerCallback"]
+
+
+class TimingLoggerCallback(TrainerCallback):
+    """Times ``Trainer.train``.
+
+    ``iteration`` is ``state.global_step`` when the step begins: it counts optimizer steps, and with
+    ``gradient_accumulation_steps=4`` one of them has four batches. What comes after a step (``LOG``,
+    ``EVALUATE``, ``SAVE``) has the number of steps done so far, as in the trainer's own log.
+
+    - ``DATA`` (host clock): until a step begins, since the last thing that the trainer announced: all
+      batches of the step are fetched in it. The first of an epoch also starts the loader's workers, and
+      after a resume it skips what was trained before.
+    - ``TRAIN_STEP``: ``on_step_begin`` to ``on_step_end``, with all its batches, the optimizer and the
+      learning rate scheduler.
+    - ``FORWARD_BACKWARD``: one row for each batch, its way to the device included. No hook parts the
+      two passes. That of the last batch contains the clipping of gradients.
+    - ``OPTIMIZER``: the optimizer's ``step``, ``on_pre_optimizer_step`` to ``on_optimizer_step``.
+    - ``LOG``, ``SAVE`` (host clock): until the trainer says that it has logged or saved, since
+      it last announced something. To log, it gathers the loss of all ranks and waits for the device.
+    - ``EVALUATE`` (host clock), phase ``val``: one evaluation of the training loop, loader and metrics
+      included.
+
+    Where there is a device, ``TRAIN_STEP``, ``FORWARD_BACKWARD`` and ``OPTIMIZER`` are timed by its
+    events. ``evaluate`` and ``predict`` outside of ``train`` leave no rows.
+
+    The trainer tells no callback of an exception. What was open then leaves no row, and a logger that
+    the callback opened stays so until the next ``train`` or the end of the process: nothing is lost.
+
+    Args:
+        log_dir: folder for a logger that is opened with the training and closed with it; each ``train``
+            writes a file of its own. Unless the process has a logger already, it is the process's as
+            long, and other instrumentation writes into the same file. None for the process's logger, or,
+            if there is none, ``logs/timing``.
+        timing_logger: a logger to use instead; it is left open. A copy of the callback in another
+            process uses that process's logger, if it has one.
+        options: ``labels``, ``flush_interval``, ``record_every_n_steps``, ... of
+            :class:`~timing_logger.TimingLogger`, for a new logger. Rank and world size are the trainer's.
+
+    Raises:
+        ConfigurationError: an option is unknown, out of range or contradicts ``timing_logger``.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        *,
+        timing_logger: TimingLogger | None = None,
+        **options: Any,
+    ) -> None:
+        self._run_logger = RunLogger(log_dir, timing_logger, options)
+        self._begin_idle()
+
+    def _begin_idle(self) -> None:
+        self._phases = Phases()
+        self._epoch: int | None = None
+        self._evaluated: Any = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, in this process or another one, begins with nothing open."""
+        return {"_run_logger": self._run_logger}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin_idle()
+
+    # -- the run --------------------------------------------------------------------------------------
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._begin_idle()
+        logger = self._run_logger.open(args.process_index, args.world_size)
+        logger.set_current_iteration(state.global_step)
+        self._phases.start(logger)
+        self._phases.wait()
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.stop()
+        self._run_logger.close()
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        # counted, because state.epoch is behind in the beginning of an epoch after one that stopped early
+        self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
+        self._phases.logger.set_current_epoch(self._epoch)
+        self._phases.wait()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.wait()
+
+    # -- a step ---------------------------------------------------------------------------------------
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._evaluated = None
+        self._phases.logger.set_current_iteration(state.global_step)
+        self._phases.end_wait(DATA)
+        self._phases.begin(TRAIN_STEP)
+        self._phases.begin(FORWARD_BACKWARD)
+
+    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.end(FORWARD_BACKWARD)
+        self._phases.begin(FORWARD_BACKWARD)
+
+    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.end(FORWARD_BACKWARD)
+        self._phases.begin(OPTIMIZER)
+
+    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.end(OPTIMIZER)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.end(TRAIN_STEP)
+        self._phases.drop_all()
+        self._phases.logger.set_current_iteration(state.global_step)
+        self._phases.wait()
+
+    # -- between steps --------------------------------------------------------------------------------
+
+    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        if self._evaluated is None:  # an evaluation logs its metrics before it is over
+            self._phases.end_wait(LOG)
+            self._phases.wait()
+
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any
+    ) -> None:
+        if eval_dataloader is self._evaluated:
+            return
+        by_the_trainer = control.should_evaluate or self._epoch is None  # eval_on_start comes before epochs
+        if self._evaluated is not None or not by_the_trainer:  # the wait is one of an interrupted training
+            self._phases.drop_wait()
+        self._evaluated = eval_dataloader
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._evaluated = None
+        self._phases.end_wait(EVALUATE, VALIDATION)
+        self._phases.wait()
+
+    def on_predict(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+        self._evaluated = None
+        self._phases.wait()
+
+    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self._phases.end_wait(SAVE)
+        self._phases.wait()
