@@ -63,8 +63,9 @@ class Accelerator:
         """Whether ``stream`` is being captured into a graph, and the number of its device."""
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
-        with self._module.stream(stream):
-            return self.is_capturing(), stream.device.index
+        index = stream.device.index
+        with self._module.device(index), self._module.stream(stream):
+            return self.is_capturing(), index
 
     def mark(self, event: Event, stream: Any, index: int) -> None:
         """Record ``event`` in ``stream``, or the current one, of device ``index``, whichever is current."""

@@ -43,7 +43,7 @@ class StepPolicy:
                     "would be recorded. Raise end_step, or pass enabled=False to record nothing."
                 )
         if self.ranks is not None:
-            for rank in _iterated(self.ranks):
+            for rank in _checked_ranks(self.ranks):
                 _check_at_least(0, ranks=rank)
 
     @property
@@ -86,7 +86,11 @@ def _check_at_least(minimum: int, **named: Any) -> None:
         check_integer(name, value, minimum=minimum)
 
 
-def _iterated(ranks: Any) -> list[Any]:
-    if isinstance(ranks, (str, bytes)) or not hasattr(ranks, "__iter__"):
+def _checked_ranks(ranks: Any) -> Collection[Any]:
+    if isinstance(ranks, (str, bytes)) or not isinstance(ranks, Collection):
         raise ConfigurationError(f"ranks must be a collection of rank numbers, and is {ranks!r}.")
-    return list(ranks)
+    if not ranks:
+        raise ConfigurationError(
+            "ranks is empty: no rank would record. Name some, or pass enabled=False to record nothing."
+        )
+    return ranks

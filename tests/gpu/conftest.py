@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import datetime
 import platform
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 FIGURES: list[tuple[str, str]] = []
+OUTCOMES: defaultdict[str, set[str]] = defaultdict(set)
 
 NO_GPU = """# Validation on a GPU
 
@@ -51,10 +53,19 @@ def figure() -> Callable[[str, str], None]:
     return lambda name, value: FIGURES.append((name, value))
 
 
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        OUTCOMES[report.outcome].add(report.nodeid)
+
+
 def pytest_sessionfinish(session: pytest.Session) -> None:
     target = session.config.getoption("--validation")
-    if target:
-        Path(target).write_text(_page(session) if _gpu_is_there() else NO_GPU, encoding="utf-8")
+    if not target:
+        return
+    if _gpu_is_there():
+        Path(target).write_text(_page(session), encoding="utf-8")
+    elif not Path(target).exists():  # what a GPU has shown stays
+        Path(target).write_text(NO_GPU, encoding="utf-8")
 
 
 def _page(session: pytest.Session) -> str:
@@ -62,16 +73,17 @@ def _page(session: pytest.Session) -> str:
 
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     runtime = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
-    passed = session.testscollected - session.testsfailed
+    passed, failed, skipped = (len(OUTCOMES[kind]) for kind in ("passed", "failed", "skipped"))
     lines = [
         "# Validation on a GPU",
         "",
-        f"`make test-gpu` on {today}: {passed} of {session.testscollected} tests passed, on a",
+        f"`make test-gpu` on {today}: {passed} tests passed, {failed} failed, {skipped} skipped, on a",
         f"{torch.cuda.get_device_name()} with torch {torch.__version__}, {runtime},",
         f"Python {platform.python_version()}.",
         "",
         "| measured | figure |",
         "|---|---|",
         *(f"| {name} | {value} |" for name, value in FIGURES),
+        *(f"\nFailed: `{name}`" for name in sorted(OUTCOMES["failed"])),
     ]
     return "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from processes import rows as rows_in
 from processes import run_python
 from spinning import Known, spin
 
@@ -30,6 +31,9 @@ class Recording:
         self._sink = MemorySink()
         self.logger = TimingLogger(0, None, sinks=[self._sink], flush_interval=0.005, device_timeout=30.0)
 
+    def forget(self) -> None:
+        self._sink.records.clear()
+
     @property
     def rows(self) -> list[Record]:
         assert self.logger.flush(timeout=60)
@@ -38,8 +42,12 @@ class Recording:
 
 @pytest.fixture
 def recording() -> Iterator[Recording]:
-    torch.cuda.synchronize()
     found = Recording()
+    torch.cuda.synchronize()
+    with found.logger.record_device_operation("WARM_UP"):  # the first one makes events
+        spin(1)
+    assert found.logger.flush(timeout=60)
+    found.forget()
     yield found
     found.logger.close()
 
@@ -74,7 +82,9 @@ def test_copies_are_timed_like_the_known_copy_rate(
 
     on_host = torch.empty(size_mb << 20, dtype=torch.uint8, pin_memory=True)
     on_device = torch.empty_like(on_host, device="cuda")
+    spin(20)  # so that copies follow one another on the device, and the host's pace is not in them
     known_ms = _copy_ms(*((on_device, on_host) if direction == "H2D" else (on_host, on_device)))
+    spin(20)
     for _ in range(20):
         if direction == "H2D":
             copy_to_device(on_host, "cuda", out=on_device, non_blocking=True, timing_logger=recording.logger)
@@ -105,7 +115,57 @@ def test_work_on_another_stream_is_timed_there(recording: Recording) -> None:
     spin(50)  # keeps the current stream busy; the other one is free
     with recording.logger.record_device_operation("SPIN", stream=stream), torch.cuda.stream(stream):
         spin(1)
-    assert elapsed_ms(recording.rows[0]) < 20
+    (row,) = recording.rows
+    assert row.clock == "device"
+    assert elapsed_ms(row) < 20
+
+
+def test_a_block_that_begins_and_ends_in_different_streams_takes_nobody_else_along(
+    recording: Recording,
+) -> None:
+    busy, free = torch.cuda.Stream(), torch.cuda.Stream()
+    with torch.cuda.stream(busy):
+        spin(100)
+        span = recording.logger.record_device_operation("CROSSING")
+        span.__enter__()
+    with torch.cuda.stream(free):
+        span.__exit__(None, None, None)
+    with recording.logger.record_device_operation("NEXT"):
+        spin(1)
+    assert {(row.operation, row.status) for row in recording.rows} == {
+        ("CROSSING", "unresolved"),
+        ("NEXT", "ok"),
+    }
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_block_that_leaves_another_device_current_ends_on_its_own(recording: Recording) -> None:
+    try:
+        with recording.logger.record_device_operation("SPIN"):
+            spin(10)
+            torch.cuda.set_device(1)
+    finally:
+        torch.cuda.set_device(0)
+    assert [row.status for row in recording.rows] == ["ok"]
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_rank_of_another_device_makes_no_context_on_the_first() -> None:
+    run = run_python(
+        """
+        import torch
+        from timing_logger import TimingLogger
+        from timing_logger.sinks.memory import MemorySink
+        torch.cuda.set_device(1)
+        torch.ones(1, device="cuda")
+        logger = TimingLogger(1, None, sinks=[MemorySink()])
+        with logger.record_device_operation("H2D"):
+            pass
+        assert logger.flush()
+        print(torch._C._cuda_hasPrimaryContext(0))
+        """
+    )
+    assert run.stdout == "False\n", run.stderr
 
 
 def test_starts_are_never_before_the_work_was_issued_nor_after_it_was_seen_done(
@@ -162,7 +222,7 @@ def test_a_busy_stream_holds_up_nobody(recording: Recording, figure: Figure) -> 
     done = torch.cuda.Event()
     spin(2000)
     started_s = time.perf_counter()
-    for _ in range(1000):
+    for _ in range(200):  # a stream takes about a thousand marks; then any call that queues waits
         with recording.logger.record_device_operation("NOTHING"):
             pass
     recording.logger.record_timing("SEND", 1.0)
@@ -170,8 +230,8 @@ def test_a_busy_stream_holds_up_nobody(recording: Recording, figure: Figure) -> 
     done.record()
     time.sleep(0.1)  # the flush thread looks at them many times
     assert not done.query(), "the stream was not kept busy for long enough to tell"
-    figure("1000 spans recorded while the stream is busy for 2 s", f"{took_s * 1e3:.1f} ms")
-    assert len(recording.rows) == 1001
+    figure("200 spans recorded while the stream is busy for 2 s", f"{took_s * 1e3:.1f} ms")
+    assert len(recording.rows) == 201
 
 
 # -- graph capture -----------------------------------------------------------------------------------
@@ -309,6 +369,7 @@ def test_after_a_device_error_the_job_ends_as_it_would_have(tmp_path: Path) -> N
         import sys, torch
         from timing_logger import init_timing_logger
         logger = init_timing_logger(0, sys.argv[1], flush_interval=0.005)
+        torch.cuda.synchronize()
         with logger.record_device_operation("BEFORE"):
             torch.cuda._sleep(1000)
         logger.flush()
@@ -326,8 +387,5 @@ def test_after_a_device_error_the_job_ends_as_it_would_have(tmp_path: Path) -> N
         timeout_s=120,
     )
     assert run.returncode == 3, run.stderr
-    from timing_logger import read_timings
-
-    df = read_timings(tmp_path)
-    assert df[df.operation == "BEFORE"].status.tolist() == ["ok"]
-    assert set(df[df.operation != "BEFORE"].status) == {"unresolved"}
+    found = {row[4]: row[-1] for row in rows_in(tmp_path / "timing-rank0.csv")}
+    assert found == {"BEFORE": "ok", "FAILS": "unresolved", "AFTER": "unresolved"}

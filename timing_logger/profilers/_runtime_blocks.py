@@ -1,0 +1,205 @@
+"""What a runtime profiler measures: blocks, batches and validations, each put where it belongs.
+
+Recording takes no lock, waits for nothing (but the device, where ``synchronize`` asks for it) and
+never raises.
+"""
+
+from __future__ import annotations
+
+import operator
+import threading
+from types import TracebackType
+from typing import Any
+
+from timing_logger._clock import perf_counter_ns
+from timing_logger._intervals import Interval, open_interval, wait_for_stream
+from timing_logger.logger import TimingLogger
+from timing_logger.profilers._loader_names import LoaderNames
+from timing_logger.profilers._scalar_windows import ScalarWindows
+from timing_logger.record import HOST_CLOCK, OK
+
+TRAIN, VAL = "train", "val"
+
+
+class _Thread(threading.local):
+    """What a block takes from its thread.
+
+    Attributes:
+        fetched: the loader whose batch this thread got last.
+        validating: whether it is in a validation block.
+        idle_since_ns: when it last left a block, got a batch, or asked for an iterator.
+    """
+
+    def __init__(self) -> None:
+        self.fetched: str | None = None
+        self.validating = False
+        self.idle_since_ns: int | None = None
+
+
+class Recording:
+    """Where measured intervals go, and what they are numbered with.
+
+    Attributes:
+        step: the last step completed.
+        windows: where scalars come from; None on ranks that write none, and once closed.
+    """
+
+    def __init__(
+        self,
+        names: LoaderNames,
+        windows: ScalarWindows | None,
+        rows: TimingLogger | None,
+        *,
+        every_n_steps: int | None,
+        synchronize: bool,
+    ) -> None:
+        self.names = names
+        self.windows = windows
+        self.synchronize = synchronize
+        self.step = 0
+        self.thread = _Thread()
+        self._rows = rows
+        self._every_n_steps = every_n_steps
+
+    def loader_name(self, name: str | None) -> str:
+        """The loader that a block is for: ``name``, or the one whose batch this thread got last."""
+        return self.names.or_only(self.thread.fetched if name is None else name)
+
+    def phase(self, name: str) -> str:
+        """Whether fetching and running forward for a loader is training or validation."""
+        return VAL if self.thread.validating or self.names.is_for_validation(name) else TRAIN
+
+    def next_step(self, stated: int | None) -> int:
+        """The number of the step under way: the one that the caller states, if it is a number."""
+        if stated is not None:
+            try:
+                return operator.index(stated)
+            except Exception:
+                pass
+        return self.step + 1
+
+    def record(
+        self,
+        operation: str,
+        name: str,
+        phase: str,
+        columns: tuple[Any, ...],
+        status: str,
+        step: int | None = None,
+    ) -> None:
+        """Record an interval; ``columns`` are its start, its end and its clock."""
+        windows = self.windows
+        if windows is not None:
+            windows.record(operation, name, phase, columns, status)
+        if self._rows is not None:
+            start, end, clock = columns
+            if step is None:
+                step = self.step + 1 if phase == TRAIN else self.step
+            self._rows.record_interval(
+                operation, start, end, None, name, phase, step, clock=clock, status=status
+            )
+
+    def complete_step(self, step: int) -> None:
+        """Have scalars written, if ``step`` is due."""
+        self.step = step
+        if self._every_n_steps is None or step % self._every_n_steps == 0:
+            self.close_window(TRAIN)
+            if not self.thread.validating:
+                self.close_window(VAL)  # of validation that no block enclosed
+
+    def close_window(self, phase: str) -> None:
+        """Have the means since the last time written, for the last step completed."""
+        windows = self.windows
+        if windows is not None:
+            windows.close_window(phase, self.step)
+
+
+class Block:
+    """Times what a ``with`` block has the device do, or the host where there is no device."""
+
+    __slots__ = ("_interval", "_name", "_on", "_operation", "_phase", "_step")
+
+    _interval: Interval | None
+
+    def __init__(self, on: Recording, operation: str, name: str, phase: str, step: int | None = None) -> None:
+        self._on = on
+        self._operation = operation
+        self._name = name
+        self._phase = phase
+        self._step = step
+
+    def __enter__(self) -> None:
+        if self._on.synchronize:
+            wait_for_stream()
+        self._interval = open_interval()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        on, interval = self._on, self._interval
+        if interval is not None:  # else a graph is being captured: what is queued now does not run now
+            interval.end()
+            if on.synchronize:
+                interval.wait()
+            status = OK if kind is None else f"error:{kind.__name__}"
+            on.record(self._operation, self._name, self._phase, interval.columns, status, self._step)
+        on.thread.idle_since_ns = perf_counter_ns()
+
+
+class OptimizerBlock(Block):
+    """A block that completes a step, unless an exception ends it."""
+
+    __slots__ = ()
+
+    _step: int
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        if kind is None:
+            self._on.complete_step(self._step)
+
+
+class Validation:
+    """A block in which its thread validates; when it ends, training goes on where it was."""
+
+    __slots__ = ("_fetched", "_on", "_validating")
+
+    def __init__(self, on: Recording) -> None:
+        self._on = on
+
+    def __enter__(self) -> None:
+        thread = self._on.thread
+        self._validating, self._fetched = thread.validating, thread.fetched
+        thread.validating = True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        thread = self._on.thread
+        thread.validating, thread.fetched = self._validating, self._fetched
+        thread.idle_since_ns = perf_counter_ns()
+        if not thread.validating:
+            self._on.close_window(VAL)
+
+
+class LoaderTimes:
+    """Records what a timed loader says of its batches, see :class:`_timed_loader.FetchTimes`."""
+
+    def __init__(self, on: Recording, name: str) -> None:
+        self._on = on
+        self._name = name
+
+    def began(self) -> None:
+        self._on.thread.idle_since_ns = perf_counter_ns()
+
+    def fetched(self, start_ns: int, end_ns: int, status: str) -> None:
+        on, thread = self._on, self._on.thread
+        phase, idle_since_ns = on.phase(self._name), thread.idle_since_ns
+        on.record("DATA", self._name, phase, (start_ns, end_ns, HOST_CLOCK), status)
+        if status != OK:
+            return
+        if phase == TRAIN and idle_since_ns is not None:
+            on.record("BATCH_WAIT", self._name, phase, (idle_since_ns, end_ns, HOST_CLOCK), status)
+        thread.fetched, thread.idle_since_ns = self._name, end_ns

@@ -1,0 +1,232 @@
+"""RuntimeProfiler: what each dataloader costs, in fetching, forward, backward and optimizer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
+from typing import Any, TypeVar
+
+from timing_logger._span import NO_SPAN
+from timing_logger.errors import ConfigurationError
+from timing_logger.logger import TimingLogger
+from timing_logger.profilers._loader_names import LoaderNames
+from timing_logger.profilers._runtime_blocks import (
+    TRAIN,
+    VAL,
+    Block,
+    LoaderTimes,
+    OptimizerBlock,
+    Recording,
+    Validation,
+)
+from timing_logger.profilers._runtime_options import RuntimeOptions, options_from_config
+from timing_logger.profilers._scalar_windows import ScalarWindows
+from timing_logger.profilers._timed_loader import timed
+from timing_logger.record import Record
+from timing_logger.sampling import check_integer
+from timing_logger.sinks.scalars import ScalarWriter
+
+Loader = TypeVar("Loader", bound=Iterable[Any])
+TimedBlock = AbstractContextManager[object]
+
+_NOTHING: TimedBlock = NO_SPAN
+
+
+class RuntimeProfiler:
+    """Times data, forward, backward and optimizer per dataloader, and writes their means as scalars.
+
+    The keys are ``profile/train/dl_{name}/time_{what}_ms`` for data, forward, backward, optimizer and
+    batch_wait, and ``profile/val/dl_{name}/time_{what}_ms`` for data and forward.
+
+    - *data* is ``next(iterator)``, by the host's clock.
+    - *batch_wait* is what lies between batches: from when this thread last left a block, got a batch or
+      asked for an iterator, until it has the batch. So it contains *data*.
+    - The others are what a block has the device do, by the device's clock, or the host's where there
+      is no device. Nothing waits for the device, unless ``synchronize`` says so.
+
+    Leaving :meth:`optimizer` completes a step. There, if the step is due, scalars are written: the means
+    over everything since the last time. Validation's are written when its block ends. That is done by a
+    thread of its own, so no writer can hold up training or raise into it. An exception in a block
+    passes; its duration is in no mean, its row has the status ``error:<type>``, and no step is completed.
+
+    Args:
+        writer: has ``add_scalar(tag, value, step)``, as TensorBoard's SummaryWriter; or a list of such.
+        profile_training: False for a profiler that does nothing and returns loaders as they are.
+        dataloader_names: names of the training loaders, in the order of wrapping; None for "0", "1", ...
+        log_scalars_every_n_steps: a step divisible by this is due; None for every step.
+        rank: this process's rank; scalars are written on rank 0 alone.
+        synchronize: wait for the current stream before each block and at its end. Costs speed; what was
+            queued before a block is then over when it begins.
+        timing_logger: gets every interval as a row, on every rank: operation DATA, BATCH_WAIT, FORWARD,
+            BACKWARD or OPTIMIZER; layer_name is the loader, phase "train" or "val", and iteration the
+            step under way, or for "val" the last one completed.
+        log: True to write scalars as lines of the log "timing_logger", level INFO; or a logger for them.
+
+    Raises:
+        ConfigurationError: an argument is of the wrong type or out of range, or rank 0 has nowhere to
+            write to.
+    """
+
+    def __init__(
+        self,
+        writer: ScalarWriter | Sequence[ScalarWriter] | None = None,
+        *,
+        profile_training: bool = True,
+        dataloader_names: Sequence[str] | None = None,
+        log_scalars_every_n_steps: int | None = None,
+        rank: int = 0,
+        synchronize: bool = False,
+        timing_logger: TimingLogger | None = None,
+        log: bool | logging.Logger = False,
+    ) -> None:
+        options = RuntimeOptions(
+            writer=writer,
+            profile_training=profile_training,
+            dataloader_names=dataloader_names,
+            log_scalars_every_n_steps=log_scalars_every_n_steps,
+            rank=rank,
+            synchronize=synchronize,
+            timing_logger=timing_logger,
+            log=log,
+        )
+        rows = options.timing_logger if options.profile_training else None
+        windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
+        self._measuring = rows is not None or windows is not None
+        self._names = LoaderNames(options.dataloader_names)
+        self._recording = Recording(
+            self._names,
+            windows,
+            rows,
+            every_n_steps=options.log_scalars_every_n_steps,
+            synchronize=options.synchronize,
+        )
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any], **options: Any) -> RuntimeProfiler:
+        """Make one from the mapping that a configuration file holds; the rest of it is left alone.
+
+        Args:
+            config: may have ``training.profile_training``, ``logging.log_scalars_every_n_steps`` and
+                ``data.train.dataloader_names``.
+            options: the other arguments of :class:`RuntimeProfiler`.
+
+        Raises:
+            ConfigurationError: as :class:`RuntimeProfiler`, or an argument has two values.
+        """
+        return cls(**options_from_config(config, options))
+
+    # -- dataloaders ------------------------------------------------------------------------------
+
+    def wrap(self, loader: Loader, name: str | None = None, training: bool = True) -> Loader:
+        """``loader``, timed: with its length and attributes, to be iterated as often as it can be.
+
+        Wrap it once, not once per epoch, and after whatever looks at its class. An iterator stays one.
+
+        Args:
+            name: None for the next of ``dataloader_names``; for validation "val_0", "val_1", ...
+            training: False for a loader whose times are always validation's.
+
+        Raises:
+            ConfigurationError: the name is taken, there is none left, or nothing can be iterated.
+        """
+        if not self._measuring:
+            return loader
+        if not hasattr(loader, "__iter__"):
+            raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
+        times = LoaderTimes(self._recording, self._names.add(name, training=training))
+        return timed(loader, times)  # type: ignore[return-value]  # that is what standing for it means
+
+    def wrap_all(self, loaders: Iterable[Loader], training: bool = True) -> list[Loader]:
+        """:meth:`wrap` for each of ``loaders``, which are named in their order."""
+        return [self.wrap(loader, training=training) for loader in loaders]
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def forward(self, name: str | None = None) -> TimedBlock:
+        """Time a forward pass, with its loss.
+
+        Args:
+            name: the loader that the batch is from. None for the one whose batch this thread got last;
+                if it got none, for the only loader there is, or else "unknown".
+        """
+        if not self._measuring:
+            return _NOTHING
+        loader = self._recording.loader_name(name)
+        return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
+
+    def backward(self, name: str | None = None) -> TimedBlock:
+        """Time a backward pass; ``name`` as in :meth:`forward`."""
+        if not self._measuring:
+            return _NOTHING
+        return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
+
+    def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
+        """Time an optimizer step, which completes a step of training.
+
+        Args:
+            name: as in :meth:`forward`.
+            step: the number of this step where the caller counts; None for one more than the last.
+        """
+        if not self._measuring:
+            return _NOTHING
+        recording = self._recording
+        loader, number = recording.loader_name(name), recording.next_step(step)
+        return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
+
+    def validation(self) -> TimedBlock:
+        """A block in which what this thread fetches and runs forward is validation's.
+
+        When it ends, validation's scalars are written, for the last step completed.
+        """
+        return Validation(self._recording) if self._measuring else _NOTHING
+
+    # -- the rest of a life -------------------------------------------------------------------------
+
+    @property
+    def global_step(self) -> int:
+        """The last step completed: 0, until the first one is. Set it when training resumes.
+
+        Who counts from 0 sets it to -1.
+
+        Raises:
+            ConfigurationError: it is set to what is no integer >= -1.
+        """
+        return self._recording.step
+
+    @global_step.setter
+    def global_step(self, step: int) -> None:
+        self._recording.step = check_integer("global_step", step, minimum=-1)
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until the writers have what is due.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            True if they have it, within the time.
+        """
+        windows = self._recording.windows
+        return windows is None or windows.flush(timeout)
+
+    def close(self) -> None:
+        """Write what is due, then no scalars any more. Comes before the writer's. Again is harmless."""
+        self._recording.close_window(VAL)
+        windows, self._recording.windows = self._recording.windows, None
+        if windows is not None:
+            windows.close()
+
+    def __enter__(self) -> RuntimeProfiler:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def scalar_key(record: Record) -> str:
+    """``profile/train/dl_main/time_forward_ms``."""
+    return f"profile/{record.phase}/dl_{record.layer_name}/time_{record.operation.lower()}_ms"
