@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timing_logger._accelerator import find_accelerator
+from timing_logger._device.accelerator import find_accelerator
 from timing_logger._span import Timer
 
 if TYPE_CHECKING:

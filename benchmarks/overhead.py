@@ -29,9 +29,9 @@ from typing import Any
 
 from timing_logger import TimingLogger
 from timing_logger._flusher import CHUNK
-from timing_logger.cuda_timers import CUDATimerCollection
 from timing_logger.record import HOST_CLOCK, OK, format_records
 from timing_logger.timers import RegionTimers
+from timing_logger.timers.cuda_timers import CUDATimerCollection
 
 CALLS = 2000
 ROUNDS = 200

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from timing_logger import _accelerator, _devices
 from timing_logger._clock import perf_counter_ns
+from timing_logger._device import accelerator, devices
 
 
 class ScriptedEvent:
@@ -121,7 +121,7 @@ class ScriptedAccelerator:
         while self.own_queue:
             self.own_queue.pop(0).at_ns = self.now_ns()
 
-    # -- as timing_logger._accelerator.Accelerator ------------------------------------------------
+    # -- as timing_logger._device.accelerator.Accelerator ------------------------------------------------
 
     def current_index(self) -> int:
         return self.index
@@ -161,6 +161,6 @@ class ScriptedAccelerator:
 def scripted_device(monkeypatch: pytest.MonkeyPatch) -> ScriptedAccelerator:
     """This process's accelerator, for one test."""
     device = ScriptedAccelerator()
-    monkeypatch.setattr(_accelerator, "find_accelerator", lambda: device)
-    monkeypatch.setattr(_devices, "_in_use", {})
+    monkeypatch.setattr(accelerator, "find_accelerator", lambda: device)
+    monkeypatch.setattr(devices, "_in_use", {})
     return device

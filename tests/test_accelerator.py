@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from processes import run_python
 
-from timing_logger import _accelerator
-from timing_logger._accelerator import Accelerator, find_accelerator
+from timing_logger._device import accelerator
+from timing_logger._device.accelerator import Accelerator, find_accelerator
 
 
 class DeviceError(RuntimeError):
@@ -49,7 +49,7 @@ class StandInTorch(SimpleNamespace):
 
 @pytest.fixture(autouse=True)
 def nothing_found_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_accelerator, "_found", None)
+    monkeypatch.setattr(accelerator, "_found", None)
 
 
 # -- finding it ----------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_the_mode_is_exchanged_within_the_device_and_put_back(monkeypatch: pytes
         torch.happened.append("exchange")
         return 0
 
-    monkeypatch.setattr(_accelerator, "_loaded", lambda library, name: exchange)
+    monkeypatch.setattr(accelerator, "_loaded", lambda library, name: exchange)
     with Accelerator(torch, "cuda").asking(0) as harmless:
         assert harmless
         torch.happened.append("ask")
@@ -138,7 +138,7 @@ def test_where_the_mode_cannot_be_exchanged_asking_is_not_harmless(
     torch: StandInTorch, libraries: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[str] = []
-    monkeypatch.setattr(_accelerator, "_loaded", lambda library, name: tried.append(library))
+    monkeypatch.setattr(accelerator, "_loaded", lambda library, name: tried.append(library))
     with Accelerator(torch, "cuda").asking(0) as harmless:
         assert not harmless
     assert tried == libraries
@@ -150,7 +150,7 @@ def test_xpu_has_no_such_modes() -> None:
 
 
 def test_a_function_of_a_library_that_is_not_loaded_is_not_loaded() -> None:
-    assert _accelerator._loaded("libcudart.so.13", "cudaThreadExchangeStreamCaptureMode") is None
+    assert accelerator._loaded("libcudart.so.13", "cudaThreadExchangeStreamCaptureMode") is None
 
 
 # -- errors --------------------------------------------------------------------------------------------

@@ -18,7 +18,8 @@ from allreduce_instrumentation._timed_work import timed_work
 from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
-from timing_logger import TimingLogger, _accelerator
+from timing_logger import TimingLogger
+from timing_logger._device import accelerator
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -198,7 +199,7 @@ def test_a_non_blocking_copy_is_queued_into_pinned_memory(recording: Recording, 
 def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
     recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_accelerator, "find_accelerator", lambda: None)
+    monkeypatch.setattr(accelerator, "find_accelerator", lambda: None)
     monkeypatch.setattr(_timed_work, "find_accelerator", lambda: None)
     copy_to_host(on_device(script, [1.0]), timing_logger=recording.logger)
     assert [(r.operation, r.clock) for r in recording.rows] == [("D2H", "host")]

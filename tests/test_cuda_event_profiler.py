@@ -20,7 +20,8 @@ from mpi_runner import run_on_ranks
 from processes import run_python
 from scripted_device import ScriptedAccelerator, ScriptedEvent
 
-from timing_logger import TimingLogger, _accelerator
+from timing_logger import TimingLogger
+from timing_logger._device import accelerator
 from timing_logger._flusher import Flusher
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.profilers.cuda_events import CudaEventProfiler, CudaEventProfilerConfig
@@ -419,7 +420,7 @@ def test_a_copy_off_the_current_stream_is_timed_in_its_own(
     tmp_path: Path, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device, copies = TwoStreams(), CopyStream()
-    monkeypatch.setattr(_accelerator, "find_accelerator", lambda: device)
+    monkeypatch.setattr(accelerator, "find_accelerator", lambda: device)
 
     def use(profiler: CudaEventProfiler) -> None:
         for stream in (None, copies):

@@ -17,11 +17,12 @@ import pytest
 from processes import run_python
 from scripted_device import ScriptedAccelerator
 
-from timing_logger import TimingLogger, _devices, read_timings
+from timing_logger import TimingLogger, read_timings
 from timing_logger._clock import perf_counter_ns
-from timing_logger._device_clock import RENEW_NS, DeviceClock
-from timing_logger._devices import PAIRS_PER_DEVICE, device
-from timing_logger._intervals import DeviceInterval, open_interval
+from timing_logger._device import devices
+from timing_logger._device.clock import RENEW_NS, DeviceClock
+from timing_logger._device.devices import PAIRS_PER_DEVICE, device
+from timing_logger._device.intervals import DeviceInterval, open_interval
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -501,7 +502,7 @@ def test_the_flush_thread_is_called_once_while_events_stay_low(
     scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[None] = []
-    monkeypatch.setattr(_devices, "when_events_are_low", [lambda: calls.append(None)])
+    monkeypatch.setattr(devices, "when_events_are_low", [lambda: calls.append(None)])
     held = [open_interval() for _ in range(PAIRS_PER_DEVICE * 3 // 4)]
     for _ in range(1000):
         open_interval()
@@ -526,9 +527,10 @@ def test_a_forked_child_neither_hangs_nor_raises(tmp_path: Path) -> None:
         import os, sys
         sys.path.insert(0, "tests")
         from scripted_device import ScriptedAccelerator
-        from timing_logger import TimingLogger, _accelerator
+        from timing_logger import TimingLogger
+        from timing_logger._device import accelerator
         device = ScriptedAccelerator()
-        _accelerator.find_accelerator = lambda: device
+        accelerator.find_accelerator = lambda: device
         logger = TimingLogger(0, sys.argv[1])
         device.busy = True
         span = logger.record_device_operation("FORWARD")
@@ -563,7 +565,7 @@ def test_anchors_are_renewed_and_say_how_far_the_last_one_was_off(
     assert len(clock.info().anchors) == 1  # fresh enough
     scripted_device.ahead_ns += 40_000  # the device's clock ran away
     later_ns = 2 * RENEW_NS
-    monkeypatch.setattr("timing_logger._device_clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
     scripted_device.ahead_ns += later_ns
     clock.renew()
     first, second = clock.info().anchors
@@ -576,7 +578,7 @@ def test_an_anchor_is_as_uncertain_as_it_took_to_see_it(
     scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("timing_logger._device_clock.perf_counter_ns", lambda: next(times))
+    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: next(times))
     clock = DeviceClock(device(scripted_device, 0))
     clock.renew()
     # issued at 0, looked at from 100, seen at 200; and so on, each of the four tries
@@ -603,7 +605,7 @@ def test_a_bad_anchor_does_not_replace_a_good_one(
     clock.renew()
     scripted_device.own_stream_busy = True
     later_ns = RENEW_NS
-    monkeypatch.setattr("timing_logger._device_clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
     clock.renew()
     later_ns *= 2
     scripted_device.pass_own()
@@ -630,7 +632,7 @@ def test_an_instant_is_placed_by_the_nearest_anchor(
     interval.end()
     interval.wait()
     later_ns = 10 * RENEW_NS
-    monkeypatch.setattr("timing_logger._device_clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
     clock.renew()
     assert len(clock.info().anchors) == 2
     clock.place(interval)

@@ -15,9 +15,9 @@ from processes import run_python
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger._interval_sums import FOLD_EVERY, KEPT
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.timers import RegionTimer, RegionTimers
+from timing_logger.timers._interval_sums import FOLD_EVERY, KEPT
 
 
 @pytest.fixture

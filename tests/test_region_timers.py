@@ -14,12 +14,12 @@ import pytest
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger._interval_sums import FOLD_EVERY
 from timing_logger.analysis.operations import is_communication
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.timers import REGION, RegionTimer, RegionTimers, region_timer
+from timing_logger.timers._interval_sums import FOLD_EVERY
 
 WORK_NS = 1_000_000_000
 """The scripted device's work between two marks."""

@@ -21,8 +21,9 @@ from processes import run_job, run_python
 from scripted_device import ScriptedAccelerator, scripted_device  # noqa: F401
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from timing_logger import TimingLogger, _devices
+from timing_logger import TimingLogger
 from timing_logger._clock import perf_counter_ns
+from timing_logger._device import devices
 from timing_logger.errors import ConfigurationError
 from timing_logger.profilers.runtime import RuntimeProfiler
 from timing_logger.record import Record
@@ -663,7 +664,7 @@ def test_a_stuck_writer_leaves_device_events_for_others(
         assert writer.stuck.wait(60)
         for _ in range(2000):  # 6000 blocks, and there are 4096 pairs of events
             step(profiler, "main")
-        (device,) = _devices.devices_in_use()
+        (device,) = devices.devices_in_use()
         assert device.pool.exhausted.value == 0
         assert device.pool.made < 4096
         writer.resume.set()
@@ -835,7 +836,7 @@ def test_a_time_that_is_lost_is_in_no_mean(
     scripted_device: ScriptedAccelerator,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_devices, "PAIRS_PER_DEVICE", 2)
+    monkeypatch.setattr(devices, "PAIRS_PER_DEVICE", 2)
     device, scalars = scripted_device, Scalars()
     device.work_ns, device.busy = LONG_NS, True
     with RuntimeProfiler(scalars) as profiler:

@@ -9,11 +9,11 @@ from timing_logger.global_logger import get_timing_logger, init_timing_logger, s
 from timing_logger.logger import TimingLogger
 
 if TYPE_CHECKING:
-    from timing_logger.cuda_timers import CUDATimer, CUDATimerCollection
     from timing_logger.profilers.cuda_events import CudaEventProfiler
     from timing_logger.profilers.runtime import RuntimeProfiler
     from timing_logger.reading import read_timings
     from timing_logger.timers import region_timer
+    from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
 __all__ = [
     "CUDATimer",
@@ -30,8 +30,8 @@ __all__ = [
 
 # Loaded when first asked for: what a logger does not need, it need not import.
 _HOME = {
-    "CUDATimer": "timing_logger.cuda_timers",
-    "CUDATimerCollection": "timing_logger.cuda_timers",
+    "CUDATimer": "timing_logger.timers.cuda_timers",
+    "CUDATimerCollection": "timing_logger.timers.cuda_timers",
     "CudaEventProfiler": "timing_logger.profilers.cuda_events",
     "RuntimeProfiler": "timing_logger.profilers.runtime",
     "read_timings": "timing_logger.reading",

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
-from timing_logger._device_rows import DeviceRows
-from timing_logger._devices import when_events_are_low
+from timing_logger._device.devices import when_events_are_low
+from timing_logger._device.rows import DeviceRows
 from timing_logger._sidecar import Account, Sidecar
 from timing_logger.record import RawRecord
 from timing_logger.run_info import Counters

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
-from timing_logger._intervals import Interval, open_interval
+from timing_logger._device.intervals import Interval, open_interval
 from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK
 
 

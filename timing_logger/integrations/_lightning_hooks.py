@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from timing_logger._intervals import HostInterval
+from timing_logger._device.intervals import HostInterval
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
 from timing_logger.integrations._phases import (

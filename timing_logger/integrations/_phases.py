@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from timing_logger._intervals import HostInterval, Interval, open_interval
+from timing_logger._device.intervals import HostInterval, Interval, open_interval
 from timing_logger.logger import TimingLogger
 from timing_logger.record import OK
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from timing_logger._intervals import Interval, open_interval
+from timing_logger._device.intervals import Interval, open_interval
 from timing_logger._span import NO_SPAN
 from timing_logger.errors import ConfigurationError
 from timing_logger.logger import TimingLogger

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import ParamSpec, TypeVar
 
 from timing_logger._channel import AtomicCounter
-from timing_logger._interval_sums import IntervalSums
-from timing_logger._intervals import HostInterval, Interval, open_interval, wait_for_stream
-from timing_logger._region_settings import Settings, check_timeable
+from timing_logger._device.intervals import HostInterval, Interval, open_interval, wait_for_stream
 from timing_logger.errors import TimerNotStartedError
 from timing_logger.logger import TimingLogger
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
+from timing_logger.timers._interval_sums import IntervalSums
+from timing_logger.timers._region_settings import Settings, check_timeable
 
 REGION = "REGION"
 """The operation of a region's row; its name is the row's ``layer_name``, for a region that is called

@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from timing_logger._clock import perf_counter_ns
-from timing_logger._devices import Device
-from timing_logger._intervals import DeviceInterval
+from timing_logger._device.devices import Device
+from timing_logger._device.intervals import DeviceInterval
 from timing_logger.record import NS_PER_MS
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
 

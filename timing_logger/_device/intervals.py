@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from timing_logger import _accelerator
-from timing_logger._accelerator import Accelerator, Event
+import timing_logger._device.accelerator as _accelerator
 from timing_logger._clock import perf_counter_ns
-from timing_logger._devices import Device, device
+from timing_logger._device.accelerator import Accelerator, Event
+from timing_logger._device.devices import Device, device
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 _BACKWARDS_NS = -1000

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from timing_logger._intervals import Interval, open_interval
+from timing_logger._device.intervals import Interval, open_interval
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import NS_PER_MS
 

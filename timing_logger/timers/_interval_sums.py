@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from timing_logger._devices import Device
-from timing_logger._intervals import DeviceInterval, HostInterval, Interval
+from timing_logger._device.devices import Device
+from timing_logger._device.intervals import DeviceInterval, HostInterval, Interval
 
 FOLD_EVERY = 32
 """So many more intervals gather before the next attempt to fold: it costs as much as asking a device."""

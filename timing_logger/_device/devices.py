@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from timing_logger._accelerator import Accelerator, Event
 from timing_logger._channel import AtomicCounter
+from timing_logger._device.accelerator import Accelerator, Event
 
 PAIRS_PER_DEVICE = 4096
 """At most so many intervals of one device are open, or not yet resolved, at any time."""

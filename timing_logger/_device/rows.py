@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from timing_logger._device_clock import DeviceClock
-from timing_logger._devices import Device, devices_in_use
-from timing_logger._intervals import DeviceInterval
+from timing_logger._device.clock import DeviceClock
+from timing_logger._device.devices import Device, devices_in_use
+from timing_logger._device.intervals import DeviceInterval
 from timing_logger.record import OK, START, UNRESOLVED, RawRecord, Record
 from timing_logger.run_info import DeviceClockInfo
 
