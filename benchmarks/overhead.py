@@ -27,6 +27,8 @@ from collections.abc import Callable, Iterator
 from types import FunctionType
 from typing import Any
 
+import device_spans
+
 from timing_logger import TimingLogger
 from timing_logger._flusher import CHUNK
 from timing_logger.record import HOST_CLOCK, OK, format_records
@@ -244,7 +246,9 @@ def median_ratio(nanoseconds: list[float], others: list[float]) -> float:
 
 
 def main() -> None:
-    argparse.ArgumentParser(description=__doc__).parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gpu", action="store_true", help="and what timing work on a GPU costs")
+    options = parser.parse_args()
     print(f"{platform.python_implementation()} {platform.python_version()}")
     off = TimingLogger(0, enabled=False)
     with tempfile.TemporaryDirectory() as folder, TimingLogger(0, folder, flush_interval=3600) as on:
@@ -256,6 +260,8 @@ def main() -> None:
             raise SystemExit("records were dropped: these figures are worthless")
     print(f"{'flusher, rows per second and core':36} {flusher_rows_per_second():10,.0f}")
     print(f"{'import timing_logger, ms':36} {import_ms():10.1f}")
+    if options.gpu:
+        device_spans.main()
 
 
 if __name__ == "__main__":
