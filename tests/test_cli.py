@@ -91,7 +91,7 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.Cap
     path = write_timing_file(tmp_path, 0, [record(), record()], incarnation=2)
     write_sidecar(path, counters=Counters(9, 5, 4, 0), closed=False)
     path.write_bytes(path.read_bytes() + b"rub\x1bbish\ntorn,12.3")
-    write_timing_file(tmp_path, 1, [record()])
+    write_timing_file(tmp_path, 1, [record(), record("H2D", elapsed_ms=None, status="unresolved")])
     text = re.sub(r"\s+", " ", printed(capsys, tmp_path))
     for remark in (
         "timing-rank0.run2.csv: its last line is not finished and was cut: 'torn,12.3'.",
@@ -99,6 +99,7 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.Cap
         "timing-rank0.run2.csv: 2 rows read, but its logger had written 5 when its sidecar was last written; "
         "it was not closed.",
         "timing-rank0.run2.csv: 4 records of 9 dropped, and in no file.",
+        "H2D: 1 of 1 row with the status unresolved.",
         "timing-rank1.csv: no sidecar, so what was accepted or dropped is not known.",
         f"{old.name}: left out, timing-rank0.run2.csv of the same rank is newer.",
     ):
@@ -149,7 +150,7 @@ def test_json_holds_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         raise AssertionError(f"{constant} is no JSON")
 
     found = json.loads(printed(capsys, write_run(tmp_path, late=2), "--json"), parse_constant=refuse)
-    assert set(found) == {"operations", "ranks", "spread", "counters", "files", "left_out"}
+    assert set(found) == {"operations", "ranks", "spread", "statuses", "counters", "files", "left_out"}
     assert [row["rank"] for row in found["ranks"]] == [0, 1, 2, 3]
     assert [(row["operation"], row["rank"]) for row in found["operations"][:2]] == [
         ("ALLREDUCE_DENSE", 0), ("ALLREDUCE_DENSE", 1),

@@ -25,6 +25,7 @@ from timing_logger.analysis import (
     spread_between_ranks,
     summarize,
     summarize_ranks,
+    summarize_statuses,
     synchronises_all_ranks,
 )
 from timing_logger.analysis.summary import union_length
@@ -148,6 +149,16 @@ def test_a_record_without_a_duration_counts_but_has_no_part_in_the_quantiles() -
     assert (row["count"], row["p50_ms"], row["total_ms"]) == (2, 2.0, 2.0)
 
 
+def test_what_ended_otherwise_than_ok_is_counted_by_operation_and_status() -> None:
+    ok, raised = record("SEND"), record("SEND", status="error:KeyError")
+    unresolved = record("FORWARD", elapsed_ms=None, status="unresolved")
+    found = summarize_statuses(table([ok, raised, ok, unresolved], [raised, unresolved]))
+    assert found.to_dict("records") == [
+        {"operation": "FORWARD", "status": "unresolved", "count": 2, "of": 2},
+        {"operation": "SEND", "status": "error:KeyError", "count": 2, "of": 4},
+    ]
+
+
 def test_bytes_are_unknown_if_no_record_states_any() -> None:
     assert math.isnan(only(summarize(table([record("BARRIER", message_size_bytes=None)])))["bytes"])
 
@@ -163,16 +174,16 @@ def test_a_table_without_the_column_incarnation_is_understood() -> None:
     assert summarize(df)["incarnation"].tolist() == summarize_ranks(df)["incarnation"].tolist() == [1]
 
 
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
 def test_no_rows_give_no_rows_of_the_same_types(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
-    rows = [[record(iteration=i, group_size=2) for i in range(3)]] * 2
+    rows = [[record(iteration=i, group_size=2) for i in range(3)] + [record(status="unresolved")]] * 2
     empty, full = analysis(table([])), analysis(table(*rows))
     assert len(empty) == 0
     assert len(full) > 0
     assert empty.dtypes.to_dict() == full.dtypes.to_dict()
 
 
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
 def test_the_table_given_is_left_alone(analysis: Callable[[pd.DataFrame], pd.DataFrame]) -> None:
     df = table([record(iteration=i) for i in range(3)], [record(iteration=i) for i in range(3)])
     before = df.copy(deep=True)
@@ -181,7 +192,7 @@ def test_the_table_given_is_left_alone(analysis: Callable[[pd.DataFrame], pd.Dat
 
 
 @pytest.mark.skipif(importlib.util.find_spec("polars") is None, reason="polars is not installed")
-@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, spread_between_ranks])
+@pytest.mark.parametrize("analysis", [summarize, summarize_ranks, summarize_statuses, spread_between_ranks])
 def test_polars_gives_what_pandas_gives(analysis: Callable[[Any], Any]) -> None:
     import polars
 

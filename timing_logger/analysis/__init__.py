@@ -10,7 +10,14 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.spread import spread_between_ranks
-from timing_logger.analysis.summary import Summary, compare_counters, overview, summarize, summarize_ranks
+from timing_logger.analysis.summary import (
+    Summary,
+    compare_counters,
+    overview,
+    summarize,
+    summarize_ranks,
+    summarize_statuses,
+)
 
 __all__ = [
     "Summary",
@@ -22,5 +29,6 @@ __all__ = [
     "spread_between_ranks",
     "summarize",
     "summarize_ranks",
+    "summarize_statuses",
     "synchronises_all_ranks",
 ]

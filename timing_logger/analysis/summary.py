@@ -25,6 +25,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis.operations import WAIT, base_operation, is_communication
 from timing_logger.analysis.spread import spread_between_ranks
+from timing_logger.record import OK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +44,8 @@ _RANK_SCHEMA = {
     "waited_ms": nw.Float64,
 }  # fmt: skip
 
+_STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
+
 
 class Summary(NamedTuple):
     """What is worth knowing first about a folder of timings.
@@ -51,6 +54,7 @@ class Summary(NamedTuple):
         operations: as :func:`summarize` returns.
         ranks: as :func:`summarize_ranks` returns.
         spread: as ``spread_between_ranks`` returns.
+        statuses: as :func:`summarize_statuses` returns.
         counters: as :func:`compare_counters` returns.
         files: ``attrs["files"]`` of ``read_timings``.
         left_out: ``attrs["left_out"]`` of ``read_timings``.
@@ -59,6 +63,7 @@ class Summary(NamedTuple):
     operations: pd.DataFrame
     ranks: pd.DataFrame
     spread: pd.DataFrame
+    statuses: pd.DataFrame
     counters: list[dict[str, Any]]
     files: list[dict[str, Any]]
     left_out: list[dict[str, str]]
@@ -71,6 +76,7 @@ def overview(timings: pd.DataFrame) -> Summary:
         operations=summarize(timings),
         ranks=summarize_ranks(timings),
         spread=spread_between_ranks(timings),
+        statuses=summarize_statuses(timings),
         counters=compare_counters(files),
         files=files,
         left_out=timings.attrs.get("left_out", []),
@@ -140,6 +146,23 @@ def _rank_row(key: tuple[Any, ...], rows: Frame) -> tuple[Any, ...]:
     iterations = len(np.unique(known(numbers(rows, "iteration"))))
     share = _share(communication_ms, wall)
     return (*key, len(rows), iterations, wall, communication_ms, share, _waited_ms(waits))
+
+
+def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation and status but ``ok``: what raised, or ended unseen.
+
+    Columns:
+        operation, status.
+        count: records with that status.
+        of: records of the operation.
+    """
+    frame = opened(timings)
+    found = [
+        (operation, status, len(those), len(rows))
+        for (operation,), rows in groups(frame, "operation")
+        for (status,), those in groups(rows.filter(~nw.col("status").is_in([OK, ""])), "status")
+    ]
+    return like(frame, _STATUS_SCHEMA, found)
 
 
 def _waited_ms(waits: Frame) -> float:

@@ -171,6 +171,9 @@ def _others(row: _Row) -> str:
 
 
 def _remarks(summary: Summary) -> Iterable[str]:
+    for row in _records(summary.statuses):
+        rows = f"{row['count']} of {_count(row['of'], 'row')}"
+        yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
             yield f"{escape_text(counters['file'])}: {remark}"
