@@ -13,7 +13,7 @@ import pytest
 import torch
 import transformers
 from processes import rows
-from scripted_device import ScriptedAccelerator, scripted_device  # noqa: F401
+from scripted_device import ScriptedAccelerator
 from torch.utils.data import Dataset
 from torch_runner import run_with_torchrun
 
@@ -319,7 +319,7 @@ def test_copies_made_while_training_begin_with_nothing_open(tmp_path: Path) -> N
 
 def test_parts_are_timed_by_the_device_and_waits_by_the_host(
     tmp_path: Path,
-    scripted_device: ScriptedAccelerator,  # noqa: F811
+    scripted_device: ScriptedAccelerator,
 ) -> None:
     seen = train(tmp_path, eval_strategy="epoch", logging_steps=1)
     clocks = {r.operation: r.clock for r in seen}

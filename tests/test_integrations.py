@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from processes import rows, run_python
-from scripted_device import ScriptedAccelerator, scripted_device  # noqa: F401
+from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import ConfigurationError
@@ -18,6 +18,13 @@ from timing_logger.integrations._phases import Phases
 from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
+
+
+class Training:
+    """Stands for one training, as a trainer does, or its state."""
+
+
+RUN = Training()
 
 # -- imports ---------------------------------------------------------------------------------------
 
@@ -74,7 +81,7 @@ def sidecar(logger: TimingLogger) -> dict[str, Any]:
 
 def test_it_opens_the_processes_logger_and_shuts_it_down(tmp_path: Path) -> None:
     run = run_logger(tmp_path)
-    logger = run.open(1, 2)
+    logger = run.open(1, 2, RUN)
     assert get_timing_logger() is logger
     assert logger.path == tmp_path / "timing-rank1.csv"
     run.close()
@@ -85,7 +92,7 @@ def test_it_opens_the_processes_logger_and_shuts_it_down(tmp_path: Path) -> None
 def test_without_a_log_dir_the_processes_logger_is_used_and_left_open(tmp_path: Path) -> None:
     logger = init_timing_logger(0, tmp_path)
     run = run_logger()
-    assert run.open(0, 1) is logger
+    assert run.open(0, 1, RUN) is logger
     logger.record_timing("MINE", 1.0)
     run.close()
     assert get_timing_logger() is logger
@@ -95,7 +102,7 @@ def test_without_a_log_dir_the_processes_logger_is_used_and_left_open(tmp_path: 
 def test_with_a_log_dir_the_processes_logger_is_left_alone(tmp_path: Path) -> None:
     logger = init_timing_logger(0, tmp_path / "theirs")
     run = run_logger(tmp_path / "mine")
-    opened = run.open(0, 1)
+    opened = run.open(0, 1, RUN)
     assert opened.path == tmp_path / "mine" / "timing-rank0.csv"
     run.close()
     assert get_timing_logger() is logger
@@ -105,7 +112,7 @@ def test_with_a_log_dir_the_processes_logger_is_left_alone(tmp_path: Path) -> No
 
 def test_a_logger_that_somebody_opened_meanwhile_is_left_alone(tmp_path: Path) -> None:
     run = run_logger(tmp_path)
-    run.open(0, 1)
+    run.open(0, 1, RUN)
     shutdown_timing_logger()
     theirs = init_timing_logger(0, tmp_path)
     run.close()
@@ -114,18 +121,41 @@ def test_a_logger_that_somebody_opened_meanwhile_is_left_alone(tmp_path: Path) -
 
 def test_a_training_that_never_said_that_it_ended_is_closed_by_the_next(tmp_path: Path) -> None:
     run = run_logger(tmp_path)
-    first = run.open(0, 1)
-    second = run.open(0, 1)
+    first = run.open(0, 1, RUN)
+    second = run.open(0, 1, RUN)
     assert second.path == tmp_path / "timing-rank0.run2.csv"
     assert sidecar(first)["closed"]
     run.close()
+
+
+def test_what_an_interrupted_training_left_open_is_closed_by_the_next(tmp_path: Path) -> None:
+    """As when a cell of a notebook is interrupted and run again: by another callback, of another trainer."""
+    abandoned = run_logger(tmp_path, record_every_n_steps=1).open(0, 1, Training())
+    again = run_logger(tmp_path, record_every_n_steps=1).open(0, 1, RUN)
+    assert again.path == tmp_path / "timing-rank0.run2.csv"
+    assert again is get_timing_logger()
+    assert json.loads(sidecar_path(abandoned.path).read_text())["closed"]
+
+
+def test_a_second_callback_of_the_same_training_shares_its_logger(tmp_path: Path) -> None:
+    first = run_logger(tmp_path).open(0, 1, RUN)
+    assert run_logger().open(0, 1, RUN) is first
+
+
+def test_a_logger_that_the_user_opened_is_closed_by_no_training(tmp_path: Path) -> None:
+    first = run_logger(tmp_path)
+    first.open(0, 1, Training())
+    first.close()
+    mine = init_timing_logger(0, tmp_path)
+    run_logger().open(0, 1, RUN)
+    assert get_timing_logger() is mine
 
 
 def test_a_given_logger_is_used_and_left_open() -> None:
     sink = MemorySink()
     with TimingLogger(0, None, sinks=[sink]) as given:
         run = run_logger(timing_logger=given)
-        assert run.open(3, 4) is given
+        assert run.open(3, 4, RUN) is given
         run.close()
         given.record_timing("AFTER", 1.0)
     assert [record.operation for record in sink.records] == ["AFTER"]
@@ -149,28 +179,28 @@ def test_bad_options_are_refused_at_once_by_name(options: dict[str, Any], named:
 def test_options_for_a_logger_that_exists_already_are_refused(tmp_path: Path) -> None:
     init_timing_logger(0, tmp_path)
     with pytest.raises(ConfigurationError, match="record_every_n_steps"):
-        run_logger(record_every_n_steps=10).open(0, 1)
+        run_logger(record_every_n_steps=10).open(0, 1, RUN)
 
 
 def test_what_was_opened_stays_behind_when_the_choice_is_pickled(tmp_path: Path) -> None:
     run = run_logger(tmp_path, record_every_n_steps=2)
-    run.open(0, 1)
+    run.open(0, 1, RUN)
     other = pickle.loads(pickle.dumps(run))
     other.close()
     assert get_timing_logger().recording, "the copy closed what it had not opened"
     run.close()
-    assert other.open(0, 1).path == tmp_path / "timing-rank0.run2.csv"
+    assert other.open(0, 1, RUN).path == tmp_path / "timing-rank0.run2.csv"
     other.close()
 
 
 def test_a_given_logger_is_shared_by_copies_and_replaced_in_another_process(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path) as given:
         run = run_logger(timing_logger=given)
-        assert copy.deepcopy(run).open(0, 1) is given
+        assert copy.deepcopy(run).open(0, 1, RUN) is given
         elsewhere = pickle.loads(pickle.dumps(run))
-        assert not elsewhere.open(0, 1).recording
+        assert not elsewhere.open(0, 1, RUN).recording
         own = init_timing_logger(0, tmp_path / "own")
-        assert elsewhere.open(0, 1) is own
+        assert elsewhere.open(0, 1, RUN) is own
 
 
 # -- parts of a step -------------------------------------------------------------------------------
@@ -214,7 +244,7 @@ def test_what_an_interruption_leaves_open_says_so_in_its_row() -> None:
     ]
 
 
-def test_parts_are_timed_by_the_device_and_waits_by_the_host(scripted_device: ScriptedAccelerator) -> None:  # noqa: F811
+def test_parts_are_timed_by_the_device_and_waits_by_the_host(scripted_device: ScriptedAccelerator) -> None:
     def use(phases: Phases) -> None:
         phases.wait()
         phases.end_wait("DATA")

@@ -189,6 +189,12 @@ def test_a_second_sink_of_a_rank_leaves_the_first_ones_file_alone(tmp_path: Path
     second.close()
 
 
+def test_a_directory_below_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("data")
+    with pytest.raises(LogPathError, match=r"directory: .*precious' is a file, not a directory"):
+        JsonlSink(tmp_path / "precious" / "deeper" / "still", 0)
+
+
 def test_a_directory_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious").write_text("precious")
     with pytest.raises(LogPathError, match=r"directory: .*precious' is a file, not a directory"):

@@ -16,7 +16,7 @@ import torch
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.plugins import MixedPrecision
 from processes import rows, run_python
-from scripted_device import ScriptedAccelerator, scripted_device  # noqa: F401
+from scripted_device import ScriptedAccelerator
 from torch.utils.data import DataLoader, Dataset
 from torch_runner import run_with_torchrun
 
@@ -387,7 +387,7 @@ def test_the_users_optimizers_keep_no_hook_of_ours(tmp_path: Path) -> None:
 
 
 def test_parts_are_timed_by_the_device_and_the_wait_for_data_by_the_host(
-    scripted_device: ScriptedAccelerator,  # noqa: F811
+    scripted_device: ScriptedAccelerator,
 ) -> None:
     clocks = {r.operation: r.clock for r in fit(TinyModel(), n_validation=1)}
     assert clocks.pop("DATA") == "host"

@@ -18,6 +18,7 @@ from timing_logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.timers import RegionTimer, RegionTimers
 from timing_logger.timers._interval_sums import FOLD_EVERY, KEPT
+from timing_logger.timers._region_timer import MOST_OPEN
 
 
 @pytest.fixture
@@ -167,13 +168,13 @@ def test_a_device_far_behind_costs_the_newest_durations_and_says_so(
 ) -> None:
     gpu.busy = True
     timer = timers("forward")
-    use(timer, 2000)
-    assert timer.call_count == 2000
-    assert timer.unresolved_count == 2000 - KEPT
+    use(timer, 3000)
+    assert timer.call_count == 3000
+    assert timer.unresolved_count == 3000 - KEPT
     assert gpu.made <= 2 * (KEPT + FOLD_EVERY + 2)
     assert timer.total_time == float(KEPT)
     assert timer.average_time == 1.0
-    assert f"2000 calls, total {KEPT}000.000 ms, average 1000.000 ms, {2000 - KEPT} of them unresolved" in (
+    assert f"3000 calls, total {KEPT}000.000 ms, average 1000.000 ms, {3000 - KEPT} of them unresolved" in (
         timer.describe()
     )
 
@@ -242,3 +243,70 @@ def test_a_child_forked_while_somebody_folds_goes_on_by_itself() -> None:
         """
     )
     assert run.stdout == "0\n", run.stderr
+
+
+def test_a_call_that_nobody_ends_does_not_keep_its_events_for_ever(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    timer = timers("forward")
+    for _ in range(MOST_OPEN + 100):
+        timer.start()
+    assert gpu.made <= 2 * (MOST_OPEN + 1)
+    assert timer.unresolved_count == 100
+    assert "100 more started and never ended" in timer.describe()
+
+
+class Watchdog(RuntimeError):
+    """A user's own, of the kind that torch raises too."""
+
+
+def test_an_exception_of_the_users_own_passes_while_folding(
+    gpu: ScriptedAccelerator, timers: RegionTimers
+) -> None:
+    timer = timers("forward")
+    gpu.busy = True
+    use(timer, 2)
+    gpu.fail_with = Watchdog()
+    with pytest.raises(Watchdog):
+        timer.sums.fold()
+    gpu.fail_with = None
+    gpu.get_on()
+    use(timer)
+    assert timer.call_count == 3
+
+
+def test_exceptions_from_a_signal_handler_leave_a_timer_that_works() -> None:
+    run = run_python(
+        """
+        import random, signal
+        from timing_logger import region_timer
+
+        class Timeout(Exception):
+            pass
+
+        def interrupt(*_):
+            raise Timeout
+
+        signal.signal(signal.SIGALRM, interrupt)
+        timer = region_timer("t", timer_type="cpu")
+        for number in range(3000):
+            try:
+                signal.setitimer(signal.ITIMER_REAL, random.uniform(1e-5, 3e-4))
+                while True:
+                    if number % 2:
+                        timer.call_count
+                    with timer:
+                        pass
+            except Timeout:
+                pass
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        before = timer.sums.read().known
+        for _ in range(100):
+            with timer:
+                pass
+        assert timer.sums.read().known == before + 100
+        assert timer.sums.read().waiting == 0
+        """,
+        timeout_s=120,
+    )
+    assert run.returncode == 0, run.stderr

@@ -5,12 +5,15 @@ Where a device is needed it is a scripted stand-in; what a real one does is trie
 
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from processes import run_python
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
@@ -456,3 +459,36 @@ def test_iterations_that_the_logger_leaves_out_are_timed_and_leave_no_row(timers
             use(timers("forward"))
     assert [row.iteration for row in sink.records] == [0, 2]
     assert timers("forward").call_count == 4
+
+
+# -- copies ------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_holds_a_timer_can_be_copied_and_pickled() -> None:
+    """As for an average of its weights, a checkpoint, or a worker that is spawned."""
+    timer = region_timer("held", timer_type="cpu")
+    model = {"timer": timer, "weights": [1.0]}
+    assert copy.copy(timer) is timer
+    assert copy.deepcopy(model)["timer"] is timer
+    assert pickle.loads(pickle.dumps(model))["timer"] is timer
+
+
+def test_in_another_process_a_pickled_timer_is_the_one_of_that_name() -> None:
+    data = pickle.dumps(region_timer("sent", timer_type="cpu"))
+    run = run_python(
+        """
+        import pickle, sys
+        from timing_logger import region_timer
+        timer = pickle.loads(bytes.fromhex(sys.argv[1]))
+        with timer:
+            pass
+        print(timer is region_timer("sent"), timer.call_count, timer.timer_type)
+        """,
+        data.hex(),
+    )
+    assert run.stdout == "True 1 cpu\n", run.stderr
+
+
+def test_a_timer_of_ones_own_registry_cannot_be_pickled_and_the_error_says_why() -> None:
+    with pytest.raises(TypeError, match=r"only timers of region_timer can be pickled"):
+        pickle.dumps(RegionTimers()("mine"))

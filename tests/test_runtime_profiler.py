@@ -4,24 +4,25 @@ A scalar is compared with the rows of the very same intervals, so no test assert
 What a device would do is asked of the scripted stand-in.
 """
 
-# ruff: noqa: F811 (a fixture that is imported is redefined wherever it is asked for)
-
 from __future__ import annotations
 
+import copy
 import logging
+import pickle
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from processes import run_job, run_python
-from scripted_device import ScriptedAccelerator, scripted_device  # noqa: F401
+from scripted_device import ScriptedAccelerator
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from timing_logger import TimingLogger
+from timing_logger import TimingLogger, _flusher
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device import devices
 from timing_logger.errors import ConfigurationError
@@ -671,7 +672,7 @@ def test_a_stuck_writer_leaves_device_events_for_others(
         assert profiler.flush(timeout=60)
         step(profiler, "main")  # the writer is well again, and so are scalars
     assert writer.steps(key("optimizer"))[-1] == 2002
-    assert re.search(r"\d{4} times are in no scalar, because a writer was slow", caplog.text)
+    assert re.search(r"\d{4} times are in no scalar: the writers did not keep up", caplog.text)
 
 
 def test_close_writes_what_is_due_once_and_nothing_after(bench: Bench) -> None:
@@ -768,7 +769,7 @@ def test_a_profiler_that_is_off_does_nothing(
     loader = [1, 2]
     assert profiler.wrap(loader) is loader
     assert profiler.wrap(loader, "again") is loader
-    assert profiler.forward() is profiler.backward() is profiler.optimizer() is profiler.validation()
+    assert profiler.forward() is profiler.backward() is profiler.validation()
     with profiler.validation():
         step(profiler)
     assert threading.enumerate() == threads
@@ -974,3 +975,101 @@ def test_the_example_finds_the_slow_loader(tmp_path: Path) -> None:
     assert "The bottleneck is the data of 'aux'" in run.stdout
     assert re.search(r"^20 steps; 356 rows in ", run.stdout, re.MULTILINE), run.stdout
     assert len(re.findall(r"^(?:train/dl_main|train/dl_aux|val/dl_val_main) ", run.stdout, re.MULTILINE)) == 3
+
+
+# -- what goes otherwise than planned ------------------------------------------------------------------
+
+
+def test_a_validation_that_was_never_left_ends_with_the_next_step_of_training(bench: Bench) -> None:
+    """As a generator does that is left after one batch, and referenced on."""
+    val_loader = bench.profiler.wrap([1, 2, 3], "val", training=False)
+
+    def validated() -> Iterator[int]:
+        with bench.profiler.validation():
+            for batch in val_loader:
+                with bench.profiler.forward():
+                    pass
+                yield batch
+
+    abandoned = validated()
+    next(abandoned)
+    for _ in bench.profiler.wrap([1, 2]):
+        step(bench.profiler)
+    assert len(bench.rows("FORWARD")) == 1  # the first is still validation's
+    assert bench.scalars.steps(key("forward")) == [2]
+    assert key("forward", "val", "val") in bench.scalars.tags
+    del abandoned
+
+
+def test_stated_steps_that_skip_the_one_due_emit_at_the_next(benches: list[Bench]) -> None:
+    """As batch numbers do under accumulation: 3, 7, 11, ... of which not one can be divided by ten."""
+    benches.append(Bench(log_scalars_every_n_steps=10))
+    for number in range(3, 40, 4):
+        step(benches[-1].profiler, "main", number)
+    benches[-1].flush()
+    assert benches[-1].scalars.steps(key("optimizer")) == [11, 23, 31]
+
+
+def test_a_step_that_is_a_whole_float_is_that_number(bench: Bench) -> None:
+    step(bench.profiler, "main", 100.0)  # type: ignore[arg-type]
+    bench.flush()
+    assert bench.scalars.steps(key("optimizer")) == [100]
+
+
+def test_a_step_that_is_no_number_is_counted_and_told_once(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        step(bench.profiler, "main", "soon")  # type: ignore[arg-type]
+    bench.flush()
+    assert bench.scalars.steps(key("optimizer")) == [1, 2]
+    assert len(re.findall("step=str is no whole number", caplog.text)) == 1
+
+
+@pytest.mark.parametrize("options", [{"rank": 1}, {"profile_training": False}])
+def test_all_ranks_count_steps_and_refuse_names_alike(options: dict[str, Any]) -> None:
+    profiler = RuntimeProfiler(Scalars(), **options)
+    for _ in range(3):
+        step(profiler)
+    assert profiler.global_step == 3
+    profiler.wrap([1], "main")
+    with pytest.raises(ConfigurationError, match="name='main' belongs to a loader"):
+        profiler.wrap([2], "main")
+
+
+def test_a_mapping_is_no_list_of_loaders(bench: Bench) -> None:
+    with pytest.raises(ConfigurationError, match="loaders must be a list of loaders, and is a dict"):
+        bench.profiler.wrap_all({"main": [1]})  # type: ignore[arg-type]
+
+
+def test_a_copy_of_a_wrapped_loader_is_timed_and_a_deep_one_is_the_loader(bench: Bench) -> None:
+    loader = bench.profiler.wrap([1, 2])
+    assert list(copy.copy(loader)) == [1, 2]
+    assert len(bench.rows("DATA")) == 2
+    for bare in (copy.deepcopy(loader), pickle.loads(pickle.dumps(loader))):
+        assert bare == [1, 2]
+        assert type(bare) is list
+
+
+def test_without_a_batch_of_its_own_a_thread_trains_for_the_only_training_loader(bench: Bench) -> None:
+    bench.profiler.wrap([1])
+    bench.profiler.wrap([1], "val", training=False)
+    step(bench.profiler)
+    assert len(bench.rows("FORWARD")) == 1
+
+
+class Slow(Scalars):
+    """A writer that takes a while for each scalar, as one that speaks to a server does."""
+
+    def add_scalar(self, tag: str, value: float, step: int) -> None:
+        time.sleep(0.02)
+        super().add_scalar(tag, value, step)
+
+
+def test_close_waits_for_a_writer_that_gets_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_flusher, "CLOSE_GRACE_S", 0.1)
+    writer = Slow()
+    with RuntimeProfiler(writer) as profiler:
+        for _ in range(20):
+            step(profiler, "main")
+    assert len(writer.written) == 60

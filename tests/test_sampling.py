@@ -44,6 +44,8 @@ def test_what_is_no_iteration_is_recorded_rather_than_lost(iteration: object) ->
         ({"record_every_n_steps": 2.5}, "record_every_n_steps must be an integer >= 1, and is 2.5"),
         ({"start_step": 10, "end_step": 10}, "end_step=10 is not above start_step=10"),
         ({"ranks": "01"}, "ranks must be a collection of rank numbers, and is '01'"),
+        ({"ranks": []}, "ranks is empty: no rank would record. Name some"),
+        ({"ranks": iter([0])}, "ranks must be a collection of rank numbers, and is"),
         ({"ranks": [0, -1]}, "ranks must be an integer >= 0, and is -1"),
         ({"start_step": True}, "start_step must be an integer >= 0, and is True"),
     ],

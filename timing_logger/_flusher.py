@@ -113,8 +113,9 @@ class Flusher:
             log.error("timing logger: gave up closing; %d records were not written", self.counters.pending)
         return self.closed
 
-    def _progress(self) -> tuple[int, int, int]:
-        return self._written, self._failed, len(self._device_rows)
+    def _progress(self) -> tuple[int, ...]:
+        within_batch = getattr(self._sink, "progress", 0)
+        return self._written, self._failed, len(self._device_rows), within_batch
 
     def hurry(self) -> None:
         """Drain soon: from any thread, without waiting."""

@@ -14,7 +14,8 @@ class Detachable(Protocol):
     """Has something that belongs to the process that made it."""
 
     def detach(self) -> None:
-        """Let go of it, in a forked child: without waiting for any lock, its holder may be gone."""
+        """Let go of it, in a forked child, and in that one's: without waiting for a lock, whose holder
+        may be gone."""
 
 
 def at_exit(function: Callable[[], None]) -> None:
@@ -44,7 +45,6 @@ def detach_in_forked_children(owner: Detachable) -> None:
 def _detach_all() -> None:
     for owner in list(_detachables):
         owner.detach()
-    _detachables.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -40,7 +40,7 @@ class StepPolicy:
             if self.end_step <= self.start_step:
                 raise ConfigurationError(
                     f"end_step={self.end_step} is not above start_step={self.start_step}: no iteration "
-                    "would be recorded. Raise end_step, or pass enabled=False to record nothing."
+                    "would be recorded. Raise end_step, or switch recording off to record nothing."
                 )
         if self.ranks is not None:
             for rank in _checked_ranks(self.ranks):
@@ -86,11 +86,11 @@ def _check_at_least(minimum: int, **named: Any) -> None:
         check_integer(name, value, minimum=minimum)
 
 
-def _checked_ranks(ranks: Any) -> Collection[Any]:
-    if isinstance(ranks, (str, bytes)) or not isinstance(ranks, Collection):
+def _checked_ranks(ranks: Any) -> Any:
+    if isinstance(ranks, (str, bytes)) or not (hasattr(ranks, "__iter__") and hasattr(ranks, "__len__")):
         raise ConfigurationError(f"ranks must be a collection of rank numbers, and is {ranks!r}.")
-    if not ranks:
+    if len(ranks) == 0:
         raise ConfigurationError(
-            "ranks is empty: no rank would record. Name some, or pass enabled=False to record nothing."
+            "ranks is empty: no rank would record. Name some, or switch recording off to record nothing."
         )
     return ranks

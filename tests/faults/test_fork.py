@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 
 import pytest
 from processes import rows, run_python
+
+from timing_logger import _processes
 
 FORKS_UNDER_LOAD = """
 import os, sys, threading
@@ -115,3 +118,20 @@ def test_dataloader_workers_leave_the_file_alone(tmp_path: Path) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert [row[4] for row in rows(tmp_path / "timing-rank0.csv")] == ["PARENT"] * 16
+
+
+def test_what_a_child_lets_go_of_its_own_children_let_go_of_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread of either may be at work in the moment of the fork."""
+
+    class Owner:
+        detached = 0
+
+        def detach(self) -> None:
+            self.detached += 1
+
+    monkeypatch.setattr(_processes, "_detachables", weakref.WeakSet())
+    owner = Owner()
+    _processes.detach_in_forked_children(owner)
+    _processes._detach_all()
+    _processes._detach_all()
+    assert owner.detached == 2

@@ -18,8 +18,8 @@ from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 _BACKWARDS_NS = -1000
 """A shorter duration than this is none: the block began in one stream and ended in another."""
 
-_TORCH_ERRORS = (RuntimeError, ValueError)
-"""What torch raises. Anything else, raised by a user's signal handler say, is none of our business."""
+TORCH_ERRORS = (RuntimeError, ValueError)
+"""What torch raises; see :func:`_pass_on_others`."""
 
 
 class HostInterval:
@@ -75,8 +75,9 @@ class DeviceInterval:
     _events: Any
 
     def __del__(self) -> None:
-        if self._events is not None:
-            self.device.pool.free.append(self._events)
+        events = getattr(self, "_events", None)  # an exception may have come before it was set
+        if events is not None:
+            self.device.pool.free.append(events)
 
     @property
     def columns(self) -> tuple[Any, int | None, str]:
@@ -108,7 +109,7 @@ class DeviceInterval:
                 self._events[1].record()
             else:
                 accelerator.mark(self._events[1], None, on.index)
-        except _TORCH_ERRORS as error:
+        except TORCH_ERRORS as error:
             self.lose(error)
 
     def _end_in(self, stream: Any) -> None:
@@ -129,7 +130,7 @@ class DeviceInterval:
         try:
             with self.device.accelerator.asking(self.device.index) as harmless:
                 return harmless and self.ask()
-        except _TORCH_ERRORS as error:
+        except TORCH_ERRORS as error:
             self.lose(error)
             return True
 
@@ -143,7 +144,7 @@ class DeviceInterval:
                 if not self.ask():  # the start is in another stream
                     self._events.start.synchronize()
                     self.ask()
-        except _TORCH_ERRORS as error:
+        except TORCH_ERRORS as error:
             self.lose(error)
 
     def ask(self) -> bool:
@@ -158,7 +159,7 @@ class DeviceInterval:
                 self._measure(start, end)
             else:
                 return False
-        except _TORCH_ERRORS as error:
+        except TORCH_ERRORS as error:
             self.lose(error)
         return True
 
@@ -170,8 +171,13 @@ class DeviceInterval:
             self.elapsed_ns = max(0, elapsed_ns)
 
     def lose(self, error: Exception) -> None:
-        """It will never be known. After a failure of the device nothing is asked of it any more."""
+        """It will never be known. After a failure of the device nothing is asked of it any more.
+
+        Raises:
+            Exception: ``error`` itself, if it is not torch's.
+        """
         self.lost = True
+        _pass_on_others(error)
         self.device.note(error)
 
 
@@ -203,7 +209,7 @@ def open_interval(stream: Any = None) -> Interval | None:
             on.captured.increment()
             return None
         return _begin(on, stream, issued_ns, accelerator)
-    except _TORCH_ERRORS as error:
+    except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
 
 
@@ -222,13 +228,14 @@ def _begin(on: Device, stream: Any, issued_ns: int, accelerator: Accelerator) ->
                 events[0].record()
             else:
                 accelerator.mark(events[0], stream, on.index)
-        except _TORCH_ERRORS as error:
+        except TORCH_ERRORS as error:
             interval.lose(error)
     return interval
 
 
 def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exception) -> Interval | None:
     """What an interval is where not even the stream could be looked at."""
+    _pass_on_others(error)
     if accelerator is None:
         return HostInterval()
     on = device(accelerator, 0)
@@ -239,6 +246,13 @@ def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exc
         return HostInterval()
     on.note(error)
     return _begin(on, None, issued_ns, accelerator)
+
+
+def _pass_on_others(error: Exception) -> None:
+    """A user's signal handler may raise in the middle of anything, and its exception is not ours to keep."""
+    kind = type(error)
+    if kind not in TORCH_ERRORS and not kind.__module__.startswith("torch"):
+        raise error
 
 
 def wait_for_stream() -> None:

@@ -97,7 +97,7 @@ class CallbackHooks:
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         """The process group exists: open the logger."""
-        self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size))
+        self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size, trainer))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
         """The last hook of a run that went well."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping
 from typing import Any
 
@@ -48,20 +49,26 @@ class RunLogger:
         self._opened: TimingLogger | None = None
         self._borrowed: TimingLogger | None = None
 
-    def open(self, rank: int, world_size: int) -> TimingLogger:
+    def open(self, rank: int, world_size: int, run: object) -> TimingLogger:
         """The logger of this process for a training that begins now.
+
+        Args:
+            run: stands for the training, the same object for all its callbacks. What another training
+                opened for the process and never closed, because it was interrupted, is closed now.
 
         Raises:
             ConfigurationError: there are options for a new logger, and the process has one.
             LogPathError: as :class:`~timing_logger.TimingLogger`.
         """
         self.close()  # of a training that never said that it ended
+        _close_abandoned(run)
         if not self._may_open:
             return self._borrow(self._given or get_timing_logger())
         log_dir = DEFAULT_LOG_DIR if self._log_dir is None else self._log_dir
         options = {"world_size": world_size, **self._options}
         try:
             self._opened = init_timing_logger(rank, log_dir, **options)
+            _note(self._opened, run)
         except AlreadyInitializedError:
             if self._log_dir is None:
                 return self._borrow(self._process_logger())
@@ -100,6 +107,22 @@ class RunLogger:
     def __getstate__(self) -> dict[str, Any]:
         """In another process a given logger cannot be: that one's own stands in for it."""
         return {**vars(self), "_given": None, "_opened": None, "_borrowed": None}
+
+
+_opened_for_process: tuple[weakref.ref[TimingLogger], weakref.ref[Any]] | None = None
+
+
+def _note(logger: TimingLogger, run: object) -> None:
+    global _opened_for_process
+    _opened_for_process = weakref.ref(logger), weakref.ref(run)
+
+
+def _close_abandoned(run: object) -> None:
+    """Shut the process's logger down, if a callback opened it for another training than this one."""
+    if _opened_for_process is not None:
+        logger, other_run = (reference() for reference in _opened_for_process)
+        if logger is not None and logger is get_timing_logger() and other_run is not run:
+            shutdown_timing_logger()
 
 
 def _check(options: Mapping[str, Any]) -> None:

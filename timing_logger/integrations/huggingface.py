@@ -60,7 +60,7 @@ class TimingLoggerCallback(TrainerCallback):
     events. ``evaluate`` and ``predict`` outside of ``train`` leave no rows.
 
     The trainer tells no callback of an exception. What was open then leaves no row, and a logger that
-    the callback opened stays so until the next ``train`` or the end of the process: nothing is lost.
+    the callback opened stays so until the next training or the end of the process: nothing is lost.
 
     Args:
         log_dir: folder for a logger that is opened with the training and closed with it; each ``train``
@@ -103,7 +103,7 @@ class TimingLoggerCallback(TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         self._begin_idle()
-        logger = self._run_logger.open(args.process_index, args.world_size)
+        logger = self._run_logger.open(args.process_index, args.world_size, state)
         logger.set_current_iteration(state.global_step)
         self._phases.start(logger)
         self._phases.wait()

@@ -49,10 +49,12 @@ class LoaderNames:
         """Whether the loader ``name`` was wrapped for validation."""
         return not self._training.get(name, True)
 
-    def or_only(self, name: str | None) -> str:
-        """``name``; for None the only loader there is, or else :data:`UNKNOWN_LOADER`."""
-        if name is None and len(self._training) == 1:
-            return next(iter(self._training))
+    def or_only(self, name: str | None, *, training: bool) -> str:
+        """``name``; for None the only loader that it can be, or else :data:`UNKNOWN_LOADER`."""
+        if name is None:
+            possible = [each for each, trains in self._training.items() if trains or not training]
+            if len(possible) == 1:
+                return possible[0]
         return name if isinstance(name, str) else UNKNOWN_LOADER
 
     def _unnamed(self, training: bool) -> Iterator[str]:

@@ -6,6 +6,7 @@ never raises.
 
 from __future__ import annotations
 
+import logging
 import operator
 import threading
 from types import TracebackType
@@ -17,6 +18,8 @@ from timing_logger.logger import TimingLogger
 from timing_logger.profilers._loader_names import LoaderNames
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.record import HOST_CLOCK, OK
+
+log = logging.getLogger("timing_logger")
 
 TRAIN, VAL = "train", "val"
 
@@ -58,24 +61,33 @@ class Recording:
         self.synchronize = synchronize
         self.step = 0
         self.thread = _Thread()
+        self._warned = False
         self._rows = rows
         self._every_n_steps = every_n_steps
 
     def loader_name(self, name: str | None) -> str:
         """The loader that a block is for: ``name``, or the one whose batch this thread got last."""
-        return self.names.or_only(self.thread.fetched if name is None else name)
+        thread = self.thread
+        return self.names.or_only(thread.fetched if name is None else name, training=not thread.validating)
 
     def phase(self, name: str) -> str:
         """Whether fetching and running forward for a loader is training or validation."""
         return VAL if self.thread.validating or self.names.is_for_validation(name) else TRAIN
 
-    def next_step(self, stated: int | None) -> int:
-        """The number of the step under way: the one that the caller states, if it is a number."""
-        if stated is not None:
-            try:
-                return operator.index(stated)
-            except Exception:
-                pass
+    def next_step(self, stated: Any) -> int:
+        """The number of the step under way: the one that the caller states, if it is a whole number."""
+        if stated is None:
+            return self.step + 1
+        try:
+            return operator.index(
+                int(stated) if isinstance(stated, float) and stated.is_integer() else stated
+            )
+        except Exception:
+            if not self._warned:
+                self._warned = True
+                log.warning(
+                    "timing logger: step=%s is no whole number; steps are counted", type(stated).__name__
+                )
         return self.step + 1
 
     def record(
@@ -100,12 +112,17 @@ class Recording:
             )
 
     def complete_step(self, step: int) -> None:
-        """Have scalars written, if ``step`` is due."""
-        self.step = step
-        if self._every_n_steps is None or step % self._every_n_steps == 0:
+        """Have scalars written, if ``step`` is due, or one since the last was.
+
+        Whoever completes a step of training validates no more: a validation that was never left, by an
+        abandoned generator or an interrupt, ends here.
+        """
+        last, self.step = self.step, step
+        n = self._every_n_steps
+        self.thread.validating = False
+        if n is None or step // n != last // n:
             self.close_window(TRAIN)
-            if not self.thread.validating:
-                self.close_window(VAL)  # of validation that no block enclosed
+            self.close_window(VAL)  # of validation that no block enclosed
 
     def close_window(self, phase: str) -> None:
         """Have the means since the last time written, for the last step completed."""
@@ -159,6 +176,25 @@ class OptimizerBlock(Block):
         super().__exit__(kind, error, traceback)
         if kind is None:
             self._on.complete_step(self._step)
+
+
+class CountedStep:
+    """A block that completes a step on a rank that measures nothing, so that all ranks count alike."""
+
+    __slots__ = ("_on", "_step")
+
+    def __init__(self, on: Recording, step: int) -> None:
+        self._on = on
+        self._step = step
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._on.step = self._step
 
 
 class Validation:

@@ -79,5 +79,5 @@ class ScalarWindows:
         self._logger.close()
         if self._left_out.value:
             log.warning(
-                "timing logger: %d times are in no scalar, because a writer was slow", self._left_out.value
+                "timing logger: %d times are in no scalar: the writers did not keep up", self._left_out.value
             )

@@ -50,6 +50,13 @@ class TimedLoader:
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._loader, name, value)
 
+    def __copy__(self) -> TimedLoader:
+        return type(self)(self._loader, self._times)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A deep copy, and what another process gets, is the loader itself: nobody times it there."""
+        return _itself, (self._loader,)
+
     def __repr__(self) -> str:
         return f"<timed {self._loader!r}>"
 
@@ -60,6 +67,7 @@ class TimedIterator(TimedLoader):
     __slots__ = ()
 
     def __iter__(self) -> Iterator[Any]:
+        self._times.began()
         inner = iter(self._loader)
         return self if inner is self._loader else TimedIterator(inner, self._times)
 
@@ -74,6 +82,10 @@ class TimedIterator(TimedLoader):
             raise
         self._times.fetched(start_ns, perf_counter_ns(), OK)
         return batch
+
+
+def _itself(loader: Any) -> Any:
+    return loader
 
 
 def timed(loader: Iterable[Any], times: FetchTimes) -> TimedLoader:

@@ -16,6 +16,7 @@ from timing_logger.profilers._runtime_blocks import (
     TRAIN,
     VAL,
     Block,
+    CountedStep,
     LoaderTimes,
     OptimizerBlock,
     Recording,
@@ -53,9 +54,10 @@ class RuntimeProfiler:
 
     Args:
         writer: has ``add_scalar(tag, value, step)``, as TensorBoard's SummaryWriter; or a list of such.
-        profile_training: False for a profiler that does nothing and returns loaders as they are.
+        profile_training: False for a profiler that only counts steps, and returns loaders as they are.
         dataloader_names: names of the training loaders, in the order of wrapping; None for "0", "1", ...
-        log_scalars_every_n_steps: a step divisible by this is due; None for every step.
+        log_scalars_every_n_steps: a step divisible by this is due, or the first one after it; None for
+            every step.
         rank: this process's rank; scalars are written on rank 0 alone.
         synchronize: wait for the current stream before each block and at its end. Costs speed; what was
             queued before a block is then over when it begins.
@@ -131,15 +133,24 @@ class RuntimeProfiler:
         Raises:
             ConfigurationError: the name is taken, there is none left, or nothing can be iterated.
         """
-        if not self._measuring:
-            return loader
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
         times = LoaderTimes(self._recording, self._names.add(name, training=training))
+        if not self._measuring:
+            return loader
         return timed(loader, times)  # type: ignore[return-value]  # that is what standing for it means
 
     def wrap_all(self, loaders: Iterable[Loader], training: bool = True) -> list[Loader]:
-        """:meth:`wrap` for each of ``loaders``, which are named in their order."""
+        """:meth:`wrap` for each of ``loaders``, which are named in their order.
+
+        Raises:
+            ConfigurationError: as :meth:`wrap`, or they are a mapping, whose keys are no loaders.
+        """
+        if isinstance(loaders, Mapping):
+            raise ConfigurationError(
+                f"loaders must be a list of loaders, and is a {type(loaders).__name__}: "
+                "wrap each with its name."
+            )
         return [self.wrap(loader, training=training) for loader in loaders]
 
     # -- blocks -----------------------------------------------------------------------------------
@@ -169,10 +180,11 @@ class RuntimeProfiler:
             name: as in :meth:`forward`.
             step: the number of this step where the caller counts; None for one more than the last.
         """
-        if not self._measuring:
-            return _NOTHING
         recording = self._recording
-        loader, number = recording.loader_name(name), recording.next_step(step)
+        number = recording.next_step(step)
+        if not self._measuring:
+            return CountedStep(recording, number)
+        loader = recording.loader_name(name)
         return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
     def validation(self) -> TimedBlock:

@@ -10,8 +10,10 @@ from timing_logger.analysis import Summary
 
 
 def summary_json(summary: Summary) -> str:
-    """One object: ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` as the analyses of
-    these names return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars.
+    """One object.
+
+    ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are as the analyses of these names
+    return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {

@@ -9,7 +9,11 @@ from timing_logger.record import RawRecord
 
 
 class Sink(Protocol):
-    """A resource that takes records. All calls come from one thread at a time."""
+    """A resource that takes records. All calls come from one thread at a time.
+
+    A sink that may take longer than a second for a batch should have an attribute ``progress``, a number
+    that grows while it gets on: ``close`` gives up on one that does not.
+    """
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         """Hand all of ``batch`` over, or none of it.

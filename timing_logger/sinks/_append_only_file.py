@@ -144,8 +144,9 @@ def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
         folder.parent.mkdir(parents=True, exist_ok=True)
         folder.mkdir(exist_ok=True)
         mode = folder.lstat().st_mode
-    except FileExistsError:
-        raise LogPathError(f"{argument}: {_Misplaced(folder, 'directory')}") from None
+    except (FileExistsError, NotADirectoryError):
+        misplaced = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+        raise LogPathError(f"{argument}: {_Misplaced(misplaced, 'directory')}") from None
     except (OSError, ValueError) as error:
         raise LogPathError(f"{argument}={str(folder)!r} cannot be made: {error}.") from error
     if not stat.S_ISDIR(mode):

@@ -94,6 +94,7 @@ class ScalarsSink:
 
     Attributes:
         taken: records averaged so far, those that close windows not counted.
+        progress: scalars written so far; a logger that is closed waits for a sink that gets on.
 
     Args:
         writers: where the scalars go.
@@ -102,6 +103,7 @@ class ScalarsSink:
 
     def __init__(self, writers: Sequence[ScalarWriter], tag: Callable[[Record], str]) -> None:
         self.taken = 0
+        self.progress = 0
         self._writers = tuple(writers)
         self._tag = tag
         self._phases: defaultdict[str, _Phase] = defaultdict(_Phase)
@@ -145,6 +147,7 @@ class ScalarsSink:
                     writer.add_scalar(tag, sum_ns / count / NS_PER_MS, step)
                 except Exception as error:
                     self._report(writer, error)
+                self.progress += 1
 
     def _report(self, writer: ScalarWriter, error: Exception) -> None:
         if id(writer) not in self._reported:

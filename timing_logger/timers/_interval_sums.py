@@ -7,20 +7,20 @@ folding takes a lock, and one who adds never waits for it: what he leaves, the n
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from timing_logger._device.devices import Device
-from timing_logger._device.intervals import DeviceInterval, HostInterval, Interval
+from timing_logger._device.intervals import TORCH_ERRORS, DeviceInterval, HostInterval, Interval
 
 FOLD_EVERY = 32
 """So many more intervals gather before the next attempt to fold: it costs as much as asking a device."""
 
-KEPT = 512
+KEPT = 2048
 """So many wait at most for a device; of more the newest are counted as unresolved."""
 
+_PAUSE_S = 0.0002
 _PATIENCE_S = 0.1  # for a reader in a signal handler that interrupted the folding of its own thread
 
 
@@ -65,11 +65,10 @@ class IntervalSums:
 
     def fold(self) -> None:
         """Fold what is finished, unless somebody else is at it. Asks the device, never waits for it."""
-        if self._folding.acquire(blocking=False):
-            try:
+        # Not acquire(): an exception of a signal handler, just behind it, would leave the lock for ever.
+        if not self._folding.locked():
+            with self._folding:
                 self._fold()
-            finally:
-                self._folding.release()
 
     def wait(self) -> None:
         """Wait until devices have finished what was added before the call."""
@@ -78,33 +77,39 @@ class IntervalSums:
 
     def read(self) -> Sums:
         """The sums as of now, without waiting for a device."""
-        with self._alone() as alone:
-            if alone:
+        if self._is_free():
+            with self._folding:
                 self._fold()
-            return Sums(self._known, self._total_ns, self._unresolved, len(self._ended))
+        return Sums(self._known, self._total_ns, self._unresolved, len(self._ended))
 
     def clear(self) -> None:
         """Forget everything that was added."""
-        with self._alone():
-            self.last = None
-            self._ended = deque()
-            self._fold_at = FOLD_EVERY
-            self._known = self._total_ns = self._unresolved = 0
+        if self._is_free():
+            with self._folding:
+                self._clear()
+        else:
+            self._clear()
 
     def detach(self) -> None:
         """In a forked child: the thread that held the lock may be the parent's."""
         self._folding = threading.Lock()
 
+    def _is_free(self) -> bool:
+        """Wait a little for one who folds: in vain if that is the caller's own thread, interrupted."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while self._folding.locked():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_PAUSE_S)
+        return True
+
     # -- under the lock ---------------------------------------------------------------------------
 
-    @contextmanager
-    def _alone(self) -> Iterator[bool]:
-        locked = self._folding.acquire(timeout=_PATIENCE_S)
-        try:
-            yield locked
-        finally:
-            if locked:
-                self._folding.release()
+    def _clear(self) -> None:
+        self.last = None
+        self._ended = deque()
+        self._fold_at = FOLD_EVERY
+        self._known = self._total_ns = self._unresolved = 0
 
     def _fold(self) -> None:
         ended = self._ended
@@ -123,15 +128,15 @@ class IntervalSums:
         try:  # as its finished() does, but the thread is prepared once for all of them
             with first.device.accelerator.asking(first.device.index) as harmless:
                 return self._fold_device(ended, first.device, ask=harmless)
-        except Exception as error:
+        except TORCH_ERRORS as error:
             first.lose(error)
             return self._fold_device(ended, first.device, ask=False)
 
     def _fold_host(self, ended: deque[Interval]) -> bool:
         while ended and isinstance(first := ended[0], HostInterval):
+            ended.popleft()
             self._known += 1
             self._total_ns += (first.end_ns or 0) - first.start_ns
-            ended.popleft()
         return True
 
     def _fold_device(self, ended: deque[Interval], device: Device, *, ask: bool) -> bool:
@@ -139,11 +144,11 @@ class IntervalSums:
         while ended and isinstance(first := ended[0], DeviceInterval) and first.device is device:
             if not (first.ask() if ask else first.lost or first.elapsed_ns is not None):
                 break
+            ended.popleft()
             if first.elapsed_ns is None:
                 self._unresolved += 1
             else:
                 self._known += 1
                 self._total_ns += first.elapsed_ns
-            ended.popleft()
             folded = True
         return folded

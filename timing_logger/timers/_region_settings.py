@@ -58,5 +58,5 @@ def check_timeable(function: Any) -> None:
     if any(kind(function) for kind in late):
         raise ConfigurationError(
             f"the body of {function!r} does not run in the call, but later and in pieces: "
-            "put a `with` block around what is to be timed in it."
+            "put a `with` block into it, around what runs without a pause."
         )

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import threading
+from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from timing_logger._channel import AtomicCounter
 from timing_logger._device.intervals import HostInterval, Interval, open_interval, wait_for_stream
@@ -21,20 +22,27 @@ REGION = "REGION"
 """The operation of a region's row; its name is the row's ``layer_name``, for a region that is called
 ``send`` must not count as communication."""
 
+MOST_OPEN = 1024
+"""Of so many calls that a thread has started and not ended, the oldest is forgotten for the next: it
+would keep its events for ever."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Rows:
-    """Where the rows of a registry's timers go.
+    """Where the rows of a registry's timers go, and how another process finds such a timer.
 
     Attributes:
-        logger: gets them; None for nobody.
+        logger: gets the rows; None for nobody.
+        find: gives the timer of a name and settings in a process that unpickles one; None if there is
+            no such way.
     """
 
-    __slots__ = ("logger",)
+    __slots__ = ("find", "logger")
 
     def __init__(self) -> None:
+        self.find: Callable[..., RegionTimer] | None = None
         self.logger: TimingLogger | None = None
 
 
@@ -45,9 +53,9 @@ class _Open(threading.local):
     """
 
     def __init__(self) -> None:
-        intervals: list[Interval | None] = []
-        self.push = intervals.append
-        self.pop = intervals.pop
+        self.intervals: deque[Interval | None] = deque(maxlen=MOST_OPEN)
+        self.push = self.intervals.append
+        self.pop = self.intervals.pop
 
 
 class RegionTimer:
@@ -69,7 +77,8 @@ class RegionTimer:
     """
 
     __slots__ = (
-        "__weakref__", "_captured", "_open", "_rows", "_settings", "cuda_sync", "name", "sums", "timer_type",
+        "__weakref__", "_captured", "_forgotten", "_open", "_rows", "_settings", "cuda_sync", "name", "sums",
+        "timer_type",
     )  # fmt: skip
 
     def __init__(self, name: str, settings: Settings, rows: Rows) -> None:
@@ -81,6 +90,7 @@ class RegionTimer:
         self._rows = rows
         self._open = _Open()
         self._captured = AtomicCounter()
+        self._forgotten = AtomicCounter()
         self.enabled = bool(settings.enabled)
 
     @property
@@ -90,12 +100,15 @@ class RegionTimer:
 
     @enabled.setter
     def enabled(self, enabled: bool) -> None:
+        Settings(enabled=enabled).check()
         self.__class__ = RegionTimer if enabled else _Off
 
     # -- timing -----------------------------------------------------------------------------------
 
     def start(self) -> RegionTimer:
         """Begin an interval; returns the timer."""
+        if len(self._open.intervals) == MOST_OPEN:
+            self._forgotten.increment()
         self._open.push(self._begin())
         return self
 
@@ -205,8 +218,8 @@ class RegionTimer:
 
     @property
     def unresolved_count(self) -> int:
-        """Of ``call_count``, those whose duration will never be known."""
-        return self.sums.read().unresolved
+        """Calls whose duration will never be known: of ``call_count``, and calls that nobody ended."""
+        return self.sums.read().unresolved + self._forgotten.value
 
     @property
     def captured_count(self) -> int:
@@ -217,6 +230,7 @@ class RegionTimer:
         """Forget what has ended. An interval that is open now counts when it ends."""
         self.sums.clear()
         self._captured = AtomicCounter()
+        self._forgotten = AtomicCounter()
 
     def describe(self) -> str:
         """One line of all of the above, in ms; waits for the device."""
@@ -229,6 +243,8 @@ class RegionTimer:
         ]
         if sums.unresolved:
             parts.append(f"{sums.unresolved} of them unresolved")
+        if self._forgotten.value:
+            parts.append(f"{self._forgotten.value} more started and never ended")
         if self.captured_count:
             parts.append(f"{self.captured_count} more captured into a graph and not timed")
         return f"region {self.name!r} ({self.timer_type}): {', '.join(parts)}"
@@ -239,6 +255,22 @@ class RegionTimer:
             ConfigurationError: the timer was made with another value of a setting that is asked for.
         """
         self._settings.check_asked(asked, self.name)
+
+    def __copy__(self) -> RegionTimer:
+        """Itself: a model that holds a timer is copied, and times on."""
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> RegionTimer:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """In another process, that one's timer of the same name."""
+        if self._rows.find is None:
+            raise TypeError(
+                f"the timer {self.name!r} belongs to a RegionTimers that no other process has: only timers "
+                "of region_timer can be pickled."
+            )
+        return self._rows.find, (self.name, self.timer_type, self.cuda_sync)
 
     def __repr__(self) -> str:
         return f"<RegionTimer {self.name!r}: {self._settings}>"

@@ -207,5 +207,11 @@ def _fold_all() -> None:
 
 when_events_are_low.append(_fold_all)
 
+
+def _of_this_process(name: str, timer_type: str, cuda_sync: bool) -> RegionTimer:
+    return region_timer(name, timer_type, cuda_sync)
+
+
 region_timer = RegionTimers()
 """The timers of this process."""
+region_timer._rows.find = _of_this_process
