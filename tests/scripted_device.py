@@ -72,6 +72,7 @@ class ScriptedAccelerator:
         asks: every call that the device got, with the thread's mode in force.
         fail_with: raised by every call about an event from now on.
         looks_fail_with: raised by looking at a stream.
+        streams_fail_with: raised by making one.
     """
 
     kind = "scripted"
@@ -90,6 +91,7 @@ class ScriptedAccelerator:
         self.failed = ""
         self.fail_with: BaseException | None = None
         self.looks_fail_with: Exception | None = None
+        self.streams_fail_with: Exception | None = None
         self.asks: list[str] = []
         self.queue: list[ScriptedEvent] = []
         self.made = 0
@@ -139,6 +141,8 @@ class ScriptedAccelerator:
         return ScriptedEvent(self)
 
     def new_stream(self, index: int) -> Any:
+        if self.streams_fail_with is not None:
+            raise self.streams_fail_with
         return "own"
 
     def mark(self, event: ScriptedEvent, stream: Any, index: int) -> None:

@@ -623,6 +623,18 @@ def test_a_known_duration_is_not_lost_for_want_of_an_anchor(scripted_device: Scr
     assert (row.status, row.start_ns, row.end_ns - row.start_ns) == ("ok", span.interval.issued_ns, 1_000_000)
 
 
+def test_where_torch_sets_no_anchor_durations_are_right_and_starts_are_those_of_the_issue(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.streams_fail_with = RuntimeError("no stream has this priority here")
+    with recording.logger.record_device_operation("FORWARD") as span:
+        pass
+    (row,) = recording.rows
+    assert (row.status, row.start_ns, row.end_ns - row.start_ns) == ("ok", span.interval.issued_ns, 1_000_000)
+    assert "no stream has this priority" in clocks(recording)[0]["failure"]
+    assert scripted_device.failed == ""
+
+
 def test_an_instant_is_placed_by_the_nearest_anchor(
     scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,7 +87,8 @@ class DeviceClockInfo(NamedTuple):
         event_pairs: in the pool, which never shrinks.
         captured: blocks let pass, because their stream was being captured into a graph.
         exhausted: blocks that found no events free; their rows are ``unresolved``.
-        failure: what the device said when it failed, after which it was asked nothing more.
+        failure: what the device said when it failed, after which it was asked nothing more; or why it
+            has no anchors, where durations are right and starts are the moments of issue.
     """
 
     device: str

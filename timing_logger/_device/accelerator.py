@@ -74,7 +74,7 @@ class Accelerator:
 
     def is_failure(self, error: Exception) -> bool:
         """Whether ``error`` is a device's, and not a call's that asked for what cannot be."""
-        if "captur" in str(error):  # the legacy stream, while another one is being captured
+        if is_about_capture(error):
             return False
         return isinstance(error, self._device_errors) or str(error).startswith(("CUDA error", "HIP error"))
 
@@ -114,6 +114,11 @@ class Accelerator:
         if (major, minor) < _FIRST_HIP_WITH_MODES:
             return _not_exchanged
         return _loaded(f"libamdhip64.so.{major}", "hipThreadExchangeStreamCaptureMode") or _not_exchanged
+
+
+def is_about_capture(error: Exception) -> bool:
+    """Whether a graph capture is in the way, as it is of the legacy stream while another is captured."""
+    return "captur" in str(error)
 
 
 def _loaded(library: str, name: str) -> Callable[[Any], int] | None:

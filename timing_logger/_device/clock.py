@@ -14,8 +14,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from timing_logger._clock import perf_counter_ns
+from timing_logger._device.accelerator import is_about_capture
 from timing_logger._device.devices import Device
-from timing_logger._device.intervals import DeviceInterval
+from timing_logger._device.intervals import TORCH_ERRORS, DeviceInterval
 from timing_logger.record import NS_PER_MS
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
 
@@ -44,6 +45,7 @@ class DeviceClock:
         self._device = device
         self._stream: Any = None
         self._issued: tuple[Any, int] | None = None
+        self._refused = ""
         self._marks: list[_Mark] = []
         self._anchors: list[DeviceAnchor] = []
         self._worst_uncertainty_ns = 0
@@ -51,35 +53,29 @@ class DeviceClock:
         self._farthest_ns = 0
 
     def renew(self) -> None:
-        """Set a new anchor if the last one is old. On a device too busy for it, look again next time.
-
-        Raises:
-            Exception: what torch said.
-        """
-        if self._marks and perf_counter_ns() - self._marks[-1].at_ns < RENEW_NS:
+        """Set a new anchor if the last one is old. On a device too busy for it, look again next time."""
+        if self._refused or (self._marks and perf_counter_ns() - self._marks[-1].at_ns < RENEW_NS):
             return
-        found = []
-        for _ in range(_TRIES):
-            mark = self._try_to_mark()
-            if mark is None:
-                break
-            found.append(mark)
-        if found:
-            self._accept(min(found, key=lambda mark: mark.uncertainty_ns))
+        try:
+            self._set_anchor()
+        except TORCH_ERRORS as error:
+            self._note(error)
 
-    def place(self, interval: DeviceInterval) -> tuple[int, int] | None:
-        """Start and end of a finished interval in ``perf_counter_ns``; None before the first anchor.
+    def place(self, interval: DeviceInterval) -> int | None:
+        """Start of a finished interval in ``perf_counter_ns``; None as long as no anchor has been set.
 
-        Raises:
-            Exception: what torch said.
+        Where torch will set none, it is the moment at which the interval was issued.
         """
-        if not self._marks or interval.elapsed_ns is None:
-            return None
-        mark = min(self._marks, key=lambda mark: abs(mark.at_ns - interval.issued_ns))
-        distance_ns = _ns_between(mark.event, interval.start_event)
-        self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
-        start_ns = max(0, mark.at_ns + distance_ns)
-        return start_ns, start_ns + interval.elapsed_ns
+        if self._marks:
+            mark = min(self._marks, key=lambda mark: abs(mark.at_ns - interval.issued_ns))
+            try:
+                distance_ns = _ns_between(mark.event, interval.start_event)
+            except TORCH_ERRORS as error:
+                self._note(error)
+                return interval.issued_ns
+            self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
+            return max(0, mark.at_ns + distance_ns)
+        return interval.issued_ns if self._refused else None
 
     def info(self) -> DeviceClockInfo:
         """What the sidecar says of it."""
@@ -93,8 +89,25 @@ class DeviceClock:
             event_pairs=device.pool.made,
             captured=device.captured.value,
             exhausted=device.pool.exhausted.value,
-            failure=device.failed,
+            failure=device.failed or self._refused,
         )
+
+    def _set_anchor(self) -> None:
+        found = []
+        for _ in range(_TRIES):
+            mark = self._try_to_mark()
+            if mark is None:
+                break
+            found.append(mark)
+        if found:
+            self._accept(min(found, key=lambda mark: mark.uncertainty_ns))
+
+    def _note(self, error: Exception) -> None:
+        """A clock that gets no anchor is no reason to lose durations; one that has some goes on with them."""
+        self._issued = None
+        self._device.note(error)
+        if not self._marks and not is_about_capture(error):
+            self._refused = repr(error)
 
     def _try_to_mark(self) -> _Mark | None:
         """A mark; None if it does not pass at once, and then it is looked at again the next time."""

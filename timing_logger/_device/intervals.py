@@ -239,7 +239,7 @@ def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exc
     if accelerator is None:
         return HostInterval()
     on = device(accelerator, 0)
-    if "captur" in str(error):  # the legacy stream, which takes nothing while another one is captured
+    if _accelerator.is_about_capture(error):
         on.captured.increment()
         return None
     if not accelerator.is_failure(error):

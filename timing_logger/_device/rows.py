@@ -112,17 +112,18 @@ def _resolved(record: RawRecord, clock: DeviceClock) -> RawRecord | None:
         return None
     if interval.lost:
         return _unresolved(record)
-    placed = clock.place(interval)
-    return None if placed is None else (*record[:START], *placed, *record[START + 2 :])
+    start_ns = clock.place(interval)
+    return None if start_ns is None else _placed(record, start_ns)
 
 
 def _placed_by_issue(record: RawRecord) -> RawRecord:
     """``record`` without an anchor: it began when it was issued, or later."""
     interval: DeviceInterval = record[START]
-    if interval.elapsed_ns is None:
-        return _unresolved(record)
-    end_ns = interval.issued_ns + interval.elapsed_ns
-    return (*record[:START], interval.issued_ns, end_ns, *record[START + 2 :])
+    return _unresolved(record) if interval.elapsed_ns is None else _placed(record, interval.issued_ns)
+
+
+def _placed(record: RawRecord, start_ns: int) -> RawRecord:
+    return (*record[:START], start_ns, start_ns + record[START].elapsed_ns, *record[START + 2 :])
 
 
 def _unresolved(record: RawRecord) -> RawRecord:
