@@ -199,7 +199,7 @@ def open_interval(stream: Any = None) -> Interval | None:
         if accelerator is None:
             return HostInterval()
         if accelerator.failed:
-            return _begin(device(accelerator, 0), None, issued_ns, accelerator)
+            return _begin(device(accelerator, 0), None, None, issued_ns)
         if stream is None:
             capturing, index = accelerator.is_capturing(), accelerator.current_index()
         else:
@@ -208,26 +208,25 @@ def open_interval(stream: Any = None) -> Interval | None:
         if capturing:
             on.captured.increment()
             return None
-        return _begin(on, stream, issued_ns, accelerator)
+        return _begin(on, on.pool.take(), stream, issued_ns)
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
 
 
-def _begin(on: Device, stream: Any, issued_ns: int, accelerator: Accelerator) -> DeviceInterval:
+def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:
     interval = _new_interval(DeviceInterval)  # slots set here: that saves a call to __init__
-    interval._events = None
+    interval._events = events
     interval.device = on
     interval.issued_ns = issued_ns
     interval.elapsed_ns = None
     interval.ended = False
-    interval._events = events = None if accelerator.failed else on.pool.take()
     interval.lost = events is None
     if events is not None:
         try:
             if stream is None:
                 events[0].record()
             else:
-                accelerator.mark(events[0], stream, on.index)
+                on.accelerator.mark(events[0], stream, on.index)
         except TORCH_ERRORS as error:
             interval.lose(error)
     return interval
@@ -245,7 +244,7 @@ def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exc
     if not accelerator.is_failure(error):
         return HostInterval()
     on.note(error)
-    return _begin(on, None, issued_ns, accelerator)
+    return _begin(on, None, None, issued_ns)
 
 
 def _pass_on_others(error: Exception) -> None:
