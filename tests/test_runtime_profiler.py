@@ -599,12 +599,13 @@ def test_a_loader_that_raises_is_an_error_row_and_no_batch(bench: Bench) -> None
 class Broken:
     """A writer that raises."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: BaseException) -> None:
         self.calls = 0
+        self._error = error
 
     def add_scalar(self, tag: str, value: float, step: int) -> None:
         self.calls += 1
-        raise RuntimeError("no space in the cloud")
+        raise self._error
 
 
 class Stuck(Scalars):
@@ -627,10 +628,13 @@ def test_scalars_are_written_by_the_flush_thread(bench: Bench) -> None:
     assert bench.scalars.threads == {"timing-logger-flush"}
 
 
+@pytest.mark.parametrize(
+    "error", [RuntimeError("no space in the cloud"), SystemExit("no space in the cloud")]
+)
 def test_a_writer_that_raises_is_reported_once_and_the_others_are_served(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
-    broken, scalars = Broken(), Scalars()
+    broken, scalars = Broken(error), Scalars()
     with RuntimeProfiler([broken, scalars]) as profiler:
         for _ in range(4):
             step(profiler, "main")

@@ -145,11 +145,11 @@ class ScalarsSink:
             for writer in self._writers:
                 try:
                     writer.add_scalar(tag, sum_ns / count / NS_PER_MS, step)
-                except Exception as error:
+                except BaseException as error:  # SystemExit, too: on this thread it could end nothing
                     self._report(writer, error)
                 self.progress += 1
 
-    def _report(self, writer: ScalarWriter, error: Exception) -> None:
+    def _report(self, writer: ScalarWriter, error: BaseException) -> None:
         if id(writer) not in self._reported:
             self._reported.add(id(writer))
             log.warning("timing logger: %s took no scalar: %r", type(writer).__name__, error)
