@@ -27,6 +27,7 @@ ONLINE = [
     "timing_logger._device.rows",
     "timing_logger._device",
     "timing_logger._span",
+    "timing_logger._recorder",
     "timing_logger._flusher",
     "timing_logger.logger",
     "timing_logger.global_logger",

@@ -1,0 +1,263 @@
+"""The recording half of a logger: everything that the training thread calls.
+
+A recording call makes one tuple and appends it to a queue; a span does so when its block is left. What
+they have in common is written out in each, because a call more would cost a tenth of the whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from timing_logger._channel import Channel
+from timing_logger._clock import perf_counter_ns
+from timing_logger._span import NO_SPAN, Caller, DeviceSpan, Span, Timer
+from timing_logger.record import HOST_CLOCK, OK, stated_interval
+from timing_logger.sampling import StepPolicy
+
+_new_span = object.__new__
+
+
+class Recorder:
+    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on.
+
+    Attributes:
+        recording: whether the current iteration is recorded.
+    """
+
+    def __init__(self, policy: StepPolicy, channel: Channel) -> None:
+        self.recording = False
+        self._enabled = False
+        self._policy = policy
+        self._selective = policy.selective
+        self._iteration: int | None = None
+        self._epoch: int | None = None
+        self._caller = Caller()
+        self._channel = channel
+
+    def _switch_on(self) -> None:
+        self._enabled = self.recording = True
+
+    def _switch_off(self) -> None:
+        """Off is other methods, not a question asked at every call."""
+        vars(self).update(
+            record_mpi_operation=_no_span, record_device_operation=_no_span,
+            record_timing=_ignore, record_interval=_ignore,
+        )  # fmt: skip
+
+    def record_mpi_operation(
+        self,
+        operation: str | None = None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> Timer:
+        """Time a ``with`` block; an exception in it is passed on, and its row says so.
+
+        Args:
+            operation: ``"ALLREDUCE"``, ``"H2D"``, ...; upper-cased when written.
+            message_size: bytes in this rank's send buffer, or None if unknown.
+            layer_name, phase: default to the label in force, see :meth:`label`.
+            iteration, epoch: default to the current ones.
+            group, group_size: communicator or process group, and its number of ranks.
+            seq: the operation's number in its group.
+            peer: the other rank of a point-to-point operation, or the root.
+            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used
+                where those are not given.
+
+        Returns:
+            A context manager that yields itself; its ``elapsed_ms`` is known after the block.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(Span)
+        span.channel = self._channel
+        span.caller = caller = self._caller
+        span.operation = operation if operation is not None else mpi_op_name
+        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.layer_name = caller.layer_name if layer_name is None else layer_name
+        span.phase = caller.phase if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        return span
+
+    def record_device_operation(
+        self,
+        operation: str | None = None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        stream: Any = None,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+    ) -> Timer:
+        """Time what a device does for a ``with`` block, by events in its stream.
+
+        Nothing waits: the row is written when the device has passed the block's end. Without a
+        device the host's clock serves, and the row's ``clock`` says so. While the stream is being
+        captured into a graph the block is let pass and counted (``captured`` in the sidecar).
+
+        Args:
+            stream: a ``torch.Stream``; None for the calling thread's current one.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+
+        Returns:
+            A context manager that yields itself. Reading its ``elapsed_ms`` after the block waits for
+            the device.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(DeviceSpan)
+        span.channel = self._channel
+        span.caller = caller = self._caller
+        span.operation = operation
+        span.message_size_bytes = message_size
+        span.layer_name = caller.layer_name if layer_name is None else layer_name
+        span.phase = caller.phase if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        span.stream = stream
+        return span
+
+    def record_timing(
+        self,
+        operation: str | None = None,
+        elapsed_ms: float | None = None,
+        layer_name: str | None = None,
+        message_size: int | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        start_counter: float | None = None,
+        end_counter: float | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> None:
+        """Record a duration that the caller measured.
+
+        Args:
+            elapsed_ms: the duration in ms, finite and >= 0; if None, end_counter - start_counter.
+            start_counter, end_counter: ``time.perf_counter()`` at start and end, in seconds.
+                Without them the operation is taken to end now. Where they contradict elapsed_ms
+                by more than 10% and 1 ms, elapsed_ms and start_counter stand and the row's status
+                is ``error:InconsistentCounters``.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+        """
+        start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
+        # `is None` and nothing else: asking a caller's object for its truth may raise
+        name = operation if operation is not None else mpi_op_name
+        size = message_size if message_size is not None else message_size_bytes
+        self.record_interval(
+            name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
+            group=group, group_size=group_size, seq=seq, peer=peer, status=status,
+        )  # fmt: skip
+
+    def record_interval(
+        self,
+        operation: str | None,
+        start_ns: int,
+        end_ns: int | None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        clock: str = HOST_CLOCK,
+        status: str = OK,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record an interval of the ``time.perf_counter_ns`` axis: the way in for instrumentation.
+
+        ``end_ns`` is None for an operation whose end is not known. The other arguments are those
+        of :meth:`record_mpi_operation`, and three fields of the record.
+        """
+        if iteration is None:
+            if not self.recording:
+                return
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return
+        caller = self._caller
+        self._channel.put((
+            iteration, self._epoch if epoch is None else epoch,
+            caller.layer_name if layer_name is None else layer_name, operation,
+            caller.phase if phase is None else phase, message_size, start_ns, end_ns, clock,
+            group, group_size, seq, peer, caller.thread, status, metadata,
+        ))  # fmt: skip
+
+    @contextlib.contextmanager
+    def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
+        """Name the records that this thread makes in the block and that bring no name themselves."""
+        caller = self._caller
+        outer = caller.layer_name, caller.phase
+        caller.layer_name, caller.phase = layer_name, phase
+        try:
+            yield
+        finally:
+            caller.layer_name, caller.phase = outer
+
+    def set_current_iteration(self, iteration: int) -> None:
+        """The iteration of records that bring none; decides whether they are recorded."""
+        self._iteration = iteration
+        self.recording = self._enabled and self._policy.records(iteration)
+
+    def set_current_epoch(self, epoch: int) -> None:
+        """The epoch of records that bring none."""
+        self._epoch = epoch
+
+
+# -- off ------------------------------------------------------------------------------------------
+
+
+def _no_span(
+    operation: Any = "", message_size: Any = None, layer_name: Any = None, phase: Any = None,
+    iteration: Any = None, epoch: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    return NO_SPAN  # named parameters, because collecting them into a tuple costs a third more
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    pass
