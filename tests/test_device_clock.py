@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from processes import run_python
 from scripted_device import ScriptedAccelerator
+from sinks import FullDiskSink
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger._clock import perf_counter_ns
@@ -485,6 +486,24 @@ def test_close_by_two_threads_closes_once(scripted_device: ScriptedAccelerator) 
         thread.join(timeout=60)
     assert closed == [True]
     assert recording.logger.stats.written == 1
+
+
+def test_a_full_disk_loses_no_device_row_and_holds_no_events_for_ever(
+    scripted_device: ScriptedAccelerator,
+) -> None:
+    sink = FullDiskSink()
+    logger = TimingLogger(0, None, sinks=[sink], flush_interval=3600.0)
+    for _ in range(100):
+        with logger.record_device_operation("FORWARD"):
+            pass
+    assert not logger.flush(timeout=0.05)
+    stats = logger.stats
+    assert (stats.accepted, stats.written, stats.dropped, stats.pending) == (100, 0, 0, 100)
+    sink.full = False
+    assert logger.flush()
+    assert [record.status for record in sink.records] == ["ok"] * 100
+    logger.close()
+    assert len(device(scripted_device, 0).pool.free) == device(scripted_device, 0).pool.made
 
 
 def test_rows_that_are_lost_wait_for_nobody(

@@ -45,6 +45,7 @@ ONLINE = [
     "timing_logger.profilers",
     "timing_logger.integrations._run_logger",
     "timing_logger.integrations._phases",
+    "timing_logger.integrations._callback",
     "timing_logger.integrations._lightning_hooks",
     "timing_logger.integrations.pytorch_lightning",
     "timing_logger.integrations.lightning",

@@ -6,13 +6,13 @@ imports either of them.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from timing_logger._device.intervals import HostInterval
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
+from timing_logger.integrations._callback import FrameworkCallback
 from timing_logger.integrations._phases import (
     BACKWARD,
     DATA,
@@ -21,16 +21,13 @@ from timing_logger.integrations._phases import (
     TRAIN_STEP,
     VALIDATION,
     VALIDATION_STEP,
-    Phases,
 )
-from timing_logger.integrations._run_logger import RunLogger
-from timing_logger.logger import TimingLogger
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle
 
 
-class CallbackHooks:
+class CallbackHooks(FrameworkCallback):
     """Times ``Trainer.fit``: training steps, their parts, and validation steps.
 
     ``iteration`` is ``trainer.global_step`` when the batch begins, which counts optimizer steps: with
@@ -68,30 +65,9 @@ class CallbackHooks:
         ConfigurationError: an option is unknown, out of range or contradicts ``timing_logger``.
     """
 
-    def __init__(
-        self,
-        log_dir: str | os.PathLike[str] | None = None,
-        *,
-        timing_logger: TimingLogger | None = None,
-        **options: Any,
-    ) -> None:
-        self._run_logger = RunLogger(log_dir, timing_logger, options)
-        self._begin_idle()
-
     def _begin_idle(self) -> None:
-        self._phases = Phases()
+        super()._begin_idle()
         self._step_ends: dict[int, RemovableHandle] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy, in this process or another one, begins with nothing open.
-
-        Lightning puts methods of the model into every callback: they stay behind too.
-        """
-        return {"_run_logger": self._run_logger}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin_idle()
 
     # -- the run --------------------------------------------------------------------------------------
 

@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
+from timing_logger.integrations._callback import FrameworkCallback
 from timing_logger.integrations._phases import (
     DATA,
     EVALUATE,
@@ -21,10 +21,7 @@ from timing_logger.integrations._phases import (
     SAVE,
     TRAIN_STEP,
     VALIDATION,
-    Phases,
 )
-from timing_logger.integrations._run_logger import RunLogger
-from timing_logger.logger import TimingLogger
 
 try:
     from transformers import TrainerCallback
@@ -36,7 +33,7 @@ except ModuleNotFoundError as error:
 __all__ = ["TimingLoggerCallback"]
 
 
-class TimingLoggerCallback(TrainerCallback):
+class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     """Times ``Trainer.train``.
 
     ``iteration`` is ``state.global_step`` when the step begins: it counts optimizer steps, and with
@@ -76,28 +73,10 @@ class TimingLoggerCallback(TrainerCallback):
         ConfigurationError: an option is unknown, out of range or contradicts ``timing_logger``.
     """
 
-    def __init__(
-        self,
-        log_dir: str | os.PathLike[str] | None = None,
-        *,
-        timing_logger: TimingLogger | None = None,
-        **options: Any,
-    ) -> None:
-        self._run_logger = RunLogger(log_dir, timing_logger, options)
-        self._begin_idle()
-
     def _begin_idle(self) -> None:
-        self._phases = Phases()
+        super()._begin_idle()
         self._epoch: int | None = None
         self._evaluated: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """A copy, in this process or another one, begins with nothing open."""
-        return {"_run_logger": self._run_logger}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._begin_idle()
 
     # -- the run --------------------------------------------------------------------------------------
 

@@ -1,0 +1,38 @@
+"""What the callbacks of all frameworks are: a choice of logger, and what is open in it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from timing_logger.integrations._phases import Phases
+from timing_logger.integrations._run_logger import RunLogger
+from timing_logger.logger import TimingLogger
+
+
+class FrameworkCallback:
+    """Keeps the user's choice of a logger, and the parts of a step that are open.
+
+    A copy of it, in this process or another one, begins with the choice and nothing open. Whatever else
+    a framework attaches to a callback (Lightning: methods of the model) stays behind.
+    """
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        *,
+        timing_logger: TimingLogger | None = None,
+        **options: Any,
+    ) -> None:
+        self._run_logger = RunLogger(log_dir, timing_logger, options)
+        self._begin_idle()
+
+    def _begin_idle(self) -> None:
+        self._phases = Phases()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_run_logger": self._run_logger}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._begin_idle()
