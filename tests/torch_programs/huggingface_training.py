@@ -6,6 +6,7 @@ import json
 import sys
 
 import torch
+import torch.distributed
 import transformers
 
 from timing_logger.integrations.huggingface import TimingLoggerCallback
@@ -33,3 +34,6 @@ transformers.Trainer(
 ).train()
 if arguments.process_index == 0:
     print("RESULTS " + json.dumps([None] * arguments.world_size))
+
+if torch.distributed.is_initialized():  # a gloo group's C++ threads do not survive the interpreter's end
+    torch.distributed.destroy_process_group()
