@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from allreduce_instrumentation.copies import copy_to_device, copy_to_host
     from allreduce_instrumentation.mpi import TimedIntercomm, TimedIntracomm
     from allreduce_instrumentation.optimizer import DistributedOptimizer
+    from allreduce_instrumentation.process_group import init_process_group, instrument, uninstrument
 
 __all__ = [
     "FP16",
@@ -32,8 +33,11 @@ __all__ = [
     "copy_to_host",
     "dense_allreduce",
     "gtopk_sparse_allreduce",
+    "init_process_group",
+    "instrument",
     "oktopk_sparse_allreduce",
     "topk_sparse_allreduce",
+    "uninstrument",
 ]
 
 _HOME = {
@@ -47,8 +51,11 @@ _HOME = {
     "copy_to_host": "copies",
     "dense_allreduce": "allreducers",
     "gtopk_sparse_allreduce": "allreducers",
+    "init_process_group": "process_group",
+    "instrument": "process_group",
     "oktopk_sparse_allreduce": "allreducers",
     "topk_sparse_allreduce": "allreducers",
+    "uninstrument": "process_group",
 }
 
 

@@ -228,6 +228,16 @@ class Recorder:
             group, group_size, seq, peer, caller.thread, status, metadata,
         ))  # fmt: skip
 
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is recorded on this rank, on some iterations at least."""
+        return self._enabled
+
+    @property
+    def current_label(self) -> str:
+        """The layer name that :meth:`label` put in force for this thread; ``""`` for none."""
+        return self._caller.layer_name
+
     @contextlib.contextmanager
     def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
         """Name the records that this thread makes in the block and that bring no name themselves."""

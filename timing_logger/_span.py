@@ -87,15 +87,18 @@ class Span:
         else:
             channel.count_overflow()
 
-    def write(self, operation: Any, start_ns: int, end_ns: int | None, status: str) -> None:
+    def write(
+        self, operation: Any, start_ns: int, end_ns: int | None, status: str, thread: str | None = None
+    ) -> None:
         """A record with this one's columns, of a block that no ``with`` encloses.
 
-        ``end_ns`` is None if the end is not known.
+        ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
+        belongs to; None for the calling one.
         """
         self.channel.put((
             self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
             start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread, status, None,
+            self.caller.thread if thread is None else thread, status, None,
         ))  # fmt: skip
 
 

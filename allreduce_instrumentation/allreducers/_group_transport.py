@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from allreduce_instrumentation._timed_work import has_streams, timed_work
+from allreduce_instrumentation.process_group._backends import backends_of, runs_in_streams
+from allreduce_instrumentation.process_group._group_identity import GroupIdentity
+from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.errors import ConfigurationError
+from timing_logger.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from timing_logger.logger import TimingLogger
-
-_HOST_BACKENDS = ("gloo", "mpi", "ucc")
 
 
 class GroupTransport:
@@ -33,21 +33,29 @@ class GroupTransport:
 
     Args:
         like: the tensor to be reduced.
-        layer_name, phase, logger: of the rows.
+        layer_name, phase: of the rows.
+        timing_logger: where the rows go; those of the operations of a group that times itself go to its
+            logger. Default: that one, else ``get_timing_logger()``.
 
     Raises:
         ConfigurationError: ``group`` was destroyed.
     """
 
     def __init__(
-        self, group: dist.ProcessGroup, like: object, layer_name: str, phase: str, logger: TimingLogger
+        self,
+        group: dist.ProcessGroup,
+        like: object,
+        layer_name: str,
+        phase: str,
+        timing_logger: TimingLogger | None,
     ) -> None:
         _check_alive(group)
         self._group = group
         self._layer_name = layer_name
         self._phase = phase
-        self._identity = _identity_of(group)
-        self.logger = logger
+        self._identity = GroupIdentity.of(group)
+        self._timed_by = logger_timing(group)
+        self.logger = timing_logger or self._timed_by or get_timing_logger()
         self.rank = group.rank()
         self.size = group.size()
         self.control_device = _control_device(group)
@@ -99,58 +107,31 @@ class GroupTransport:
             dist.broadcast(_bytes(tensor), group_src=root, group=self._group)
 
     def send(self, tensor: Tensor, to: int, what: str) -> None:
-        with self._row("SEND", tensor, what, self._identity.next_message("to", to), to):
+        with self._row("SEND", tensor, what, partial(self._identity.next_sent, to), to):
             dist.send(_bytes(tensor), group_dst=to, group=self._group)
 
     def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
         received = torch.empty(count, dtype=dtype, device=self.device)
-        with self._row("RECV", received, what, self._identity.next_message("from", source), source):
+        with self._row("RECV", received, what, partial(self._identity.next_received, source), source):
             dist.recv(_bytes(received), group_src=source, group=self._group)
         return received
 
     def _collective(
         self, operation: str, sent: Tensor, what: str, peer: int | None = None
     ) -> AbstractContextManager[object]:
-        return self._row(operation, sent, what, self._identity.next_collective(), peer)
+        return self._row(operation, sent, what, self._identity.next_collective, peer)
 
     def _row(
-        self, operation: str, buffer: Tensor, what: str, seq: int, peer: int | None
+        self, operation: str, buffer: Tensor, what: str, count: Callable[[], int], peer: int | None
     ) -> AbstractContextManager[object]:
+        phase = f"{self._phase} {what}".rstrip()
+        if self._timed_by is not None:  # it counts, too
+            return self._timed_by.label(self._layer_name, phase)
         return timed_work(
             self.logger, operation, buffer.device, message_size=buffer.nbytes,
-            layer_name=self._layer_name, phase=f"{self._phase} {what}".rstrip(),
-            group=self._identity.name, group_size=self.size, seq=seq, peer=peer,
+            layer_name=self._layer_name, phase=phase,
+            group=self._identity.name, group_size=self.size, seq=count(), peer=peer,
         )  # fmt: skip
-
-
-class _GroupIdentity:
-    """The name of a group in the rows, and its operation counts: recorded or not, all count.
-
-    Collectives have one sequence, and messages one for each direction between two ranks, so that
-    a number names the same operation on every rank.
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._collectives = itertools.count()
-        self._messages: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
-
-    def next_collective(self) -> int:
-        return next(self._collectives)
-
-    def next_message(self, direction: str, peer: int) -> int:
-        return next(self._messages[direction, peer])
-
-
-_identities: WeakKeyDictionary[dist.ProcessGroup, _GroupIdentity] = WeakKeyDictionary()
-
-
-def _identity_of(group: dist.ProcessGroup) -> _GroupIdentity:
-    found = _identities.get(group)
-    if found is None:
-        kind = "process group" if group.group_desc in ("", "undefined") else group.group_desc
-        found = _identities[group] = _GroupIdentity(f"{kind} {group.group_name}")
-    return found
 
 
 def _check_alive(group: dist.ProcessGroup) -> None:
@@ -160,23 +141,17 @@ def _check_alive(group: dist.ProcessGroup) -> None:
         raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
 
 
-def _backends(group: dist.ProcessGroup) -> dict[str, str]:
-    """The backend for each type of device."""
-    pairs = str(dist.get_backend_config(group)).split(",")
-    return dict(pair.split(":", 1) for pair in pairs)
-
-
 def _control_device(group: dist.ProcessGroup) -> torch.device:
     accelerator = torch.accelerator.current_accelerator()
-    if "cpu" in _backends(group) or accelerator is None:
+    if "cpu" in backends_of(group) or accelerator is None:
         return torch.device("cpu")
     return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
 
 def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device) -> torch.device:
     if isinstance(like, Tensor) and has_streams(like.device):
-        backend = _backends(group).get(like.device.type)
-        if backend is not None and backend not in _HOST_BACKENDS:
+        backend = backends_of(group).get(like.device.type)
+        if backend is not None and runs_in_streams(backend):
             return like.device
     return otherwise
 

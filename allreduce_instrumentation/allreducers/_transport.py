@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from timing_logger.logger import TimingLogger
@@ -96,8 +95,7 @@ def transport_for(
     if _is_instance(comm, "torch.distributed", "ProcessGroup"):
         from allreduce_instrumentation.allreducers._group_transport import GroupTransport
 
-        logger = get_timing_logger() if timing_logger is None else timing_logger
-        return GroupTransport(comm, like, layer_name, phase, logger)
+        return GroupTransport(comm, like, layer_name, phase, timing_logger)
     raise ConfigurationError(
         "comm must be an mpi4py intracommunicator or a torch.distributed.ProcessGroup that this rank is in, "
         f"and is {comm!r}."

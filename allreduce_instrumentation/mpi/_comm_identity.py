@@ -6,17 +6,18 @@ communicator go on counting where the other stopped.
 
 from __future__ import annotations
 
-import itertools
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 
 from mpi4py import MPI
+
+from allreduce_instrumentation._operation_counts import OperationCounts
 
 _KEYVAL = MPI.Comm.Create_keyval()
 _names_taken: Counter[str] = Counter()
 
 
-class CommIdentity:
+class CommIdentity(OperationCounts):
     """The name, size and operation counts of one communicator.
 
     Attributes:
@@ -27,18 +28,16 @@ class CommIdentity:
         rank: this process's, in its own group.
         blocks: into how many a buffer is split that holds one for each rank: the number of ranks,
             those of the remote group for an intercommunicator.
-        collectives: how many were begun.
     """
 
-    __slots__ = ("_messages", "blocks", "collectives", "name", "rank", "size")
+    __slots__ = ("blocks", "name", "rank", "size")
 
     def __init__(self, name: str, size: int, rank: int = 0, blocks: int | None = None) -> None:
+        super().__init__()
         self.name = name
         self.size = size
         self.rank = rank
         self.blocks = size if blocks is None else blocks
-        self.collectives = 0
-        self._messages: defaultdict[tuple[str, int], itertools.count[int]] = defaultdict(itertools.count)
 
     @classmethod
     def of(cls, comm: MPI.Comm) -> CommIdentity:
@@ -62,20 +61,10 @@ class CommIdentity:
         size = comm.Get_size()
         return cls(_unique(name or _members(comm)), size + remote, comm.Get_rank(), remote or size)
 
-    def next_collective(self) -> int:
-        """No lock: MPI allows one collective at a time on a communicator."""
-        seq = self.collectives
-        self.collectives = seq + 1
-        return seq
-
     def next_message(self, receiver: int | None, sender: int | None) -> int | None:
-        """Counts a message to ``receiver``, one from ``sender``, or both; the first one's number.
-
-        Each direction between two ranks has numbers of its own, so that the n-th message sent is
-        the n-th received, whoever else sends.
-        """
-        received = None if sender is None else next(self._messages["from", sender])
-        return received if receiver is None else next(self._messages["to", receiver])
+        """Counts a message to ``receiver``, one from ``sender``, or both; the first one's number."""
+        received = None if sender is None else self.next_received(sender)
+        return received if receiver is None else self.next_sent(receiver)
 
 
 def _unique(name: str) -> str:

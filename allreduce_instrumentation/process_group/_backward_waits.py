@@ -1,0 +1,91 @@
+"""Who is blocked at the end of a backward pass on what it left running.
+
+``DistributedDataParallel`` takes the future of each bucket and waits for them in C++, in the order of
+their issue, when the whole backward pass is done. Nothing in Python sees that wait begin. But the
+autograd engine runs the callbacks of a pass in the order in which they were queued: one that is
+queued when the first future is taken runs just before the wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from time import perf_counter_ns
+from typing import Any
+
+import torch
+
+from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation, Operation
+
+_NO_PASS = -1
+_passes = threading.local()
+
+
+def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
+    """Somebody took the future of ``operation``: inside a backward pass, the pass will wait for it."""
+    number = torch._C._current_graph_task_id()
+    if number == _NO_PASS:
+        return
+    current: _BackwardPass | None = getattr(_passes, "current", None)
+    if current is None or current.number != number:
+        current = _passes.current = _BackwardPass(number)
+        torch.autograd.Variable._execution_engine.queue_callback(current.finish)
+    current.add(operation, future)
+
+
+class _BackwardPass:
+    """One pass of the autograd engine, and the operations that it will wait for."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._blocked_from_ns: int | None = None
+        self._on_host: list[HostOperation] = []
+        self._unwritten: set[HostOperation] = set()
+        self._in_streams: list[tuple[DeviceOperation, torch.futures.Future[Any]]] = []
+
+    def add(self, operation: Operation, future: torch.futures.Future[Any]) -> None:
+        if isinstance(operation, DeviceOperation):
+            self._in_streams.append((operation, future))
+        elif isinstance(operation, HostOperation):
+            self._on_host.append(operation)
+            self._unwritten.add(operation)
+            operation.on_end = self._write
+
+    def finish(self) -> None:
+        """All gradients are computed: from now on the calling thread, or its stream, waits."""
+        _passes.current = None
+        self._blocked_from_ns = perf_counter_ns()
+        for operation in self._on_host:
+            if operation.end_ns is not None:
+                self._write(operation)
+        for in_stream, future in self._in_streams:
+            _make_stream_wait(in_stream, future)
+
+    def _write(self, operation: HostOperation) -> None:
+        """The wait row of one that ended, once it is known since when somebody may be waiting."""
+        end_ns, blocked_from_ns = operation.end_ns, self._blocked_from_ns
+        if end_ns is None or blocked_from_ns is None:
+            return
+        try:
+            self._unwritten.remove(operation)  # one step: the thread that gets here first writes
+        except KeyError:
+            return
+        start_ns = max(blocked_from_ns, self._freed_before(operation, end_ns))
+        operation.write_wait(start_ns, max(start_ns, end_ns))
+
+    def _freed_before(self, operation: HostOperation, end_ns: int) -> int:
+        """When the wait for the operations issued earlier was over; they are waited for first."""
+        freed_ns = 0
+        for earlier in self._on_host:
+            if earlier is operation:
+                break
+            freed_ns = max(freed_ns, end_ns if earlier.end_ns is None else earlier.end_ns)
+        return min(freed_ns, end_ns)
+
+
+def _make_stream_wait(operation: DeviceOperation, future: torch.futures.Future[Any]) -> None:
+    """What DDP is about to do in the same stream, a moment earlier and between two events."""
+    try:
+        with operation.wait_span():
+            future.wait()
+    except Exception:
+        pass  # whoever waits next gets the same error, and it is theirs

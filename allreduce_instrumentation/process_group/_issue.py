@@ -1,0 +1,157 @@
+"""Issuing an operation: counted always, named and timed on the iterations that are recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch.distributed as dist
+
+from allreduce_instrumentation.process_group._layer_names import (
+    DdpBuckets,
+    ddp_under_construction,
+    fsdp_layer,
+)
+from allreduce_instrumentation.process_group._methods import METHODS, Arguments, Method, entries_of
+from allreduce_instrumentation.process_group._operations import (
+    CoalescedOperations,
+    DeviceOperation,
+    HostOperation,
+    Operation,
+)
+from allreduce_instrumentation.process_group._timing import GroupTiming
+from allreduce_instrumentation.process_group._works import TimedWork
+from timing_logger._span import NO_SPAN, Span
+
+
+def issue(
+    timing: GroupTiming, name: str, call: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]
+) -> Any:
+    """Make a call of a group's method ``name``, and time what it begins.
+
+    Args:
+        call: the untimed group's method.
+
+    Returns:
+        What ``call`` returns, inside a :class:`TimedWork` if the iteration is recorded.
+
+    Raises:
+        Exception: whatever ``call`` raises; the row says so, and the operation has no number.
+    """
+    method = METHODS[name]
+    if name == "allgather":
+        _look_for_ddp(timing)
+    if not timing.logger.recording:
+        work = call(*args, **kwargs)
+        _count(timing, method, args)
+        return work
+    operation = _begin(timing, method, args, kwargs)
+    if operation is None:
+        work = call(*args, **kwargs)
+        _count(timing, method, args)
+        return work
+    try:
+        work = call(*args, **kwargs)
+    except BaseException as error:
+        operation.end(type(error))
+        raise
+    operation.span.seq = _count(timing, method, args)
+    if name == "recv_anysource" and isinstance(operation, HostOperation):
+        operation.learn = partial(_learn_source, timing, operation.span, work)
+    if timing.batch is not None:  # it ends when everything in the coalesced call does
+        timing.batch.append(operation)
+        return work
+    return _handle(timing, name, operation, work)
+
+
+def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
+    """Make the backend's call after which it collects operations instead of working on each."""
+    call()
+    timing.batch = []
+
+
+def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
+    """Make the backend's call that sends it to work on what it collected; they all end together.
+
+    Returns:
+        What ``call`` returns, inside a :class:`TimedWork` if any of the operations is recorded.
+    """
+    operations, timing.batch = timing.batch, None
+    work = call()
+    if not operations:
+        return work
+    return _handle(timing, "_end_coalescing", CoalescedOperations(operations), work)
+
+
+def _begin(
+    timing: GroupTiming, method: Method, args: Arguments, kwargs: dict[str, Any]
+) -> HostOperation | DeviceOperation | None:
+    """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
+    identity = timing.identity
+    goes_on = method.goes_on(args, kwargs)
+    in_stream = timing.in_stream(method.device_type(args, kwargs))
+    peer = method.root_of(args, kwargs) if method.peer is None else method.peer_of(args)
+    record = timing.logger.record_device_operation if in_stream else timing.logger.record_mpi_operation
+    operation = method.operation_of(args, kwargs)
+    span: Any = record(
+        "I" + operation if goes_on else operation,
+        method.sent_bytes(args, kwargs, identity.size),
+        _layer(timing, method, args, kwargs) or None,
+        group=identity.name, group_size=identity.size, peer=peer,
+    )  # fmt: skip
+    if span is NO_SPAN:
+        return None
+    if not in_stream:
+        return HostOperation(span, goes_on)
+    on_device = DeviceOperation(timing.logger, span, goes_on)
+    return None if on_device.captured else on_device
+
+
+def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
+    """What the caller gets to wait for."""
+    if not isinstance(work, dist.Work):  # the backend was done on return
+        operation.end(None)
+        return work
+    has_future = operation.goes_on and timing.gives_future(name)
+    if has_future:
+        try:
+            future = work.get_future()
+        except RuntimeError:
+            timing.note_no_future(name)
+            has_future = False
+        else:
+            operation.end_by(future)
+    return TimedWork(work, operation, has_future=has_future)
+
+
+def _layer(timing: GroupTiming, method: Method, args: Arguments, kwargs: dict[str, Any]) -> str:
+    """The part of the model that it is for; ``""`` if unknown, or if the caller's label says it."""
+    if timing.logger.current_label:
+        return ""
+    if timing.ddp is not None and method.operation == "ALLREDUCE":
+        bucket = timing.ddp.layer(entries_of(method.buffer(args, kwargs)))
+        if bucket:
+            return bucket
+    return fsdp_layer()
+
+
+def _count(timing: GroupTiming, method: Method, args: Arguments) -> int | None:
+    if method.operation not in ("SEND", "RECV"):
+        return timing.identity.next_collective()
+    peer = method.peer_of(args)
+    if peer is None:  # known when it is complete
+        return None
+    count = timing.identity.next_sent if method.operation == "SEND" else timing.identity.next_received
+    return count(peer)
+
+
+def _learn_source(timing: GroupTiming, span: Span, work: dist.Work) -> None:
+    span.peer = work._source_rank()
+    span.seq = timing.identity.next_received(span.peer)
+
+
+def _look_for_ddp(timing: GroupTiming) -> None:
+    model = ddp_under_construction()
+    if model is not None:
+        timing.ddp = DdpBuckets(model)

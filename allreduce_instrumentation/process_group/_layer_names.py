@@ -1,0 +1,159 @@
+"""Which part of the model a collective is for, where nobody has said so by a label.
+
+FSDP2 issues its collectives from Python, under a method of the module's parameter group: the name is
+found on the stack. DDP issues them from C++, bucket by bucket, in an order that it tells when asked.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+import torch
+
+if TYPE_CHECKING:
+    from torch.nn.parallel import DistributedDataParallel
+
+_FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
+_DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.13
+
+_NO_PASS = -1  # torch's, for a thread that is in no backward pass
+
+_fsdp_codes: dict[CodeType, str] = {}
+
+
+def fsdp_layer() -> str:
+    """``fsdp:layers.3`` under FSDP2's all-gather or reduction for that module; else ``""``."""
+    codes = _codes_of_fsdp()
+    if not codes:
+        return ""
+    for frame in _callers():
+        if frame.f_code in codes:
+            name = getattr(frame.f_locals.get("self"), "_module_fqn", None)
+            return f"fsdp:{name or '(root)'}"
+    return ""
+
+
+def is_fsdp_module(model: torch.nn.Module) -> bool:
+    """Whether ``fully_shard`` was applied to ``model`` or to a part of it."""
+    fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    return fsdp is not None and any(isinstance(module, fsdp) for module in model.modules())
+
+
+def ddp_under_construction() -> DistributedDataParallel | None:
+    """The model whose construction is going on in this thread's calls: it compares shapes first."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    code = DistributedDataParallel.__init__.__code__
+    for frame in _callers():
+        if frame.f_code is code:
+            model = frame.f_locals.get("self")
+            return model if isinstance(model, DistributedDataParallel) else None
+    return None
+
+
+class DdpBuckets:
+    """The buckets of one DDP model, each named after its first parameter: ``ddp:layers.0.weight``.
+
+    DDP's first buckets follow the order of the parameters, backwards. It may build them anew after the
+    first pass, in the order in which gradients became ready, which only its C++ half knows; and that
+    must not be asked while it hands out a bucket, as it holds its lock then. So it is asked at the end
+    of each pass until it tells, and the buckets of those passes, two in torch 2.13, have no names.
+    """
+
+    def __init__(self, model: DistributedDataParallel) -> None:
+        self._model = ref(model)
+        self._rebuilt = False
+        self._pass = _NO_PASS
+        self._next = 0
+        self._buckets: list[_Bucket] = list(_parameters_backwards(model))
+
+    def layer(self, entries: int) -> str:
+        """The bucket that comes next in this backward pass, if it has as many entries; else ``""``."""
+        number = torch._C._current_graph_task_id()
+        if number == _NO_PASS:
+            return ""
+        if number != self._pass:
+            self._pass, self._next = number, 0
+            self._begin_pass()
+        if not self._rebuilt:
+            self._merge_next(entries)
+        if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
+            return ""
+        self._next += 1
+        return self._buckets[self._next - 1].name
+
+    def _begin_pass(self) -> None:
+        model = self._model()
+        if model is None or not model._has_rebuilt_buckets:
+            return
+        if not self._rebuilt:
+            self._rebuilt = True
+            self._buckets = []
+        if not self._buckets:
+            torch.autograd.Variable._execution_engine.queue_callback(self._ask)
+
+    def _ask(self) -> None:
+        model = self._model()
+        if model is not None:
+            self._buckets = list(_rebuilt_buckets(model))
+
+    def _merge_next(self, entries: int) -> None:
+        """Join the single parameters from here on, until they are as many entries as the bucket."""
+        end, total = self._next, 0
+        while end < len(self._buckets) and total < entries:
+            total += self._buckets[end].entries
+            end += 1
+        if total == entries and end > self._next:
+            self._buckets[self._next : end] = [_Bucket(self._buckets[end - 1].name, total)]
+
+
+class _Bucket(NamedTuple):
+    name: str
+    entries: int
+
+
+def _parameters_backwards(model: DistributedDataParallel) -> Iterator[_Bucket]:
+    for name, parameter in reversed(list(model.module.named_parameters())):
+        if parameter.requires_grad:
+            yield _Bucket(f"ddp:{name}", parameter.numel())
+
+
+def _rebuilt_buckets(model: DistributedDataParallel) -> Iterator[_Bucket]:
+    """In the order of their reduction."""
+    said = model._get_ddp_logging_data()  # type: ignore[no-untyped-call]
+    order = _numbers(said.get("rebuilt_per_bucket_param_indices"))
+    parameters = [(n, p) for n, p in model.module.named_parameters() if p.requires_grad]
+    for size_bytes in _numbers(said.get("rebuilt_bucket_sizes")):
+        members: list[tuple[str, torch.nn.Parameter]] = []
+        while order and sum(p.nbytes for _, p in members) < size_bytes:
+            members.append(parameters[order.pop(0)])
+        if members:
+            yield _Bucket(f"ddp:{members[0][0]}", sum(p.numel() for _, p in members))
+
+
+def _numbers(text: object) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(text or ""))]
+
+
+def _codes_of_fsdp() -> dict[CodeType, str]:
+    if not _fsdp_codes and _FSDP in sys.modules:
+        group: Any = getattr(sys.modules[_FSDP], "FSDPParamGroup", None)
+        for name in ("unshard", "post_backward"):
+            method = inspect.unwrap(getattr(group, name, fsdp_layer))
+            _fsdp_codes[method.__code__] = name
+    return _fsdp_codes
+
+
+def _callers() -> Iterator[FrameType]:
+    frame: FrameType | None = sys._getframe(2)
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return
+        yield frame
+        frame = frame.f_back

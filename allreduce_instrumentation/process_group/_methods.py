@@ -1,0 +1,161 @@
+"""What each method of ``torch.distributed.ProcessGroup`` does, read off its arguments.
+
+The methods of both generations are here: a torch that has ``all_gather_single`` keeps
+``_allgather_base`` as its old name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+Arguments = tuple[Any, ...]
+
+_NOTHING = object()
+_OPTIONS = "opts"
+
+
+class Method(NamedTuple):
+    """One method that communicates.
+
+    Attributes:
+        operation: the row's, of a call that waits.
+        sent: index of the argument that holds what is sent; None for nothing.
+        sent_names: what that argument may be called.
+        options: index of the options; a call without options goes on in the background.
+        root: index of the root, in the form of the call that has no options; None without a root.
+        peer: index of the other rank; None for collectives.
+        splits: index of the sizes of the pieces that are sent; none given means equal ones.
+    """
+
+    operation: str
+    sent: int | None = None
+    sent_names: tuple[str, ...] = ()
+    options: int | None = None
+    root: int | None = None
+    peer: int | None = None
+    splits: int | None = None
+
+    def operation_of(self, args: Arguments, kwargs: Mapping[str, Any]) -> str:
+        """The row's operation: one that sends pieces of several sizes has a name of its own."""
+        if self.splits is None:
+            return self.operation
+        given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
+        return self.operation + "V" if given and len(set(given)) > 1 else self.operation
+
+    def sent_bytes(self, args: Arguments, kwargs: Mapping[str, Any], group_size: int) -> int | None:
+        """Bytes of the send buffer; of the root's for a scatter, on every rank."""
+        if self.sent is None:
+            return 0
+        size = bytes_of(self.buffer(args, kwargs))
+        if self.operation == "SCATTER" and size == 0 and args:
+            received = bytes_of(args[0])
+            return None if received is None else received * group_size
+        return size
+
+    def buffer(self, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+        """What is sent: a tensor, a list of them, a list of lists; None for nothing."""
+        if self.sent is None:
+            return None
+        if len(args) > self.sent:
+            return args[self.sent]
+        return next((kwargs[name] for name in self.sent_names if name in kwargs), None)
+
+    def goes_on(self, args: Arguments, kwargs: Mapping[str, Any]) -> bool:
+        """Whether the call asks for an operation in the background."""
+        return bool(getattr(self._options(args, kwargs), "asyncOp", True))
+
+    def root_of(self, args: Arguments, kwargs: Mapping[str, Any]) -> int | None:
+        """The root's rank in the group, which the options hold or the call itself."""
+        if self.root is None:
+            return None
+        root = getattr(self._options(args, kwargs), "rootRank", _NOTHING)
+        if root is _NOTHING:
+            root = args[self.root] if len(args) > self.root else kwargs.get("root", 0)
+        return root if isinstance(root, int) else None
+
+    def peer_of(self, args: Arguments) -> int | None:
+        """The other rank of a message; None if that is not known yet."""
+        if self.peer is None or len(args) <= self.peer or not isinstance(args[self.peer], int):
+            return None
+        return int(args[self.peer])
+
+    def device_type(self, args: Arguments, kwargs: Mapping[str, Any]) -> str | None:
+        """Where the work is done: where the tensors lie; None if the arguments do not tell."""
+        tensor = _first_tensor(self.buffer(args, kwargs) if self.sent is not None else None)
+        if tensor is not None:
+            return tensor.device.type
+        device = getattr(self._options(args, kwargs), "device", None)
+        return device.type if isinstance(device, torch.device) else None
+
+    def _options(self, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+        if self.options is not None and len(args) > self.options:
+            return args[self.options]
+        return kwargs.get(_OPTIONS)
+
+
+def bytes_of(buffer: Any) -> int | None:
+    """Bytes of a tensor or of nested lists of them; None where a tensor cannot tell (sparse layouts)."""
+    try:
+        if isinstance(buffer, Tensor):
+            return int(buffer.nbytes)
+        return sum(int(tensor.nbytes) for tensor in _flat(buffer))
+    except Exception:  # torch's own error comes from the call itself
+        return None
+
+
+def entries_of(buffer: Any) -> int:
+    """Number of entries of the first tensor; 0 for none."""
+    tensor = _first_tensor(buffer)
+    return 0 if tensor is None else tensor.numel()
+
+
+def _flat(buffer: Any) -> list[Any]:
+    if isinstance(buffer, (list, tuple)):
+        return [tensor for item in buffer for tensor in _flat(item)]
+    return [buffer]
+
+
+def _first_tensor(buffer: Any) -> Tensor | None:
+    while isinstance(buffer, (list, tuple)) and buffer:
+        buffer = buffer[0]
+    return buffer if isinstance(buffer, Tensor) else None
+
+
+_IN_PLACE = (0, ("tensors", "tensor"))
+_INPUT = ("input_tensors", "input_tensor", "input_list", "input", "inputTensors", "inputTensor")
+
+METHODS: dict[str, Method] = {
+    "allreduce": Method("ALLREDUCE", *_IN_PLACE, options=1),
+    "allreduce_coalesced": Method("ALLREDUCE", *_IN_PLACE, options=1),
+    "broadcast": Method("BCAST", *_IN_PLACE, options=1, root=1),
+    "reduce": Method("REDUCE", *_IN_PLACE, options=1, root=1),
+    **dict.fromkeys(
+        (
+            "allgather", "all_gather_single", "_allgather_base", "allgather_coalesced",
+            "all_gather_single_coalesced", "allgather_into_tensor_coalesced",
+        ),
+        Method("ALLGATHER", 1, _INPUT, options=2),
+    ),
+    "gather": Method("GATHER", 1, _INPUT, options=2, root=2),
+    "scatter": Method("SCATTER", 1, _INPUT, options=2, root=2),
+    **dict.fromkeys(
+        (
+            "reduce_scatter", "reduce_scatter_single", "_reduce_scatter_base",
+            "reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced",
+        ),
+        Method("REDUCE_SCATTER", 1, _INPUT, options=2),
+    ),
+    "alltoall": Method("ALLTOALL", 1, _INPUT, options=2),
+    **dict.fromkeys(
+        ("all_to_all_single", "alltoall_base"), Method("ALLTOALL", 1, _INPUT, options=4, splits=3)
+    ),
+    "barrier": Method("BARRIER", options=0),
+    "send": Method("SEND", *_IN_PLACE, peer=1),
+    "recv": Method("RECV", *_IN_PLACE, peer=1),
+    "recv_anysource": Method("RECV", *_IN_PLACE),
+}  # fmt: skip
+"""The methods of a process group that return a ``Work``; not every torch has every one."""

@@ -1,0 +1,245 @@
+"""An operation under way: named and started when it is issued, written when its end is seen.
+
+Two clocks, one interface. Work that host threads do (gloo) ends on the host's clock, when the
+backend's thread says so. Work that is queued in a device's stream (NCCL) ends between two events there.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timing_logger._span import DeviceSpan, Span
+from timing_logger.record import OK, UNRESOLVED
+
+if TYPE_CHECKING:
+    import torch
+    import torch.distributed as dist
+
+    from timing_logger.logger import TimingLogger
+
+Failure = type[BaseException] | None
+"""What ended an operation: the type of an exception, or None if it succeeded."""
+
+WAIT = "WAIT"
+
+SETTLE_S = 0.5
+"""Seconds that an exiting process leaves to operations which are about to end."""
+
+_open: set[Operation] = set()
+
+
+class Operation(Protocol):
+    """One operation of a group.
+
+    Attributes:
+        goes_on: it was issued to go on in the background, so that a wait for it is a row of its own.
+    """
+
+    @property
+    def goes_on(self) -> bool: ...
+
+    def end(self, failure: Failure) -> None:
+        """It ended now. The first call writes the row, whichever thread makes it."""
+
+    def lose(self) -> None:
+        """Nobody will see its end any more: the row says so, unless it was written."""
+
+    def end_by(self, future: torch.futures.Future[Any]) -> None:
+        """It ends when ``future`` completes. Does not wait."""
+
+    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+        """``work.wait`` of somebody who is blocked on the operation.
+
+        Raises:
+            BaseException: whatever ``work.wait`` raises.
+        """
+
+
+class HostOperation:
+    """An operation on the host's clock, begun when this is made.
+
+    Attributes:
+        span: the row that it will be.
+        end_ns: when it was seen to end; None before.
+        learn: fills in what only the completed operation tells.
+        on_end: told of the end, by the thread that saw it.
+    """
+
+    __slots__ = ("_thread", "_waited", "end_ns", "goes_on", "learn", "on_end", "span")
+
+    def __init__(self, span: Span, goes_on: bool) -> None:
+        self.span = span
+        self._thread = span.caller.thread
+        self._waited = False
+        self.goes_on = goes_on
+        self.end_ns: int | None = None
+        self.learn: Callable[[], None] | None = None
+        self.on_end: Callable[[HostOperation], None] | None = None
+        _open.add(self)
+        span.start_ns = perf_counter_ns()
+
+    def end(self, failure: Failure) -> None:
+        end_ns = perf_counter_ns()
+        if not _claim(self):
+            return
+        span = self.span
+        span.write(span.operation, span.start_ns, end_ns, _status(failure), self._thread)
+        self.end_ns = end_ns
+        if self.on_end is not None:
+            self.on_end(self)
+
+    def lose(self) -> None:
+        if _claim(self):
+            span = self.span
+            span.write(span.operation, span.start_ns, None, UNRESOLVED, self._thread)
+
+    def end_by(self, future: torch.futures.Future[Any]) -> None:
+        future.add_done_callback(self._completed)
+
+    def _completed(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            future.value()
+        except Exception as error:
+            self.end(type(error))
+        else:
+            self.end(None)
+
+    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+        start_ns = perf_counter_ns()
+        try:
+            result = work.wait(*args, **kwargs)
+        except BaseException as error:
+            if work.is_completed():  # else it was only this wait that failed
+                self.end(type(error))
+            self._note_wait(start_ns, type(error))
+            raise
+        if self.learn is not None:
+            self.learn()
+        self.end(None)
+        self._note_wait(start_ns, None)
+        return result
+
+    def _note_wait(self, start_ns: int, failure: Failure) -> None:
+        if self.goes_on and not self._waited:
+            self._waited = failure is None
+            self.write_wait(start_ns, perf_counter_ns(), failure)
+
+    def write_wait(self, start_ns: int, end_ns: int, failure: Failure = None) -> None:
+        """The row of the time that somebody was blocked on it."""
+        self.span.write(WAIT, start_ns, end_ns, _status(failure), self._thread)
+
+
+class DeviceOperation:
+    """An operation between two events in a device's stream, begun when this is made.
+
+    Attributes:
+        span: the row that it will be.
+        captured: the stream is being captured into a graph: nothing runs now, and no row is written.
+    """
+
+    __slots__ = ("_issued_ns", "_logger", "_waited", "goes_on", "span")
+
+    def __init__(self, logger: TimingLogger, span: DeviceSpan, goes_on: bool) -> None:
+        self._logger = logger
+        self.span = span
+        self._waited = False
+        self.goes_on = goes_on
+        self._issued_ns = perf_counter_ns()
+        span.__enter__()
+        if not self.captured:
+            _open.add(self)
+
+    @property
+    def captured(self) -> bool:
+        return self.span.interval is None
+
+    def end(self, failure: Failure) -> None:
+        if _claim(self):
+            self.span.__exit__(failure, None, None)
+
+    def lose(self) -> None:
+        if _claim(self):
+            self.span.write(self.span.operation, self._issued_ns, None, UNRESOLVED)
+
+    def end_by(self, future: torch.futures.Future[Any]) -> None:
+        """The callback runs at once, in a stream that waits for the operation: the event goes there."""
+        future.add_done_callback(lambda _: self.end(None))
+
+    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+        if not self.goes_on or self._waited:
+            return self._wait_and_end(work.wait, *args, **kwargs)
+        self._waited = True
+        with self.wait_span():
+            return self._wait_and_end(work.wait, *args, **kwargs)
+
+    def _wait_and_end(self, wait: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        try:
+            result = wait(*args, **kwargs)
+        except BaseException as error:
+            self.end(type(error))
+            raise
+        self.end(None)
+        return result
+
+    def wait_span(self) -> Any:
+        """Encloses what makes the current stream wait for the operation."""
+        span = self.span
+        return self._logger.record_device_operation(
+            WAIT, span.message_size_bytes, span.layer_name, span.phase, span.iteration, span.epoch,
+            group=span.group, group_size=span.group_size, seq=span.seq, peer=span.peer,
+        )  # fmt: skip
+
+
+class CoalescedOperations:
+    """Operations that the backend was given one by one, and works on as one."""
+
+    def __init__(self, operations: Sequence[Operation]) -> None:
+        self._operations = operations
+        self.goes_on = True
+
+    def end(self, failure: Failure) -> None:
+        for operation in self._operations:
+            operation.end(failure)
+
+    def lose(self) -> None:
+        for operation in self._operations:
+            operation.lose()
+
+    def end_by(self, future: torch.futures.Future[Any]) -> None:
+        for operation in self._operations:
+            operation.end_by(future)
+
+    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+        """One ``WAIT`` row, for the first operation: who waits, waits for all of them at once."""
+        result = self._operations[0].wait(work, *args, **kwargs)
+        self.end(None)
+        return result
+
+
+def lose_open_operations(settle_s: float = 0.0) -> None:
+    """Write the rows of all operations whose end has not been seen.
+
+    Args:
+        settle_s: seconds in which those that are about to end may do so.
+    """
+    deadline = time.monotonic() + settle_s
+    while _open and time.monotonic() < deadline:
+        time.sleep(0.001)  # lets the backend's threads call back
+    for operation in list(_open):
+        operation.lose()
+
+
+def _claim(operation: Operation) -> bool:
+    """True for one caller only. No lock: taking out of a set is one step."""
+    try:
+        _open.remove(operation)
+    except KeyError:
+        return False
+    return True
+
+
+def _status(failure: Failure) -> str:
+    return OK if failure is None else f"error:{failure.__name__}"

@@ -1,0 +1,115 @@
+"""A process group that times itself, whoever calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+
+from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
+from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._timing import GroupTiming
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
+
+    from timing_logger.logger import TimingLogger
+
+
+class TimedProcessGroup(dist.ProcessGroup):
+    """A process group with the backends of another one, whose every operation is a row.
+
+    C++ callers, such as the reducer of ``DistributedDataParallel``, arrive here too: torch calls the
+    methods of a Python process group. What torch calls no method for, runs on the same backends untimed.
+
+    Args:
+        group: the untimed group; it stays the one that works.
+        timing_logger: where the rows go.
+        backends: the backend for each type of device, ``{"cpu": "gloo"}``.
+
+    Attributes:
+        timing_logger: where the rows go.
+        untimed: the group that works.
+        timing: how its operations are timed.
+    """
+
+    def __init__(
+        self, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
+    ) -> None:
+        super().__init__(group.rank(), group.size())  # type: ignore[call-arg]
+        self.untimed = group
+        self.timing_logger = timing_logger
+        self._take_after(group, backends)
+        self.timing = GroupTiming(group, timing_logger, backends)
+        self.timing.identity.share_with(self)
+
+    def _take_after(self, group: dist.ProcessGroup, backends: Mapping[str, str]) -> None:
+        """Everything that torch asks of the C++ half, which is not ``group``'s."""
+        if group.bound_device_id is not None:
+            self.bound_device_id = group.bound_device_id
+        types = dist.Backend.backend_type_map
+        custom = dist.ProcessGroup.BackendType.CUSTOM
+        for device in group._device_types:
+            kind = types.get(backends.get(device.type, ""), custom)
+            self._register_backend(device, kind, group._get_backend(device))
+        self._set_default_backend(types.get(group._get_backend_name(), custom))
+        self._set_group_name(group.group_name)
+        self._set_group_desc(group.group_desc)
+
+    @property
+    def backends(self) -> dict[str, str]:
+        """The backend for each type of device."""
+        return self.timing.backends
+
+    def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
+        """gloo's barrier that names the ranks which did not come; it has no work to wait for."""
+        timing = self.timing
+        with timing.logger.record_mpi_operation(
+            "BARRIER", 0, group=timing.identity.name, group_size=timing.identity.size,
+            seq=timing.identity.next_collective(),
+        ):  # fmt: skip
+            self.untimed.monitored_barrier(timeout, wait_all_ranks)  # type: ignore[attr-defined]
+
+    def _start_coalescing(self, device: torch.device) -> None:
+        start_coalescing(self.timing, partial(self.untimed._start_coalescing, device))
+
+    def _end_coalescing(self, device: torch.device) -> Any:
+        return end_coalescing(self.timing, partial(self.untimed._end_coalescing, device))
+
+    def split_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup | None:
+        part = self.untimed.split_group(*args, **kwargs)
+        return None if part is None else TimedProcessGroup(part, self.timing_logger, self.backends)
+
+    def merge_remote_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup:
+        whole = self.untimed.merge_remote_group(*args, **kwargs)
+        return TimedProcessGroup(whole, self.timing_logger, self.backends)
+
+    def get_group_store(self) -> Store:
+        return self.untimed.get_group_store()
+
+    def abort(self) -> None:
+        self.untimed.abort()
+
+    def shutdown(self) -> None:
+        self.untimed.shutdown()
+
+    def name(self) -> str:
+        return self.untimed.name()
+
+
+def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        return issue(self.timing, name, partial(untimed, self.untimed), args, kwargs)
+
+    method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
+    method.__doc__ = untimed.__doc__
+    return method
+
+
+for _name in METHODS:
+    if hasattr(dist.ProcessGroup, _name):
+        setattr(TimedProcessGroup, _name, _timed(_name, getattr(dist.ProcessGroup, _name)))

@@ -1,0 +1,58 @@
+"""A handle on a timed operation: the backend's own, and it notices who waits on it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
+from allreduce_instrumentation.process_group._operations import Operation
+
+
+class TimedWork(dist.Work):
+    """What a timed group returns for an operation under way.
+
+    Every question but ``wait`` goes to the backend's own ``Work``, errors included.
+    """
+
+    def __init__(self, work: dist.Work, operation: Operation, *, has_future: bool) -> None:
+        super().__init__()
+        self._work = work
+        self._operation = operation
+        self._has_future = has_future
+
+    def wait(self, *args: Any, **kwargs: Any) -> bool:
+        return bool(self._operation.wait(self._work, *args, **kwargs))
+
+    def get_future(self) -> torch.futures.Future[Any]:
+        future = self._work.get_future()
+        if self._operation.goes_on:
+            note_use_in_backward(self._operation, future)
+        return future
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._work, name)
+
+    def __del__(self) -> None:
+        if not self._has_future:  # else its future will tell
+            self._operation.lose()
+
+
+def _ask_the_backends(name: str) -> Any:
+    def method(self: TimedWork, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self._work, name)(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(dist.Work, name).__doc__
+    return method
+
+
+for _name in dir(dist.Work):
+    if (
+        _name not in vars(TimedWork)
+        and not _name.startswith("__")
+        and _name not in ("unbox", "_pybind11_conduit_v1_")
+    ):
+        setattr(TimedWork, _name, _ask_the_backends(_name))

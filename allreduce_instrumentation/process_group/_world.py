@@ -1,0 +1,86 @@
+"""torch's registries of process groups, and its functions that make groups and bundle their work.
+
+The one place that touches what torch keeps private. A group is registered by name, by tag and as a key
+of several dictionaries; it is swapped for a timed one in all of them before anybody has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d_in_c
+from torch.distributed import distributed_c10d as c10d
+
+from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
+
+MakeTimed = Callable[[dist.ProcessGroup], TimedProcessGroup | None]
+
+_make_group = c10d._new_process_group_helper
+_batch_isend_irecv = c10d.batch_isend_irecv
+
+
+def time_new_groups(make_timed: MakeTimed) -> None:
+    """From now on, ``make_timed`` is asked for the timed one of each new group; None leaves it untimed."""
+
+    def make_group(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        group, store = _make_group(*args, **kwargs)
+        if not isinstance(group, dist.ProcessGroup):  # this rank is not in it
+            return group, store
+        timed = make_timed(group)
+        if timed is None:
+            return group, store
+        _swap(group, timed)
+        return timed, store
+
+    c10d._new_process_group_helper = make_group
+    c10d.batch_isend_irecv = dist.batch_isend_irecv = batch_isend_irecv
+
+
+def leave_new_groups_untimed() -> None:
+    """Undo :func:`time_new_groups`; groups that are timed stay so."""
+    c10d._new_process_group_helper = _make_group
+    c10d.batch_isend_irecv = dist.batch_isend_irecv = _batch_isend_irecv
+
+
+def broadcast_buffers_over(group_for: Callable[[dist.ProcessGroup], dist.ProcessGroup] | None) -> None:
+    """Let DDP broadcast a model's buffers, in C++, over ``group_for(its group)``; None undoes."""
+    original = c10d_in_c._broadcast_coalesced
+
+    def broadcast(group: dist.ProcessGroup, *args: Any, **kwargs: Any) -> None:
+        original(group if group_for is None else group_for(group), *args, **kwargs)
+
+    vars(dist)["_broadcast_coalesced"] = original if group_for is None else broadcast
+
+
+def batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
+    """torch's, which bundles the messages of NCCL only in a group of exactly its own type."""
+    first = p2p_op_list[0] if p2p_op_list and isinstance(p2p_op_list[0], dist.P2POp) else None
+    group = None if first is None else first.group or c10d._get_default_group()
+    if first is None or not isinstance(group, TimedProcessGroup):
+        return _batch_isend_irecv(p2p_op_list)
+    device = first.tensor.device
+    if not group._get_backend(device).supports_coalescing:
+        return _batch_isend_irecv(p2p_op_list)
+    c10d._check_p2p_op_list(p2p_op_list)
+    with c10d._coalescing_manager(group, device, async_ops=True) as together:
+        for message in p2p_op_list:
+            peer = {"group_dst" if message.op is dist.isend else "group_src": message.group_peer}
+            message.op(message.tensor, group=message.group, tag=message.tag, **peer)
+    works: list[dist.Work] = together.works
+    return works
+
+
+def _swap(group: dist.ProcessGroup, timed: TimedProcessGroup) -> None:
+    world = c10d._world
+    by_group: tuple[dict[Any, Any], ...] = (
+        world.pg_map, world.pg_names, world.pg_group_ranks, world.pg_backend_config, world.pg_to_tag,
+    )  # fmt: skip
+    for entries in by_group:
+        if group in entries:
+            entries[timed] = entries.pop(group)
+    for groups in world.tags_to_pg.values():
+        groups[:] = [timed if member is group else member for member in groups]
+    c10d_in_c._unregister_process_group(group.group_name)
+    c10d_in_c._register_process_group(group.group_name, timed)

@@ -1,0 +1,169 @@
+"""``instrument``: timing where the process groups exist already, and stay as they are.
+
+Python callers meet timed methods on torch's class itself. The reducer of a DDP model is C++ and would
+not: it is handed a timed view of its group.
+"""
+
+from __future__ import annotations
+
+import atexit
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+import torch.distributed as dist
+from torch import nn
+from torch.distributed import distributed_c10d as c10d
+from torch.nn.parallel import DistributedDataParallel
+
+from allreduce_instrumentation.process_group._backends import backends_of
+from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
+from allreduce_instrumentation.process_group._layer_names import DdpBuckets, is_fsdp_module
+from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._operations import SETTLE_S, lose_open_operations
+from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
+from allreduce_instrumentation.process_group._timing import GroupTiming
+from allreduce_instrumentation.process_group._world import broadcast_buffers_over
+from timing_logger.errors import ConfigurationError
+from timing_logger.global_logger import get_timing_logger
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+_UNTIMED: dict[str, Any] = {
+    name: vars(dist.ProcessGroup)[name]  # as it stands there: asking the class would unbind it
+    for name in (*METHODS, "_start_coalescing", "_end_coalescing")
+    if name in vars(dist.ProcessGroup)
+}
+
+
+def instrument(timing_logger: TimingLogger | None = None, model: nn.Module | None = None) -> None:
+    """Time the process groups that exist already, until :func:`uninstrument`.
+
+    Every call from Python over a group is a row, FSDP2's and those of a DDP communication hook among
+    them; the rows are those of :func:`init_process_group`. Calls that torch makes in C++ (functional
+    collectives, compiled graphs, built-in communication hooks) are not seen; those of the reducer of
+    ``model`` are.
+
+    Args:
+        timing_logger: where the rows go. Default: ``get_timing_logger()``. If it is off, nothing is done.
+        model: a ``DistributedDataParallel`` model: one row per bucket, named after its first parameter;
+            a hook that is registered on it goes on as before. Or a module of FSDP2, which needs nothing.
+            More models can be given by further calls.
+
+    Raises:
+        ValueError: torch's own, of a default group that is not initialised.
+        ConfigurationError: what is asked for is done already, or ``model`` issues no collectives.
+    """
+    world = c10d._get_default_group()
+    logger = get_timing_logger() if timing_logger is None else timing_logger
+    if model is not None and not isinstance(model, DistributedDataParallel) and not is_fsdp_module(model):
+        raise ConfigurationError(
+            f"model must be a DistributedDataParallel or an FSDP2 module, and is a {type(model).__name__}: "
+            "wrap it first."
+        )
+    if not logger.enabled:
+        return
+    if isinstance(world, TimedProcessGroup):
+        _name_buckets(world, logger, model)
+        return
+    _instrumentation.add(logger, model)
+
+
+def uninstrument() -> None:
+    """Undo :func:`instrument`: torch's class and the models' reducers are as they were."""
+    _instrumentation.remove()
+
+
+def logger_timing(group: dist.ProcessGroup) -> TimingLogger | None:
+    """The logger that operations over ``group`` are rows of by themselves; None if they are not timed."""
+    if isinstance(group, TimedProcessGroup):
+        return group.timing_logger
+    timing = _instrumentation.timing_of(group)
+    return None if timing is None else timing.logger
+
+
+class _Instrumentation:
+    """What was changed, and for whom."""
+
+    def __init__(self) -> None:
+        self.logger: TimingLogger | None = None
+        self._timings: WeakKeyDictionary[dist.ProcessGroup, GroupTiming] = WeakKeyDictionary()
+        self._views: WeakKeyDictionary[dist.ProcessGroup, TimedProcessGroup] = WeakKeyDictionary()
+        self._models: WeakKeyDictionary[DistributedDataParallel, dist.ProcessGroup] = WeakKeyDictionary()
+
+    def add(self, logger: TimingLogger, model: nn.Module | None) -> None:
+        if self.logger is not None and (model is None or model in self._models or logger is not self.logger):
+            raise ConfigurationError(
+                "instrument() is in force already, with a logger and a model of its own: "
+                "call uninstrument() first, or give another model and the same logger."
+            )
+        if self.logger is None:
+            self.logger = logger
+            for name in _UNTIMED:
+                setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
+            broadcast_buffers_over(lambda group: self._views.get(group, group))
+            atexit.register(lose_open_operations, SETTLE_S)
+        if isinstance(model, DistributedDataParallel):
+            self._add_model(model, logger)
+
+    def _add_model(self, model: DistributedDataParallel, logger: TimingLogger) -> None:
+        group = model.process_group
+        view = self._views.get(group)
+        if view is None:
+            view = self._views[group] = TimedProcessGroup(group, logger, backends_of(group))
+            self._timings[group] = view.timing
+        view.timing.ddp = DdpBuckets(model)
+        model.reducer._update_process_group(view)
+        self._models[model] = group
+
+    def remove(self) -> None:
+        if self.logger is None:
+            return
+        for name, untimed in _UNTIMED.items():
+            setattr(dist.ProcessGroup, name, untimed)
+        broadcast_buffers_over(None)
+        for model, group in self._models.items():
+            model.reducer._update_process_group(group)
+        self.__init__()  # type: ignore[misc]
+
+    def timing_of(self, group: dist.ProcessGroup) -> GroupTiming | None:
+        """How ``group`` is timed; None for one that torch has not registered."""
+        found = self._timings.get(group)
+        if found is None and self.logger is not None and group in c10d._world.pg_map:
+            found = self._timings[group] = GroupTiming(group, self.logger, backends_of(group))
+        return found
+
+
+_instrumentation = _Instrumentation()
+
+
+def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> Any:
+        timing = _instrumentation.timing_of(self) if type(self) is dist.ProcessGroup else None
+        if timing is None:
+            return untimed(self, *args, **kwargs)
+        call = partial(untimed, self)
+        if name == "_start_coalescing":
+            return start_coalescing(timing, partial(call, *args))
+        if name == "_end_coalescing":
+            return end_coalescing(timing, partial(call, *args))
+        return issue(timing, name, call, args, kwargs)
+
+    # pybind11 takes this for an override of the C++ method, and knows by the name of the calling
+    # code that a call from here means the C++ one
+    method.__code__ = method.__code__.replace(co_name=name)
+    method.__name__, method.__qualname__, method.__doc__ = name, f"ProcessGroup.{name}", untimed.__doc__
+    return method
+
+
+def _name_buckets(world: TimedProcessGroup, logger: TimingLogger, model: nn.Module | None) -> None:
+    """For groups of :func:`init_process_group`, of which only a model's name may be missing."""
+    if model is None or logger is not world.timing_logger:
+        raise ConfigurationError(
+            "init_process_group() of this package times all groups already, with a logger of its own: "
+            "leave instrument() out, or give it a model and the same logger."
+        )
+    if isinstance(model, DistributedDataParallel) and isinstance(model.process_group, TimedProcessGroup):
+        model.process_group.timing.ddp = DdpBuckets(model)

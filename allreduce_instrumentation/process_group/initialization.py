@@ -1,0 +1,57 @@
+"""``init_process_group``: torch's, with a logger."""
+
+from __future__ import annotations
+
+import atexit
+from typing import TYPE_CHECKING, Any
+
+import torch.distributed as dist
+
+from allreduce_instrumentation.process_group._backends import backends_of
+from allreduce_instrumentation.process_group._operations import SETTLE_S, lose_open_operations
+from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
+from allreduce_instrumentation.process_group._world import leave_new_groups_untimed, time_new_groups
+from timing_logger.global_logger import get_timing_logger
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+def init_process_group(
+    backend: str | None = None, *args: Any, timing_logger: TimingLogger | None = None, **kwargs: Any
+) -> None:
+    """``torch.distributed.init_process_group`` of a group that times itself.
+
+    Every collective and every message over the default group, and over groups made from now on
+    (``new_group``, ``split_group``, ``DeviceMesh``), is a row, whoever issues it: your code, the reducer
+    of ``DistributedDataParallel``, FSDP2, functional collectives. An operation in the background gives
+    two rows: itself, from issue to completion (``IALLREDUCE``), and ``WAIT`` for the time that somebody
+    was blocked on it.
+
+    Args:
+        backend, args, kwargs: all of torch's.
+        timing_logger: where the rows go. Default: ``get_timing_logger()``. If the logger is off, this is
+            torch's function and nothing else.
+
+    Raises:
+        Exception: whatever torch raises.
+    """
+    logger = get_timing_logger() if timing_logger is None else timing_logger
+    if not logger.enabled or dist.is_initialized():
+        dist.init_process_group(backend, *args, **kwargs)
+        return
+
+    def make_timed(group: dist.ProcessGroup) -> TimedProcessGroup | None:
+        world = dist.group.WORLD
+        if world is not None and not isinstance(world, TimedProcessGroup):
+            return None
+        to = logger if world is None else world.timing_logger
+        return TimedProcessGroup(group, to, backends_of(group))
+
+    time_new_groups(make_timed)
+    atexit.register(lose_open_operations, SETTLE_S)
+    try:
+        dist.init_process_group(backend, *args, **kwargs)
+    except BaseException:
+        leave_new_groups_untimed()
+        raise
