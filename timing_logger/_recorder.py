@@ -234,20 +234,20 @@ class Recorder:
         return self._enabled
 
     @property
-    def current_label(self) -> str:
-        """The layer name that :meth:`label` put in force for this thread; ``""`` for none."""
-        return self._caller.layer_name
+    def labelled(self) -> bool:
+        """Whether a label is in force for this thread, see :meth:`label`."""
+        return self._caller.labelled
 
     @contextlib.contextmanager
     def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
         """Name the records that this thread makes in the block and that bring no name themselves."""
         caller = self._caller
-        outer = caller.layer_name, caller.phase
-        caller.layer_name, caller.phase = layer_name, phase
+        outer = caller.layer_name, caller.phase, caller.labelled
+        caller.layer_name, caller.phase, caller.labelled = layer_name, phase, True
         try:
             yield
         finally:
-            caller.layer_name, caller.phase = outer
+            caller.layer_name, caller.phase, caller.labelled = outer
 
     def set_current_iteration(self, iteration: int) -> None:
         """The iteration of records that bring none; decides whether they are recorded."""

@@ -35,6 +35,7 @@ class Caller(threading.local):
         self.thread = threading.current_thread().name
         self.layer_name = ""
         self.phase = ""
+        self.labelled = False
 
 
 class Span:

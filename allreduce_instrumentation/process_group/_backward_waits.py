@@ -69,6 +69,7 @@ class _BackwardPass:
             self._unwritten.remove(operation)  # one step: the thread that gets here first writes
         except KeyError:
             return
+        operation.on_end = None  # leaves no reference cycle to be collected
         start_ns = max(blocked_from_ns, self._freed_before(operation, end_ns))
         operation.write_wait(start_ns, max(start_ns, end_ns))
 

@@ -127,7 +127,7 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> 
 
 def _layer(timing: GroupTiming, method: Method, args: Arguments, kwargs: dict[str, Any]) -> str:
     """The part of the model that it is for; ``""`` if unknown, or if the caller's label says it."""
-    if timing.logger.current_label:
+    if timing.logger.labelled:
         return ""
     if timing.ddp is not None and method.operation == "ALLREDUCE":
         bucket = timing.ddp.layer(entries_of(method.buffer(args, kwargs)))

@@ -6,6 +6,7 @@ found on the stack. DDP issues them from C++, bucket by bucket, in an order that
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import sys
@@ -101,7 +102,8 @@ class DdpBuckets:
     def _ask(self) -> None:
         model = self._model()
         if model is not None:
-            self._buckets = list(_rebuilt_buckets(model))
+            with contextlib.suppress(Exception):  # it would surface in somebody's backward(), for a name
+                self._buckets = list(_rebuilt_buckets(model))
 
     def _merge_next(self, entries: int) -> None:
         """Join the single parameters from here on, until they are as many entries as the bucket."""

@@ -6,6 +6,7 @@ The methods of both generations are here: a torch that has ``all_gather_single``
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -75,13 +76,11 @@ class Method(NamedTuple):
         root = getattr(self._options(args, kwargs), "rootRank", _NOTHING)
         if root is _NOTHING:
             root = args[self.root] if len(args) > self.root else kwargs.get("root", 0)
-        return root if isinstance(root, int) else None
+        return _as_rank(root)
 
     def peer_of(self, args: Arguments) -> int | None:
         """The other rank of a message; None if that is not known yet."""
-        if self.peer is None or len(args) <= self.peer or not isinstance(args[self.peer], int):
-            return None
-        return int(args[self.peer])
+        return None if self.peer is None or len(args) <= self.peer else _as_rank(args[self.peer])
 
     def device_type(self, args: Arguments, kwargs: Mapping[str, Any]) -> str | None:
         """Where the work is done: where the tensors lie; None if the arguments do not tell."""
@@ -111,6 +110,13 @@ def entries_of(buffer: Any) -> int:
     """Number of entries of the first tensor; 0 for none."""
     tensor = _first_tensor(buffer)
     return 0 if tensor is None else tensor.numel()
+
+
+def _as_rank(value: Any) -> int | None:
+    try:
+        return operator.index(value)
+    except TypeError:
+        return None
 
 
 def _flat(buffer: Any) -> list[Any]:
