@@ -4,6 +4,7 @@
 PYTHON ?= python3
 RANKS ?= 4
 DEMO_EPOCHS ?= 15
+DEMO_DDP_EPOCHS ?= 4
 STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
 CONFORMANCE_ARGS ?=
@@ -26,12 +27,17 @@ MPI_ENV := OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
 	OMPI_MCA_osc=^ucx OMP_NUM_THREADS=1
 TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/train_digits_mpi.py
 
+# On this machine alone, on a free port.
+TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node $(RANKS) \
+	examples/train_ddp.py --epochs $(DEMO_DDP_EPOCHS)
+
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo compare test test-gpu lint bench conformance notebook sample
+.PHONY: help demo demo-ddp compare test test-gpu lint bench conformance notebook sample
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
+	@echo "make demo-ddp   train with DDP over torch.distributed on 4 ranks, healthy and with one slow rank"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
@@ -53,6 +59,17 @@ demo: $(DEMO)
 	@$(BIN)/timing-logger summary logs/demo/healthy
 	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo/straggler"
 	@$(BIN)/timing-logger summary logs/demo/straggler
+
+demo-ddp: $(DEMO)
+	@rm -rf logs/demo-ddp
+	@echo "== run 1 of 2: DDP on $(RANKS) ranks, all healthy"
+	@$(TRAIN_DDP) --log-dir logs/demo-ddp/healthy
+	@echo "== run 2 of 2: the same, but a rank is delayed before each backward pass ($(STRAGGLER) ms)"
+	@$(TRAIN_DDP) --log-dir logs/demo-ddp/straggler --straggler $(STRAGGLER)
+	@echo "== where the time went, healthy: timing-logger summary logs/demo-ddp/healthy"
+	@$(BIN)/timing-logger summary logs/demo-ddp/healthy
+	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo-ddp/straggler"
+	@$(BIN)/timing-logger summary logs/demo-ddp/straggler
 
 compare: $(DEMO)
 	@rm -rf logs/compare

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mpi_runner import run_on_ranks
 from processes import run_python
+from torch_runner import run_under_torchrun
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -19,7 +20,7 @@ SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTAL
 SHOWN_SUMMARY = re.search(
     r"^\$ timing-logger summary logs/sample\n(.*?)^```$", README, re.MULTILINE | re.DOTALL
 )
-MAKE_TARGETS = set(re.findall(r"^make (\w+)", README, re.MULTILINE))
+MAKE_TARGETS = set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))
 
 
 def test_there_are_snippets_to_try() -> None:
@@ -35,6 +36,9 @@ def test_a_snippet_runs_as_it_stands(number: int, tmp_path: Path) -> None:
     if "mpi4py" in snippet:
         (tmp_path / "snippet.py").write_text(program)
         assert run_on_ranks(2, tmp_path / "snippet.py").returncode == 0
+    elif 'os.environ["RANK"]' in snippet:
+        (tmp_path / "snippet.py").write_text(program)
+        assert run_under_torchrun(2, tmp_path / "snippet.py").returncode == 0
     else:
         run = run_python(program)
         assert run.returncode == 0, run.stderr
@@ -56,5 +60,5 @@ def test_the_summary_shown_is_the_one_printed() -> None:
 
 
 def test_the_commands_named_are_targets_of_the_makefile() -> None:
-    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert {"demo", "test"} <= MAKE_TARGETS <= targets

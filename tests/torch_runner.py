@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,18 +27,23 @@ def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float 
     Returns:
         What each rank found out, in the order of the ranks.
     """
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    environment = {
-        "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{SHARED_CHECKS}",
-        "OMP_NUM_THREADS": "1",
-        "GLOO_SOCKET_IFNAME": "lo",
-    }
-    name = f"{program} on {ranks} ranks"
-    job = run_job(
-        [*command, PROGRAMS / program, *arguments], environment=environment, limit_s=limit_s, name=name
-    )
+    job = run_under_torchrun(ranks, PROGRAMS / program, *arguments, limit_s=limit_s)
     lines = [line for line in job.stdout.splitlines() if line.startswith(_RESULTS)]
     assert job.returncode == 0, f"exit status {job.returncode}:\n{job.stdout}\n{job.stderr}"
     assert len(lines) == 1, f"no results:\n{job.stdout}\n{job.stderr}"
     results: list[Any] = json.loads(lines[0].removeprefix(_RESULTS))
     return results
+
+
+def run_under_torchrun(
+    ranks: int, program: Path, *arguments: str, limit_s: float = 120.0
+) -> subprocess.CompletedProcess[str]:
+    """Run any ``program`` on ``ranks`` processes of this machine, over the loopback interface."""
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
+    environment = {
+        "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{SHARED_CHECKS}",
+        "OMP_NUM_THREADS": "1",
+        "GLOO_SOCKET_IFNAME": "lo",
+    }
+    name = f"{program.name} on {ranks} ranks"
+    return run_job([*command, program, *arguments], environment=environment, limit_s=limit_s, name=name)

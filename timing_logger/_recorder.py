@@ -235,7 +235,7 @@ class Recorder:
 
     @property
     def labelled(self) -> bool:
-        """Whether a label is in force for this thread, see :meth:`label`."""
+        """Whether a label that names a layer is in force for this thread, see :meth:`label`."""
         return self._caller.labelled
 
     @contextlib.contextmanager
@@ -243,7 +243,8 @@ class Recorder:
         """Name the records that this thread makes in the block and that bring no name themselves."""
         caller = self._caller
         outer = caller.layer_name, caller.phase, caller.labelled
-        caller.layer_name, caller.phase, caller.labelled = layer_name, phase, True
+        named = type(layer_name) is not str or layer_name != ""  # a label may be for the phase alone
+        caller.layer_name, caller.phase, caller.labelled = layer_name, phase, named
         try:
             yield
         finally:

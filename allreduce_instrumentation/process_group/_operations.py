@@ -25,10 +25,9 @@ Failure = type[BaseException] | None
 
 WAIT = "WAIT"
 
-SETTLE_S = 0.5
-"""Seconds that an exiting process leaves to operations which are about to end."""
+_SETTLE_S = 0.5
 
-_open: set[Operation] = set()
+_open: set[HostOperation | DeviceOperation] = set()
 
 
 class Operation(Protocol):
@@ -219,20 +218,21 @@ class CoalescedOperations:
         return result
 
 
-def lose_open_operations(settle_s: float = 0.0) -> None:
-    """Write the rows of all operations whose end has not been seen.
-
-    Args:
-        settle_s: seconds in which those that are about to end may do so.
-    """
-    deadline = time.monotonic() + settle_s
-    while _open and time.monotonic() < deadline:
-        time.sleep(0.001)  # lets the backend's threads call back
+def lose_open_operations() -> None:
+    """Write the rows of all operations whose end has not been seen, and will not be."""
+    let_end(lambda _: True)
     for operation in list(_open):
         operation.lose()
 
 
-def _claim(operation: Operation) -> bool:
+def let_end(which: Callable[[HostOperation | DeviceOperation], bool]) -> None:
+    """Leave those that are complete, or about to be, the time to call back; they may be a moment late."""
+    deadline = time.monotonic() + _SETTLE_S
+    while any(map(which, list(_open))) and time.monotonic() < deadline:
+        time.sleep(0.001)  # the backend's threads run meanwhile
+
+
+def _claim(operation: HostOperation | DeviceOperation) -> bool:
     """True for one caller only. No lock: taking out of a set is one step."""
     try:
         _open.remove(operation)

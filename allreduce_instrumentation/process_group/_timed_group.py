@@ -12,6 +12,7 @@ import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._operations import let_end
 from allreduce_instrumentation.process_group._timing import GroupTiming
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.untimed.abort()
 
     def shutdown(self) -> None:
+        let_end(lambda operation: operation.span.group == self.timing.identity.name)
         self.untimed.shutdown()
 
     def name(self) -> str:

@@ -21,7 +21,7 @@ from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from allreduce_instrumentation.process_group._layer_names import DdpBuckets, is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS
-from allreduce_instrumentation.process_group._operations import SETTLE_S, lose_open_operations
+from allreduce_instrumentation.process_group._operations import let_end, lose_open_operations
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._world import broadcast_buffers_over
@@ -104,7 +104,7 @@ class _Instrumentation:
             for name in _UNTIMED:
                 setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
             broadcast_buffers_over(lambda group: self._views.get(group, group))
-            atexit.register(lose_open_operations, SETTLE_S)
+            atexit.register(lose_open_operations)
         if isinstance(model, DistributedDataParallel):
             self._add_model(model, logger)
 
@@ -121,6 +121,7 @@ class _Instrumentation:
     def remove(self) -> None:
         if self.logger is None:
             return
+        let_end(lambda _: True)
         for name, untimed in _UNTIMED.items():
             setattr(dist.ProcessGroup, name, untimed)
         broadcast_buffers_over(None)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backends import backends_of
-from allreduce_instrumentation.process_group._operations import SETTLE_S, lose_open_operations
+from allreduce_instrumentation.process_group._operations import lose_open_operations
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._world import leave_new_groups_untimed, time_new_groups
 from timing_logger.global_logger import get_timing_logger
@@ -49,7 +49,7 @@ def init_process_group(
         return TimedProcessGroup(group, to, backends_of(group))
 
     time_new_groups(make_timed)
-    atexit.register(lose_open_operations, SETTLE_S)
+    atexit.register(lose_open_operations)
     try:
         dist.init_process_group(backend, *args, **kwargs)
     except BaseException:

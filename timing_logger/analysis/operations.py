@@ -66,6 +66,11 @@ def base_operation(name: str) -> str:
     return name
 
 
+def goes_on(name: str) -> bool:
+    """Whether the call does not wait for the operation: ``"IALLREDUCE"``, ``"ISEND_INDEX"``."""
+    return name.upper().startswith("I") and base_operation(name) != name
+
+
 def is_communication(name: str) -> bool:
     """Whether the operation moves data between ranks or keeps them in step; ``WAIT`` does neither."""
     return base_operation(name) in COMMUNICATION

@@ -93,9 +93,10 @@ def summarize(timings: IntoDataFrameT) -> IntoDataFrameT:
         p50_ms, p99_ms: quantiles of the durations, linearly interpolated (NaN if there are none).
         total_ms: sum of the durations; of ``WAIT`` rows, requests that one call waited for share an
             interval, which counts once.
-        wall_share: ``total_ms`` as a part of the rank's wall time, which is from the start of its
-            first record to the end of its last (NaN if unknown). ``WAIT`` overlaps the operation
-            that is waited for, and threads run side by side: shares may add up to more than 1.
+        wall_share: the time in which at least one was under way, as a part of the rank's wall time,
+            which is from the start of its first record to the end of its last (NaN if unknown).
+            ``WAIT`` overlaps the operation that is waited for, and threads run side by side: shares
+            may add up to more than 1.
     """
     frame = opened(timings)
     walls = {key: wall_s(rows) for key, rows in groups(frame, "rank", "incarnation")}
@@ -115,7 +116,8 @@ def _operation_row(key: tuple[Any, ...], rows: Frame, rank_wall_s: float) -> tup
     p50, p99 = np.quantile(durations, [0.5, 0.99]) if len(durations) else (_NAN, _NAN)
     total_ms = _waited_ms(rows) if base_operation(key[0]) == WAIT else float(durations.sum())
     n_bytes = float(sizes.sum()) if len(sizes) else _NAN
-    return (*key, len(rows), n_bytes, float(p50), float(p99), total_ms, _share(total_ms, rank_wall_s))
+    under_way_ms = float(np.fmin(total_ms, _union_ms(rows)))  # fmin: the instants may be unknown
+    return (*key, len(rows), n_bytes, float(p50), float(p99), total_ms, _share(under_way_ms, rank_wall_s))
 
 
 def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from timing_logger.analysis import Summary, base_operation
-from timing_logger.analysis.operations import WAIT
+from timing_logger.analysis.operations import WAIT, goes_on
 from timing_logger.record import escape_text
 
 if TYPE_CHECKING:
@@ -156,9 +156,10 @@ def _standing_out(summary: Summary) -> Iterable[str]:
     for row in _records(summary.spread):
         if row["stands_out"]:
             group = f" of {escape_text(row['group'])}" if row["group"] else ""
+            spent, in_it = ("had it under way for", "") if goes_on(row["operation"]) else ("spent", " in it")
             yield (
-                f"{escape_text(row['operation'])}{group}: rank {row['least_rank']} spent "
-                f"{_seconds(row['least_ms'])} in it, {_others(row)}, and the least time in "
+                f"{escape_text(row['operation'])}{group}: rank {row['least_rank']} {spent} "
+                f"{_seconds(row['least_ms'])}{in_it}, {_others(row)}, and the least time in "
                 f"{row['least_in_steps']} of {row['steps']} steps. In a synchronising operation the ranks "
                 "that arrive early wait, so the one with the least time arrived last most often."
             )
