@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from allreduce_instrumentation._timed_work import has_streams, timed_work
-from allreduce_instrumentation.process_group._backends import backends_of, runs_in_streams
+from allreduce_instrumentation.process_group._backends import backends_of, control_device, runs_in_streams
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.errors import ConfigurationError
@@ -58,7 +58,7 @@ class GroupTransport:
         self.logger = timing_logger or self._timed_by or get_timing_logger()
         self.rank = group.rank()
         self.size = group.size()
-        self.control_device = _control_device(group)
+        self.control_device = control_device(group)
         self.device = _device_for(group, like, self.control_device)
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
@@ -139,13 +139,6 @@ def _check_alive(group: dist.ProcessGroup) -> None:
         dist.get_process_group_ranks(group)
     except Exception as error:
         raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
-
-
-def _control_device(group: dist.ProcessGroup) -> torch.device:
-    accelerator = torch.accelerator.current_accelerator()
-    if "cpu" in backends_of(group) or accelerator is None:
-        return torch.device("cpu")
-    return torch.device(accelerator.type, torch.accelerator.current_device_index())
 
 
 def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device) -> torch.device:

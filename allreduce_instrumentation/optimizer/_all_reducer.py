@@ -9,11 +9,10 @@ from time import monotonic, perf_counter_ns
 from typing import TYPE_CHECKING
 
 import torch
-from mpi4py import MPI
 
-from allreduce_instrumentation.mpi import TimedIntracomm
 from allreduce_instrumentation.optimizer._bucket_means import BucketMeans
 from allreduce_instrumentation.optimizer._buckets import Bucket
+from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import ReductionError
 from timing_logger.record import OK
 
@@ -47,21 +46,17 @@ class AllReducer:
     itself this rank communicates no more, and its peers find out by their time limit.
 
     Args:
-        comm: of this reducer's own; it is freed by :meth:`stop`.
+        ranks: of this reducer's own; freed by :meth:`stop`.
         means: how the values of a bucket become their means.
-        logger: where ``WAIT`` rows go; ``comm`` and ``means`` record their own.
+        logger: where ``WAIT`` rows go; ``ranks`` and ``means`` record their own.
         timeout_s: how long :meth:`settle` waits for a bucket, in seconds.
     """
 
-    def __init__(
-        self, comm: TimedIntracomm, means: BucketMeans, logger: TimingLogger, timeout_s: float
-    ) -> None:
-        self._comm = comm
+    def __init__(self, ranks: Ranks, means: BucketMeans, logger: TimingLogger, timeout_s: float) -> None:
+        self._ranks = ranks
         self._means = means
         self._logger = logger
         self._timeout_s = timeout_s
-        self._rank, self._ranks = comm.Get_rank(), comm.Get_size()
-        self._group = comm.group_label
         self._error: BaseException | None = None  # what failed on this rank
         self._failures_told = (0, 0)  # what an Allreduce said, see Bucket.failures
         self._silent = False  # the thread communicates no more
@@ -97,7 +92,7 @@ class AllReducer:
             self._logger.record_interval(
                 "WAIT", start, perf_counter_ns(), launch.bucket.host.nbytes,
                 launch.bucket.name, self._means.phase,
-                group=self._group, group_size=self._ranks, seq=launch.seq,
+                group=self._ranks.group, group_size=self._ranks.size, seq=launch.seq,
                 status="error:ReductionError" if self.failed else OK,
             )  # fmt: skip
 
@@ -127,7 +122,7 @@ class AllReducer:
             ours = isinstance(self._error, ReductionError)
             reason = str(self._error) if ours else f"{type(self._error).__name__}: {self._error}."
             raise ReductionError(
-                f"the reduction of gradients failed on this rank ({self._rank}): {reason} {_WAY_OUT}"
+                f"the reduction of gradients failed on this rank ({self._ranks.rank}): {reason} {_WAY_OUT}"
             ) from (None if ours else self._error)
         count, ranks = self._failures_told
         if count:
@@ -142,8 +137,8 @@ class AllReducer:
         """``value``'s mean over the ranks; only while no launch is under way."""
         host = torch.tensor([value], dtype=torch.float64)
         with self._logger.label("loss", "dense"):
-            self._comm.Allreduce(MPI.IN_PLACE, host.numpy())
-        return float(host) / self._ranks
+            self._ranks.sum(host)
+        return float(host) / self._ranks.size
 
     def stop(self) -> None:
         """End the thread and free the communicator. Again is harmless."""
@@ -153,7 +148,7 @@ class AllReducer:
         self._end_thread()
         if not self._thread.is_alive() and not self._silent:
             self._silent = True
-            self._comm.Free()
+            self._ranks.free()
 
     def _end_thread(self) -> None:
         self._stopped = True
@@ -188,9 +183,9 @@ class AllReducer:
     def _reduce(self, launch: Launch) -> None:
         bucket = launch.bucket
         self._prepare(bucket)
-        launch.seq = self._comm.collectives
+        launch.seq = self._ranks.collectives
         try:
-            self._comm.Allreduce(MPI.IN_PLACE, self._means.first_sum(bucket).numpy())
+            self._ranks.sum(self._means.first_sum(bucket))
         except BaseException:
             self._silent = True
             raise
@@ -214,7 +209,7 @@ class AllReducer:
         except Exception as error:
             self.fail(error)
         if self._error is not None:
-            bucket.set_failed(self._rank)
+            bucket.set_failed(self._ranks.rank)
 
 
 def _thread_gone(bucket: str) -> ReductionError:

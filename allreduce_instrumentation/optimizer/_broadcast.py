@@ -8,22 +8,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
 import torch
-from mpi4py import MPI
 
+from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import ConfigurationError
 
 _CHUNK_BYTES = 64 * 2**20
 _MAX_COUNT = 2**30  # not every MPI takes a count of more than 31 bits
 
 
-def check_same_parameters(comm: MPI.Intracomm, named: Sequence[tuple[str, torch.Tensor]]) -> None:
+def check_same_parameters(ranks: Ranks, named: Sequence[tuple[str, torch.Tensor]]) -> None:
     """Collective.
 
     Raises:
         ConfigurationError: on every rank, if the ranks have not the same parameters.
     """
     listing = "\n".join(f"{name} {tuple(p.shape)} {p.dtype}" for name, p in named)
-    digests = comm.allgather(hashlib.sha256(listing.encode()).hexdigest())
+    digests = ranks.allgather(hashlib.sha256(listing.encode()).hexdigest())
     others = [rank for rank, digest in enumerate(digests) if digest != digests[0]]
     if others:
         raise ConfigurationError(
@@ -33,13 +33,13 @@ def check_same_parameters(comm: MPI.Intracomm, named: Sequence[tuple[str, torch.
         )
 
 
-def check_same_settings(comm: MPI.Intracomm, **settings: object) -> None:
+def check_same_settings(ranks: Ranks, **settings: object) -> None:
     """Collective.
 
     Raises:
         ConfigurationError: on every rank, if one of ``settings`` is not the same on all.
     """
-    everyone = comm.allgather(settings)
+    everyone = ranks.allgather(settings)
     for name in settings:
         for rank, theirs in enumerate(everyone):
             if theirs[name] != everyone[0][name]:
@@ -50,13 +50,13 @@ def check_same_settings(comm: MPI.Intracomm, **settings: object) -> None:
 
 
 @torch.no_grad()
-def broadcast_parameters(comm: MPI.Intracomm, parameters: Iterable[torch.Tensor], root: int = 0) -> None:
+def broadcast_parameters(ranks: Ranks, parameters: Iterable[torch.Tensor], root: int = 0) -> None:
     """Overwrite the parameters of all ranks with those of ``root``, bit for bit. Collective."""
     for members in _chunks(parameters):
         flat = torch.cat([p.detach().reshape(-1) for p in members]).cpu()
         for piece in torch.split(flat.view(torch.uint8), _MAX_COUNT):
-            comm.Bcast(piece.numpy(), root=root)
-        if comm.Get_rank() != root:
+            ranks.broadcast(piece, root)
+        if ranks.rank != root:
             for p, values in zip(members, torch.split(flat, [p.numel() for p in members]), strict=True):
                 p.copy_(values.view(p.shape))
 
@@ -73,15 +73,15 @@ def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
         yield members
 
 
-def broadcast_state(comm: MPI.Intracomm, optimizer: torch.optim.Optimizer, root: int = 0) -> None:
+def broadcast_state(ranks: Ranks, optimizer: torch.optim.Optimizer, root: int = 0) -> None:
     """Load the optimizer state of ``root`` on all other ranks. Collective."""
-    if comm.Get_size() == 1:
+    if ranks.size == 1:
         return
     file = io.BytesIO()
-    if comm.Get_rank() == root:
+    if ranks.rank == root:
         torch.save(optimizer.state_dict(), file)
-    content = comm.bcast(file.getvalue(), root=root)
-    if comm.Get_rank() != root:
+    content = ranks.broadcast_bytes(file.getvalue(), root)
+    if ranks.rank != root:
         # Our own job's rank wrote it, so objects of any class may stand in it.
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
         optimizer.load_state_dict(state)

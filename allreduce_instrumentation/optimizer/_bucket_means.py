@@ -11,13 +11,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 import torch
-from mpi4py import MPI
 from torch import Tensor
 
 from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
-from allreduce_instrumentation.mpi import TimedIntracomm
 from allreduce_instrumentation.optimizer._buckets import Bucket
+from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import TimingLoggerError
 
 if TYPE_CHECKING:
@@ -46,9 +45,7 @@ class BucketMeans(Protocol):
         """Whether after ``error`` in :meth:`finish` nobody knows what the other ranks are doing."""
 
 
-def bucket_means(
-    allreduce: str, compression: Compressor, comm: TimedIntracomm, logger: TimingLogger
-) -> BucketMeans:
+def bucket_means(allreduce: str, compression: Compressor, ranks: Ranks, logger: TimingLogger) -> BucketMeans:
     """The way that ``DistributedOptimizer(allreduce=, compression=)`` asks for.
 
     Raises:
@@ -56,12 +53,12 @@ def bucket_means(
     """
     check_compressor(allreduce, compression)
     if allreduce == "dense" and isinstance(compression, NoCompression):
-        return SummedMeans(comm.Get_size(), logger)
-    return CompressedMeans(ALL_REDUCERS[allreduce], compression, comm, logger, allreduce)
+        return SummedMeans(ranks.size, logger)
+    return CompressedMeans(ALL_REDUCERS[allreduce], compression, ranks, logger, allreduce)
 
 
 class SummedMeans:
-    """All values travel and are summed by MPI."""
+    """All values travel and are summed in full."""
 
     phase = "dense"
 
@@ -102,14 +99,14 @@ class CompressedMeans:
         self,
         reduce: Callable[..., Tensor],
         compression: Compressor,
-        comm: MPI.Intracomm,
+        ranks: Ranks,
         logger: TimingLogger,
         name: str,
     ) -> None:
         self.phase = "dense" if name == "dense" else "sparse"
         self._reduce = reduce
         self._compression = compression
-        self._comm = comm
+        self._comm = ranks.comm
         self._logger = logger
         self._stream: torch.Stream | None = None
 

@@ -7,12 +7,9 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NoReturn, overload
 
 import torch
-from mpi4py import MPI
 
 from allreduce_instrumentation.allreducers import check_compressor
 from allreduce_instrumentation.compressors import Compressor, NoCompression
-from allreduce_instrumentation.mpi import TimedIntracomm
-from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.optimizer._all_reducer import AllReducer
 from allreduce_instrumentation.optimizer._broadcast import (
     broadcast_parameters,
@@ -22,10 +19,14 @@ from allreduce_instrumentation.optimizer._broadcast import (
 )
 from allreduce_instrumentation.optimizer._bucket_means import bucket_means
 from allreduce_instrumentation.optimizer._gradient_passes import GradientPasses
+from allreduce_instrumentation.optimizer._ranks import ranks_for
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
+    import torch.distributed
+    from mpi4py import MPI
+
     from timing_logger.logger import TimingLogger
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
@@ -55,8 +56,10 @@ class DistributedOptimizer(torch.optim.Optimizer):
         optimizer: a ``torch.optim.Optimizer`` over the same parameters on every rank.
         named_parameters: ``model.named_parameters()``, for the names in the rows; may hold more
             than the optimizer's. None: names such as ``group0.param3``.
-        comm: the ranks that train together; it is duplicated. Default ``MPI.COMM_WORLD``.
-        timing_logger: where rows go; default ``get_timing_logger()``.
+        comm: the ranks that train together, an mpi4py intracommunicator or a process group of
+            ``torch.distributed``; a duplicate is used. Default ``MPI.COMM_WORLD``.
+        timing_logger: where rows go; default ``get_timing_logger()``. Those of the operations of a
+            process group that times itself go to its own.
         compression: what makes gradients smaller on their way, such as ``TopK(0.01)``; an instance of
             this optimizer's own. Its residuals belong into a checkpoint beside :meth:`state_dict`, on each
             rank its own: ``optimizer.compression.state_dict()``. Freezing or thawing layers makes other
@@ -79,7 +82,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self,
         optimizer: torch.optim.Optimizer,
         named_parameters: _NamedParameters | None = None,
-        comm: MPI.Intracomm | None = None,
+        comm: MPI.Intracomm | torch.distributed.ProcessGroup | None = None,
         timing_logger: TimingLogger | None = None,
         *,
         compression: Compressor | None = None,
@@ -87,20 +90,19 @@ class DistributedOptimizer(torch.optim.Optimizer):
         bucket_bytes: int = DEFAULT_BUCKET_BYTES,
         timeout_s: float = 1800.0,
     ) -> None:
-        comm = MPI.COMM_WORLD if comm is None else comm
-        _check_arguments(optimizer, comm, bucket_bytes, timeout_s)
+        _check_arguments(optimizer, bucket_bytes, timeout_s)
         named = _named(optimizer, named_parameters)
         self._inner = optimizer
         self._logger = get_timing_logger() if timing_logger is None else timing_logger
         self.compression: Compressor = NoCompression() if compression is None else compression
         check_compressor(allreduce, self.compression)
-        self._comm = _own_communicator(comm, self._logger)
+        self._ranks = ranks_for(comm, self._logger)
         self._check_same_settings(allreduce, bucket_bytes)
         self._start_from_root(named)
         with self._logger.label("initial optimizer state"):
-            broadcast_state(self._comm, optimizer)
-        means = bucket_means(allreduce, self.compression, self._comm, self._logger)
-        self._reducer = AllReducer(self._comm, means, self._logger, timeout_s)
+            broadcast_state(self._ranks, optimizer)
+        means = bucket_means(allreduce, self.compression, self._ranks, self._logger)
+        self._reducer = AllReducer(self._ranks, means, self._logger, timeout_s)
         self._passes = GradientPasses(bucket_bytes, self._reducer)
         self._passes.add_parameters(named)
 
@@ -206,29 +208,24 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def _check_same_settings(self, allreduce: str, bucket_bytes: int) -> None:
         with self._logger.label("settings"):
             check_same_settings(
-                self._comm, allreduce=allreduce, compression=repr(self.compression), bucket_bytes=bucket_bytes
+                self._ranks,
+                allreduce=allreduce,
+                compression=repr(self.compression),
+                bucket_bytes=bucket_bytes,
             )
 
     def _start_from_root(self, named: list[tuple[str, torch.Tensor]]) -> None:
         with self._logger.label("initial parameters"):
-            check_same_parameters(self._comm, named)
-            broadcast_parameters(self._comm, [p for _, p in named])
+            check_same_parameters(self._ranks, named)
+            broadcast_parameters(self._ranks, [p for _, p in named])
 
 
-def _check_arguments(optimizer: Any, comm: Any, bucket_bytes: Any, timeout_s: Any) -> None:
+def _check_arguments(optimizer: Any, bucket_bytes: Any, timeout_s: Any) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
         raise ConfigurationError(f"optimizer must be a plain torch.optim.Optimizer, and is {optimizer!r}.")
-    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
-        raise ConfigurationError(f"comm must be an mpi4py intracommunicator with members, and is {comm!r}.")
     for name, value in (("bucket_bytes", bucket_bytes), ("timeout_s", timeout_s)):
         if not isinstance(value, (int, float)) or not value > 0:
             raise ConfigurationError(f"{name} must be a number > 0, and is {value!r}.")
-    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
-        raise ConfigurationError(
-            "MPI was started without support for several threads (MPI_THREAD_MULTIPLE), and gradients are "
-            "reduced on a thread: set mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is imported, "
-            "or use an MPI that was built with it."
-        )
 
 
 def _named(
@@ -253,11 +250,3 @@ def _named(
             "named_parameters() of all modules that the optimizer trains, or None."
         )
     return [entry for key, entry in given.items() if key in own]
-
-
-def _own_communicator(comm: MPI.Intracomm, logger: TimingLogger) -> TimedIntracomm:
-    """A duplicate, so that the thread's messages and the user's never meet."""
-    name = comm.group_label if isinstance(comm, TimedIntracomm) else CommIdentity.of(comm).name
-    own = MPI.Intracomm(comm).Dup()
-    own.Set_name(f"{name}/optimizer")
-    return TimedIntracomm(own, timing_logger=logger)

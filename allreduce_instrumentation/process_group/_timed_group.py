@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._compilation import not_compiled
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._operations import let_end
@@ -109,7 +110,7 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
 
     method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
     method.__doc__ = untimed.__doc__
-    return method
+    return not_compiled(method)
 
 
 for _name in METHODS:

@@ -18,6 +18,7 @@ from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation.process_group._backends import backends_of
+from allreduce_instrumentation.process_group._compilation import not_compiled
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from allreduce_instrumentation.process_group._layer_names import DdpBuckets, is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS
@@ -156,7 +157,7 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
     # code that a call from here means the C++ one
     method.__code__ = method.__code__.replace(co_name=name)
     method.__name__, method.__qualname__, method.__doc__ = name, f"ProcessGroup.{name}", untimed.__doc__
-    return method
+    return not_compiled(method)
 
 
 def _name_buckets(world: TimedProcessGroup, logger: TimingLogger, model: nn.Module | None) -> None:

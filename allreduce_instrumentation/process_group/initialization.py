@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 import torch.distributed as dist
 
@@ -41,12 +42,17 @@ def init_process_group(
         dist.init_process_group(backend, *args, **kwargs)
         return
 
+    own_world: ref[TimedProcessGroup] | None = None
+
     def make_timed(group: dist.ProcessGroup) -> TimedProcessGroup | None:
+        nonlocal own_world
         world = dist.group.WORLD
-        if world is not None and not isinstance(world, TimedProcessGroup):
+        if own_world is not None and (world is None or world is not own_world()):
+            leave_new_groups_untimed()  # ours was destroyed, and this world is torch's own function's
             return None
-        to = logger if world is None else world.timing_logger
-        return TimedProcessGroup(group, to, backends_of(group))
+        timed = TimedProcessGroup(group, logger, backends_of(group))
+        own_world = own_world or ref(timed)
+        return timed
 
     time_new_groups(make_timed)
     atexit.register(lose_open_operations)

@@ -1,0 +1,114 @@
+"""The ranks of a process group of ``torch.distributed``, for the optimizer."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch._C._distributed_c10d import AllgatherOptions
+
+from allreduce_instrumentation.process_group import TimedProcessGroup
+from allreduce_instrumentation.process_group._backends import backends_of, control_device
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+class GroupRanks:
+    """A new group of the same ranks; see :class:`~._ranks.Ranks`.
+
+    Where the group has no backend for the host, tensors go over its device. The rows of a group that
+    times itself go to its own logger.
+
+    Raises:
+        ConfigurationError: ``group`` was destroyed.
+    """
+
+    def __init__(self, group: dist.ProcessGroup, logger: TimingLogger) -> None:
+        try:
+            ranks = dist.get_process_group_ranks(group)
+        except Exception as error:
+            raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
+        self.comm = _group_like(group, ranks)
+        self._timed = _timed(self.comm, logger)
+        self._device = control_device(self.comm)
+        self._identity = self._timed.timing.identity
+        self.rank, self.size, self.group = self._identity.rank, self._identity.size, self._identity.name
+
+    @property
+    def collectives(self) -> int:
+        return self._identity.collectives
+
+    def sum(self, tensor: Tensor) -> None:
+        there = tensor.to(self._device)
+        self._timed.allreduce([there], _at_once(dist.AllreduceOptions())).wait()
+        _bring_back(there, tensor)
+
+    def broadcast(self, tensor: Tensor, root: int) -> None:
+        there = tensor.to(self._device)
+        options = _at_once(dist.BroadcastOptions())
+        options.rootRank = root
+        self._timed.broadcast([there], options).wait()
+        _bring_back(there, tensor)
+
+    def allgather(self, value: Any) -> list[Any]:
+        content = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+        lengths = [int(length) for length in self._gathered(torch.tensor([content.numel()]))]
+        padded = content.new_zeros(max(lengths))
+        padded[: content.numel()] = content
+        everyone = self._gathered(padded)
+        return [pickle.loads(bytes(e[:n].tolist())) for e, n in zip(everyone, lengths, strict=True)]
+
+    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
+        length = torch.tensor([len(content)])
+        self.broadcast(length, root)
+        tensor = torch.zeros(int(length), dtype=torch.uint8)
+        if self.rank == root:
+            tensor.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
+        self.broadcast(tensor, root)
+        return tensor.numpy().tobytes()
+
+    def free(self) -> None:
+        with contextlib.suppress(ValueError, AssertionError):  # all groups were destroyed already
+            dist.destroy_process_group(self.comm)
+
+    def _gathered(self, tensor: Tensor) -> list[Tensor]:
+        there = tensor.to(self._device)
+        everyone = [torch.empty_like(there) for _ in range(self.size)]
+        self._timed.allgather([everyone], [there], _at_once(AllgatherOptions())).wait()
+        return [each.cpu() for each in everyone]
+
+
+def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup:
+    """All ranks of the world take part in the making of a group, or its own ranks alone if they say so."""
+    own = dist.new_group(
+        ranks,
+        backend=dist.get_backend(group),
+        use_local_synchronization=len(ranks) < dist.get_world_size(),
+        group_desc=f"{group.group_desc}/optimizer",
+    )
+    if not isinstance(own, dist.ProcessGroup):
+        raise ConfigurationError("comm must be a process group that this rank is in.")
+    return own
+
+
+def _timed(group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
+    if isinstance(group, TimedProcessGroup):
+        return group
+    return TimedProcessGroup(group, logger, backends_of(group))
+
+
+def _at_once(options: Any) -> Any:
+    """The call is waited for at once, and may run in the current stream."""
+    options.asyncOp = False
+    return options
+
+
+def _bring_back(there: Tensor, tensor: Tensor) -> None:
+    if there is not tensor:
+        tensor.copy_(there)

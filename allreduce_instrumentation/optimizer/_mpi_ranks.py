@@ -1,0 +1,72 @@
+"""The ranks of an MPI communicator, for the optimizer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from mpi4py import MPI
+from torch import Tensor
+
+from allreduce_instrumentation.mpi import TimedIntracomm
+from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+class MpiRanks:
+    """A duplicate of ``comm``; see :class:`~._ranks.Ranks`.
+
+    Args:
+        comm: None for ``MPI.COMM_WORLD``.
+
+    Raises:
+        ConfigurationError: ``comm`` is no intracommunicator, or MPI does not allow threads.
+    """
+
+    def __init__(self, comm: Any, logger: TimingLogger) -> None:
+        comm = MPI.COMM_WORLD if comm is None else comm
+        _check(comm)
+        name = comm.group_label if isinstance(comm, TimedIntracomm) else CommIdentity.of(comm).name
+        own = MPI.Intracomm(comm).Dup()
+        own.Set_name(f"{name}/optimizer")
+        self.comm = TimedIntracomm(own, timing_logger=logger)
+        self.rank: int = self.comm.Get_rank()
+        self.size: int = self.comm.Get_size()
+        self.group: str = self.comm.group_label
+
+    @property
+    def collectives(self) -> int:
+        return self.comm.collectives
+
+    def sum(self, tensor: Tensor) -> None:
+        self.comm.Allreduce(MPI.IN_PLACE, tensor.numpy())
+
+    def broadcast(self, tensor: Tensor, root: int) -> None:
+        self.comm.Bcast(tensor.numpy(), root=root)
+
+    def allgather(self, value: Any) -> list[Any]:
+        everyone: list[Any] = self.comm.allgather(value)
+        return everyone
+
+    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
+        received: bytes = self.comm.bcast(content, root=root)
+        return received
+
+    def free(self) -> None:
+        self.comm.Free()
+
+
+def _check(comm: Any) -> None:
+    if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
+        raise ConfigurationError(
+            "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup, "
+            f"and is {comm!r}."
+        )
+    if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+        raise ConfigurationError(
+            "MPI was started without support for several threads (MPI_THREAD_MULTIPLE), and gradients are "
+            "reduced on a thread: set mpi4py.rc.thread_level = 'multiple' before mpi4py.MPI is imported, "
+            "or use an MPI that was built with it."
+        )
