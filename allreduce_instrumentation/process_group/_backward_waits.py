@@ -28,12 +28,15 @@ def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]
     current: _BackwardPass | None = getattr(_passes, "current", None)
     if current is None or current.number != number:
         current = _passes.current = _BackwardPass(number)
+        inner: _BackwardPass | None = vars(_passes).pop("inner", None)
+        if inner is not None:
+            current.take_over(inner)
         torch.autograd.Variable._execution_engine.queue_callback(current.finish)
     current.add(operation, future)
 
 
 class _BackwardPass:
-    """One pass of the autograd engine, and the operations that it will wait for."""
+    """One pass of the autograd engine, and the operations that it will wait for, in their order."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -50,9 +53,20 @@ class _BackwardPass:
             self._unwritten.add(operation)
             operation.on_end = self._write
 
+    def take_over(self, inner: _BackwardPass) -> None:
+        """What a pass within this one left running is waited for at the end of this one."""
+        self._in_streams += inner._in_streams
+        for operation in inner._on_host:
+            self._on_host.append(operation)
+            self._unwritten.add(operation)
+            operation.on_end = self._write
+
     def finish(self) -> None:
         """All gradients are computed: from now on the calling thread, or its stream, waits."""
         _passes.current = None
+        if torch._C._current_autograd_node() is not None:  # a pass within a pass, which goes on
+            _passes.inner = self
+            return
         self._blocked_from_ns = perf_counter_ns()
         for operation in self._on_host:
             if operation.end_ns is not None:

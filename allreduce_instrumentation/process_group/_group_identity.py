@@ -5,9 +5,11 @@ Both belong to the group itself: whoever times it next goes on counting where an
 
 from __future__ import annotations
 
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation._operation_counts import OperationCounts
 
@@ -34,14 +36,22 @@ class GroupIdentity(OperationCounts):
         """The identity of ``group``, made when it is first asked for. Local."""
         found = _identities.get(group)
         if found is None:
-            kind = "process group" if group.group_desc in ("", "undefined") else group.group_desc
-            found = cls(f"{kind} {group.group_name}", group.size(), group.rank())
+            found = cls(_name_of(group), group.size(), group.rank())
             _identities[group] = found
         return found
 
     def share_with(self, group: dist.ProcessGroup) -> None:
         """``group`` is the same ranks under the same name, and counts with this one."""
         _identities[group] = self
+
+
+def _name_of(group: dist.ProcessGroup) -> str:
+    try:
+        kind, name = group.group_desc, group.group_name
+    except RuntimeError:  # a group written in Python has no backends, which are where names are kept
+        names: dict[dist.ProcessGroup, Any] = c10d._world.pg_names
+        kind, name = "", names.get(group, "")
+    return f"{'process group' if kind in ('', 'undefined') else kind} {name}".rstrip()
 
 
 _identities: WeakKeyDictionary[dist.ProcessGroup, GroupIdentity] = WeakKeyDictionary()

@@ -25,18 +25,20 @@ _DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.
 
 _NO_PASS = -1  # torch's, for a thread that is in no backward pass
 
-_fsdp_codes: dict[CodeType, str] = {}
+_fsdp_codes: tuple[CodeType, ...] = ()
 
 
 def fsdp_layer() -> str:
     """``fsdp:layers.3`` under FSDP2's all-gather or reduction for that module; else ``""``."""
     codes = _codes_of_fsdp()
-    if not codes:
-        return ""
-    for frame in _callers():
+    frame: FrameType | None = sys._getframe(1) if codes else None
+    for _ in range(_DEEPEST):
+        if frame is None:
+            return ""
         if frame.f_code in codes:
             name = getattr(frame.f_locals.get("self"), "_module_fqn", None)
             return f"fsdp:{name or '(root)'}"
+        frame = frame.f_back
     return ""
 
 
@@ -80,8 +82,8 @@ class DdpBuckets:
         if number == _NO_PASS:
             return ""
         if number != self._pass:
-            self._pass, self._next = number, 0
-            self._begin_pass()
+            self._pass = number
+            self._begin_pass(entries)
         if not self._rebuilt:
             self._merge_next(entries)
         if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
@@ -89,13 +91,16 @@ class DdpBuckets:
         self._next += 1
         return self._buckets[self._next - 1].name
 
-    def _begin_pass(self) -> None:
+    def _begin_pass(self, entries: int) -> None:
+        """At the first bucket again, unless this pass is within another or goes on after one that was."""
+        if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
+            self._next = 0
         model = self._model()
         if model is None or not model._has_rebuilt_buckets:
             return
         if not self._rebuilt:
             self._rebuilt = True
-            self._buckets = []
+            self._buckets, self._next = [], 0
         if not self._buckets:
             torch.autograd.Variable._execution_engine.queue_callback(self._ask)
 
@@ -143,12 +148,13 @@ def _numbers(text: object) -> list[int]:
     return [int(number) for number in re.findall(r"\d+", str(text or ""))]
 
 
-def _codes_of_fsdp() -> dict[CodeType, str]:
+def _codes_of_fsdp() -> tuple[CodeType, ...]:
+    """A tuple: looking through two by identity is faster than hashing code."""
+    global _fsdp_codes
     if not _fsdp_codes and _FSDP in sys.modules:
         group: Any = getattr(sys.modules[_FSDP], "FSDPParamGroup", None)
-        for name in ("unshard", "post_backward"):
-            method = inspect.unwrap(getattr(group, name, fsdp_layer))
-            _fsdp_codes[method.__code__] = name
+        methods = [getattr(group, name, fsdp_layer) for name in ("unshard", "post_backward")]
+        _fsdp_codes = tuple(inspect.unwrap(method).__code__ for method in methods)
     return _fsdp_codes
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 Arguments = tuple[Any, ...]
+Keywords = Mapping[str, Any]
 
 _NOTHING = object()
 _OPTIONS = "opts"
@@ -40,24 +41,7 @@ class Method(NamedTuple):
     peer: int | None = None
     splits: int | None = None
 
-    def operation_of(self, args: Arguments, kwargs: Mapping[str, Any]) -> str:
-        """The row's operation: one that sends pieces of several sizes has a name of its own."""
-        if self.splits is None:
-            return self.operation
-        given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
-        return self.operation + "V" if given and len(set(given)) > 1 else self.operation
-
-    def sent_bytes(self, args: Arguments, kwargs: Mapping[str, Any], group_size: int) -> int | None:
-        """Bytes of the send buffer; of the root's for a scatter, on every rank."""
-        if self.sent is None:
-            return 0
-        size = bytes_of(self.buffer(args, kwargs))
-        if self.operation == "SCATTER" and size == 0 and args:
-            received = bytes_of(args[0])
-            return None if received is None else received * group_size
-        return size
-
-    def buffer(self, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+    def buffer(self, args: Arguments, kwargs: Keywords) -> Any:
         """What is sent: a tensor, a list of them, a list of lists; None for nothing."""
         if self.sent is None:
             return None
@@ -65,51 +49,80 @@ class Method(NamedTuple):
             return args[self.sent]
         return next((kwargs[name] for name in self.sent_names if name in kwargs), None)
 
-    def goes_on(self, args: Arguments, kwargs: Mapping[str, Any]) -> bool:
-        """Whether the call asks for an operation in the background."""
-        return bool(getattr(self._options(args, kwargs), "asyncOp", True))
-
-    def root_of(self, args: Arguments, kwargs: Mapping[str, Any]) -> int | None:
-        """The root's rank in the group, which the options hold or the call itself."""
-        if self.root is None:
-            return None
-        root = getattr(self._options(args, kwargs), "rootRank", _NOTHING)
-        if root is _NOTHING:
-            root = args[self.root] if len(args) > self.root else kwargs.get("root", 0)
-        return _as_rank(root)
-
-    def peer_of(self, args: Arguments) -> int | None:
-        """The other rank of a message; None if that is not known yet."""
-        return None if self.peer is None or len(args) <= self.peer else _as_rank(args[self.peer])
-
-    def device_type(self, args: Arguments, kwargs: Mapping[str, Any]) -> str | None:
-        """Where the work is done: where the tensors lie; None if the arguments do not tell."""
-        tensor = _first_tensor(self.buffer(args, kwargs) if self.sent is not None else None)
-        if tensor is not None:
-            return tensor.device.type
-        device = getattr(self._options(args, kwargs), "device", None)
-        return device.type if isinstance(device, torch.device) else None
-
-    def _options(self, args: Arguments, kwargs: Mapping[str, Any]) -> Any:
+    def given_options(self, args: Arguments, kwargs: Keywords) -> Any:
+        """The options, or whatever stands in their place in a call without them; None for neither."""
         if self.options is not None and len(args) > self.options:
             return args[self.options]
         return kwargs.get(_OPTIONS)
+
+    def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
+        """The row's operation: one that sends pieces of several sizes has a name of its own."""
+        if self.splits is None:
+            return self.operation
+        given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
+        return self.operation + "V" if given and len(set(given)) > 1 else self.operation
+
+    def sent_bytes(self, buffer: Any, args: Arguments, group_size: int) -> int | None:
+        """Bytes of the send buffer; of the root's for a scatter, on every rank."""
+        if self.sent is None:
+            return 0
+        size = bytes_of(buffer)
+        if size == 0 and self.operation == "SCATTER" and args:
+            received = bytes_of(args[0])
+            return None if received is None else received * group_size
+        return size
+
+    def root_of(self, options: Any, kwargs: Keywords) -> int | None:
+        """The root's rank in the group, which the options hold or the call itself."""
+        if self.root is None:
+            return None
+        root = getattr(options, "rootRank", _NOTHING)
+        if root is _NOTHING:
+            root = kwargs.get("root", 0) if options is None else options
+        return _as_rank(root)
+
+    def peer_of(self, args: Arguments, kwargs: Keywords) -> int | None:
+        """The other rank of a message; None if that is not known yet."""
+        if self.peer is None:
+            return None
+        named = kwargs.get("dstRank", kwargs.get("srcRank"))
+        return _as_rank(args[self.peer] if len(args) > self.peer else named)
+
+
+def goes_on(options: Any) -> bool:
+    """Whether a call with these options asks for an operation in the background, as one without does."""
+    return bool(getattr(options, "asyncOp", True))
+
+
+def device_type(buffer: Any, options: Any) -> str | None:
+    """Where the work is done: where the tensors lie; None if the arguments do not tell."""
+    tensor = first_tensor(buffer)
+    device = getattr(options, "device", None) if tensor is None else tensor.device
+    return device.type if isinstance(device, torch.device) else None
 
 
 def bytes_of(buffer: Any) -> int | None:
     """Bytes of a tensor or of nested lists of them; None where a tensor cannot tell (sparse layouts)."""
     try:
-        if isinstance(buffer, Tensor):
-            return int(buffer.nbytes)
-        return sum(int(tensor.nbytes) for tensor in _flat(buffer))
+        if isinstance(buffer, list):
+            return (
+                int(buffer[0].nbytes) if len(buffer) == 1 and isinstance(buffer[0], Tensor) else _sum(buffer)
+            )
+        return _sum(buffer)
     except Exception:  # torch's own error comes from the call itself
         return None
 
 
-def entries_of(buffer: Any) -> int:
-    """Number of entries of the first tensor; 0 for none."""
-    tensor = _first_tensor(buffer)
-    return 0 if tensor is None else tensor.numel()
+def first_tensor(buffer: Any) -> Tensor | None:
+    while isinstance(buffer, (list, tuple)) and buffer:
+        buffer = buffer[0]
+    return buffer if isinstance(buffer, Tensor) else None
+
+
+def _sum(buffer: Any) -> int:
+    if isinstance(buffer, (list, tuple)):
+        return sum(map(_sum, buffer))
+    return int(buffer.nbytes)
 
 
 def _as_rank(value: Any) -> int | None:
@@ -117,18 +130,6 @@ def _as_rank(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
-
-
-def _flat(buffer: Any) -> list[Any]:
-    if isinstance(buffer, (list, tuple)):
-        return [tensor for item in buffer for tensor in _flat(item)]
-    return [buffer]
-
-
-def _first_tensor(buffer: Any) -> Tensor | None:
-    while isinstance(buffer, (list, tuple)) and buffer:
-        buffer = buffer[0]
-    return buffer if isinstance(buffer, Tensor) else None
 
 
 _IN_PLACE = (0, ("tensors", "tensor"))

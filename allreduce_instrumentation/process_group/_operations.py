@@ -6,6 +6,8 @@ backend's thread says so. Work that is queued in a device's stream (NCCL) ends b
 
 from __future__ import annotations
 
+import atexit
+import os
 import time
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
@@ -28,6 +30,7 @@ WAIT = "WAIT"
 _SETTLE_S = 0.5
 
 _open: set[HostOperation | DeviceOperation] = set()
+_called_back: set[HostOperation] = set()  # their futures hold a callback that has not run
 
 
 class Operation(Protocol):
@@ -82,7 +85,7 @@ class HostOperation:
 
     def end(self, failure: Failure) -> None:
         end_ns = perf_counter_ns()
-        if not _claim(self):
+        if self.end_ns is not None or not _claim(self):
             return
         span = self.span
         span.write(span.operation, span.start_ns, end_ns, _status(failure), self._thread)
@@ -96,7 +99,17 @@ class HostOperation:
             span.write(span.operation, span.start_ns, None, UNRESOLVED, self._thread)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        future.add_done_callback(self._completed)
+        if future.done():  # torch would call back at once, and drop what a signal handler raises there
+            self._completed(future)
+        else:
+            _called_back.add(self)
+            future.add_done_callback(self._call_back)
+
+    def _call_back(self, future: torch.futures.Future[Any]) -> None:
+        try:
+            self._completed(future)
+        finally:
+            _called_back.discard(self)
 
     def _completed(self, future: torch.futures.Future[Any]) -> None:
         try:
@@ -192,6 +205,30 @@ class DeviceOperation:
         )  # fmt: skip
 
 
+class UnrecordedOperation:
+    """An operation without a row, of which something is to be learnt when it is complete."""
+
+    def __init__(self, learn: Callable[[], None]) -> None:
+        self._learn: Callable[[], None] | None = learn
+        self.goes_on = False
+
+    def end(self, failure: Failure) -> None:
+        learn, self._learn = self._learn, None
+        if learn is not None and failure is None:
+            learn()
+
+    def lose(self) -> None:
+        self._learn = None
+
+    def end_by(self, future: torch.futures.Future[Any]) -> None:
+        future.add_done_callback(lambda _: self.end(None))
+
+    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+        result = work.wait(*args, **kwargs)
+        self.end(None)
+        return result
+
+
 class CoalescedOperations:
     """Operations that the backend was given one by one, and works on as one."""
 
@@ -208,8 +245,7 @@ class CoalescedOperations:
             operation.lose()
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        for operation in self._operations:
-            operation.end_by(future)
+        future.add_done_callback(lambda _: self.end(None))
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
         """One ``WAIT`` row, for the first operation: who waits, waits for all of them at once."""
@@ -225,11 +261,30 @@ def lose_open_operations() -> None:
         operation.lose()
 
 
-def let_end(which: Callable[[HostOperation | DeviceOperation], bool]) -> None:
+def let_end(which: Callable[[HostOperation], bool]) -> None:
     """Leave those that are complete, or about to be, the time to call back; they may be a moment late."""
     deadline = time.monotonic() + _SETTLE_S
-    while any(map(which, list(_open))) and time.monotonic() < deadline:
+    while any(map(which, list(_called_back))) and time.monotonic() < deadline:
         time.sleep(0.001)  # the backend's threads run meanwhile
+
+
+def _await_callbacks() -> None:
+    """A thread of the backend that calls Python while the interpreter goes down aborts the process.
+
+    So it is kept from going. This adds nothing to an exit: torch itself stays until such operations end.
+    """
+    while _called_back:
+        time.sleep(0.001)
+
+
+def _forget_all() -> None:
+    """In a forked child: its parent's operations end there, and nobody calls back here."""
+    _open.clear()
+    _called_back.clear()
+
+
+atexit.register(_await_callbacks)  # here, at import, so that it runs after the hooks that come later
+os.register_at_fork(after_in_child=_forget_all)
 
 
 def _claim(operation: HostOperation | DeviceOperation) -> bool:

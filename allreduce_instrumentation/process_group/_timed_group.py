@@ -10,8 +10,13 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
-from allreduce_instrumentation.process_group._compilation import not_compiled
-from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
+from allreduce_instrumentation.process_group._compilation import leave_uncompiled
+from allreduce_instrumentation.process_group._issue import (
+    end_coalescing,
+    issue,
+    monitored_barrier,
+    start_coalescing,
+)
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._operations import let_end
 from allreduce_instrumentation.process_group._timing import GroupTiming
@@ -59,8 +64,9 @@ class TimedProcessGroup(dist.ProcessGroup):
             kind = types.get(backends.get(device.type, ""), custom)
             self._register_backend(device, kind, group._get_backend(device))
         self._set_default_backend(types.get(group._get_backend_name(), custom))
-        self._set_group_name(group.group_name)
-        self._set_group_desc(group.group_desc)
+        if group._device_types:  # else there is nothing that keeps a name
+            self._set_group_name(group.group_name)
+            self._set_group_desc(group.group_desc)
 
     @property
     def backends(self) -> dict[str, str]:
@@ -69,12 +75,8 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
         """gloo's barrier that names the ranks which did not come; it has no work to wait for."""
-        timing = self.timing
-        with timing.logger.record_mpi_operation(
-            "BARRIER", 0, group=timing.identity.name, group_size=timing.identity.size,
-            seq=timing.identity.next_collective(),
-        ):  # fmt: skip
-            self.untimed.monitored_barrier(timeout, wait_all_ranks)  # type: ignore[attr-defined]
+        call = self.untimed.monitored_barrier  # type: ignore[attr-defined]
+        monitored_barrier(self.timing, partial(call, timeout, wait_all_ranks))
 
     def _start_coalescing(self, device: torch.device) -> None:
         start_coalescing(self.timing, partial(self.untimed._start_coalescing, device))
@@ -106,13 +108,17 @@ class TimedProcessGroup(dist.ProcessGroup):
 
 def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
-        return issue(self.timing, name, partial(untimed, self.untimed), args, kwargs)
+        group = self.untimed
+        call = partial(untimed, group) if type(group) is dist.ProcessGroup else getattr(group, name)
+        return issue(self.timing, name, call, args, kwargs)
 
     method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
     method.__doc__ = untimed.__doc__
-    return not_compiled(method)
+    return method
 
 
 for _name in METHODS:
     if hasattr(dist.ProcessGroup, _name):
         setattr(TimedProcessGroup, _name, _timed(_name, getattr(dist.ProcessGroup, _name)))
+
+leave_uncompiled(TimedProcessGroup)

@@ -23,6 +23,7 @@ class GroupTiming:
         logger: where the rows go.
         identity: the group's name and counts.
         ddp: the buckets of the DDP model that reduces over the group, if one is known.
+        has_streams: some backend queues its work in a device's streams.
         batch: the operations of the coalesced call that is being put together; None outside of one.
 
     Args:
@@ -35,7 +36,10 @@ class GroupTiming:
         self.ddp: DdpBuckets | None = None
         self.batch: list[Operation] | None = None
         self.backends = dict(backends)
-        self._in_streams = frozenset(device for device, name in backends.items() if runs_in_streams(name))
+        self._in_streams = frozenset(
+            device for device, name in backends.items() if device != "cpu" and runs_in_streams(name)
+        )
+        self.has_streams = bool(self._in_streams)
         self._without_future: set[str] = set()
 
     def in_stream(self, device_type: str | None) -> bool:

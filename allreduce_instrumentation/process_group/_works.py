@@ -8,6 +8,7 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
+from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._operations import Operation
 
 
@@ -15,25 +16,34 @@ class TimedWork(dist.Work):
     """What a timed group returns for an operation under way.
 
     Every question but ``wait`` goes to the backend's own ``Work``, errors included.
+
+    Attributes:
+        untimed: the backend's own.
     """
+
+    untimed: dist.Work
+    _operation: Operation
+    _has_future = True  # of one whose construction was interrupted: then __del__ has nothing to do
 
     def __init__(self, work: dist.Work, operation: Operation, *, has_future: bool) -> None:
         super().__init__()
-        self._work = work
+        self.untimed = work
         self._operation = operation
         self._has_future = has_future
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
-        return bool(self._operation.wait(self._work, *args, **kwargs))
+        return bool(self._operation.wait(self.untimed, *args, **kwargs))
 
     def get_future(self) -> torch.futures.Future[Any]:
-        future = self._work.get_future()
+        future = self.untimed.get_future()
         if self._operation.goes_on:
             note_use_in_backward(self._operation, future)
         return future
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._work, name)
+        if name in ("untimed", "_operation"):  # not there yet
+            raise AttributeError(name)
+        return getattr(self.untimed, name)
 
     def __del__(self) -> None:
         if not self._has_future:  # else its future will tell
@@ -42,7 +52,7 @@ class TimedWork(dist.Work):
 
 def _ask_the_backends(name: str) -> Any:
     def method(self: TimedWork, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._work, name)(*args, **kwargs)
+        return getattr(self.untimed, name)(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = getattr(dist.Work, name).__doc__
@@ -56,3 +66,5 @@ for _name in dir(dist.Work):
         and _name not in ("unbox", "_pybind11_conduit_v1_")
     ):
         setattr(TimedWork, _name, _ask_the_backends(_name))
+
+leave_uncompiled(TimedWork)

@@ -6,6 +6,7 @@ of several dictionaries; it is swapped for a timed one in all of them before any
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,11 +15,13 @@ from torch._C import _distributed_c10d as c10d_in_c
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
+from allreduce_instrumentation.process_group._works import TimedWork
 
 MakeTimed = Callable[[dist.ProcessGroup], TimedProcessGroup | None]
 
 _make_group = c10d._new_process_group_helper
 _batch_isend_irecv = c10d.batch_isend_irecv
+_hand_over_in_c = c10d_in_c.Reducer._set_forward_pass_work_handle
 
 
 def time_new_groups(make_timed: MakeTimed) -> None:
@@ -35,13 +38,35 @@ def time_new_groups(make_timed: MakeTimed) -> None:
         return timed, store
 
     c10d._new_process_group_helper = make_group
-    c10d.batch_isend_irecv = dist.batch_isend_irecv = batch_isend_irecv
+    _replace_everywhere(_batch_isend_irecv, batch_isend_irecv)
+    hand_over_works()
 
 
 def leave_new_groups_untimed() -> None:
     """Undo :func:`time_new_groups`; groups that are timed stay so."""
     c10d._new_process_group_helper = _make_group
-    c10d.batch_isend_irecv = dist.batch_isend_irecv = _batch_isend_irecv
+    _replace_everywhere(batch_isend_irecv, _batch_isend_irecv)
+
+
+def hand_over_works() -> None:
+    """Let DDP's ``join`` give its reducer the backend's own work.
+
+    The reducer keeps the C++ half of what it gets. That of a Python object waits for ever once the
+    object is gone. For good: a plain work is passed on as before.
+    """
+    setattr(c10d_in_c.Reducer, _hand_over_in_c.__name__, _hand_over)
+
+
+def _hand_over(self: c10d_in_c.Reducer, work: dist.Work, *args: Any, **kwargs: Any) -> None:
+    _hand_over_in_c(self, work.untimed if isinstance(work, TimedWork) else work, *args, **kwargs)
+
+
+def _replace_everywhere(old: Any, new: Any) -> None:
+    """Also where somebody imported the name from torch before."""
+    for module in list(sys.modules.values()):
+        names = getattr(module, "__dict__", {})
+        if names.get("batch_isend_irecv") is old:
+            names["batch_isend_irecv"] = new
 
 
 def broadcast_buffers_over(group_for: Callable[[dist.ProcessGroup], dist.ProcessGroup] | None) -> None:
@@ -61,7 +86,7 @@ def batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
     if first is None or not isinstance(group, TimedProcessGroup):
         return _batch_isend_irecv(p2p_op_list)
     device = first.tensor.device
-    if not group._get_backend(device).supports_coalescing:
+    if not group._device_types or not group._get_backend(device).supports_coalescing:
         return _batch_isend_irecv(p2p_op_list)
     c10d._check_p2p_op_list(p2p_op_list)
     with c10d._coalescing_manager(group, device, async_ops=True) as together:
@@ -82,5 +107,6 @@ def _swap(group: dist.ProcessGroup, timed: TimedProcessGroup) -> None:
             entries[timed] = entries.pop(group)
     for groups in world.tags_to_pg.values():
         groups[:] = [timed if member is group else member for member in groups]
-    c10d_in_c._unregister_process_group(group.group_name)
-    c10d_in_c._register_process_group(group.group_name, timed)
+    name = world.pg_names[timed]
+    c10d_in_c._unregister_process_group(name)
+    c10d_in_c._register_process_group(name, timed)

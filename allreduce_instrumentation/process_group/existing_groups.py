@@ -19,13 +19,18 @@ from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._compilation import not_compiled
-from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
+from allreduce_instrumentation.process_group._issue import (
+    end_coalescing,
+    issue,
+    monitored_barrier,
+    start_coalescing,
+)
 from allreduce_instrumentation.process_group._layer_names import DdpBuckets, is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._operations import let_end, lose_open_operations
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._timing import GroupTiming
-from allreduce_instrumentation.process_group._world import broadcast_buffers_over
+from allreduce_instrumentation.process_group._world import broadcast_buffers_over, hand_over_works
 from timing_logger.errors import ConfigurationError
 from timing_logger.global_logger import get_timing_logger
 
@@ -34,7 +39,7 @@ if TYPE_CHECKING:
 
 _UNTIMED: dict[str, Any] = {
     name: vars(dist.ProcessGroup)[name]  # as it stands there: asking the class would unbind it
-    for name in (*METHODS, "_start_coalescing", "_end_coalescing")
+    for name in (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier")
     if name in vars(dist.ProcessGroup)
 }
 
@@ -104,6 +109,7 @@ class _Instrumentation:
             self.logger = logger
             for name in _UNTIMED:
                 setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
+            hand_over_works()
             broadcast_buffers_over(lambda group: self._views.get(group, group))
             atexit.register(lose_open_operations)
         if isinstance(model, DistributedDataParallel):
@@ -151,6 +157,8 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
             return start_coalescing(timing, partial(call, *args))
         if name == "_end_coalescing":
             return end_coalescing(timing, partial(call, *args))
+        if name == "monitored_barrier":
+            return monitored_barrier(timing, partial(call, *args, **kwargs))
         return issue(timing, name, call, args, kwargs)
 
     # pybind11 takes this for an override of the C++ method, and knows by the name of the calling

@@ -112,7 +112,7 @@ def mpi_error() -> list[list[str]]:
     """MPI itself fails on the last rank: it cannot tell, and the others' time runs out."""
     model = mlp(0)
     optimizer = distributed(model, timeout_s=1.0)
-    comm = optimizer._comm
+    comm = optimizer._ranks.comm
     loss_of(model).backward()
     optimizer.step()
 

@@ -406,7 +406,7 @@ def face() -> dict[str, Any]:
     }
     second = distributed(model, inner)
     timed = DistributedOptimizer(inner, None, TimedIntracomm(WORLD, group="mine"))
-    result["groups"] = [o._comm.group_label for o in (optimizer, second, timed)]
+    result["groups"] = [o._ranks.group for o in (optimizer, second, timed)]
     result["unnamed"] = timed._passes._buckets[0].name
     for each in (optimizer, second, timed):
         each.stop()
