@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 from scripted_device import ScriptedAccelerator
 
-from allreduce_instrumentation.process_group import _operations
+from allreduce_instrumentation.process_group import _issue, _operations
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from allreduce_instrumentation.process_group._operations import lose_open_operations
 from allreduce_instrumentation.process_group._timing import GroupTiming
@@ -102,7 +102,7 @@ class Bench:
         self._sink = MemorySink()
         self._group = StandInGroup()
         self.logger = TimingLogger(0, None, sinks=[self._sink], **{"flush_interval": 3600.0, **options})
-        self.timing = GroupTiming(self._group, self.logger, {"cpu": backend})
+        self.timing = GroupTiming(self._group, self.logger, {"scripted": backend})
 
     def work(self, **how: Any) -> StandInWork:
         return StandInWork(self.steps, **how)
@@ -140,12 +140,27 @@ class Bench:
         return self._sink.records
 
 
+@pytest.fixture(autouse=True)
+def tensors_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They lie on the host here, and the timing takes them for the device's."""
+    monkeypatch.setattr(_issue, "device_type", lambda *_: "scripted")
+
+
+may_use_future = _issue._may_use_future
+
+
+@pytest.fixture(autouse=True)
+def inside_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a background operation ends in its future's callback."""
+    monkeypatch.setattr(_issue, "_may_use_future", lambda _: True)
+
+
 @pytest.fixture
 def bench(scripted_device: ScriptedAccelerator) -> Iterator[Bench]:
     found = Bench(scripted_device)
     yield found
+    lose_open_operations(found.logger._channel)
     found.logger.close()
-    lose_open_operations()
 
 
 def summary(rows: list[Record]) -> list[tuple[str, str, str, int | None]]:
@@ -252,7 +267,7 @@ def test_an_operation_without_future_that_is_dropped_is_unresolved(bench: Bench)
 
 def test_operations_whose_end_nobody_saw_are_unresolved_at_the_end(bench: Bench) -> None:
     work = bench.issue(bench.work(future=False))
-    lose_open_operations()
+    lose_open_operations(bench.logger._channel)
     (row,) = bench.rows
     assert (row.operation, row.status, row.end_ns, row.seq) == ("IALLREDUCE", "unresolved", None, 0)
     del work
@@ -415,3 +430,13 @@ def test_nothing_stays_open_when_everything_was_waited_for(bench: Bench) -> None
     bench.issue(bench.work(future=False)).wait()
     bench.coalesce(2, bench.work()).wait()
     assert not _operations._open
+
+
+def test_outside_a_backward_pass_no_callback_holds_on_to_memory_and_the_wait_is_the_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_issue, "_may_use_future", may_use_future)
+    work = bench.issue(bench.work())
+    assert "callback" not in bench.steps
+    work.wait()
+    assert [(row.operation, row.status) for row in bench.rows] == [("IALLREDUCE", "ok"), ("WAIT", "ok")]

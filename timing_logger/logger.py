@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -92,6 +92,7 @@ class TimingLogger(Recorder):
         self.path: Path | None = None
         self._flusher: Flusher | None = None
         self._dropped_at_close = 0
+        self._last_calls: list[Callable[[], None]] = []
         if enabled and self._policy.records_rank(self.rank):
             self._start(log_dir, options, sinks)
         else:
@@ -124,8 +125,14 @@ class TimingLogger(Recorder):
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
         if self._flusher is not None and not self._flusher.closed:
+            for call in self._last_calls:
+                call()
             self._flusher.close()
             self._dropped_at_close = self.stats.dropped
+
+    def before_close(self, call: Callable[[], None]) -> None:
+        """Have ``call`` make its last records when this logger is closed; for instrumentation."""
+        self._last_calls.append(call)
 
     def __enter__(self) -> TimingLogger:
         return self

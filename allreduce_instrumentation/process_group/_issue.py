@@ -10,7 +10,6 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._layer_names import (
-    DdpBuckets,
     ddp_under_construction,
     fsdp_layer,
 )
@@ -159,7 +158,7 @@ def _layer(timing: GroupTiming, method: Method, buffer: Any) -> str:
     """The part of the model that it is for; ``""`` if unknown, or if the caller's label says it."""
     if timing.logger.labelled:
         return ""
-    if timing.ddp is not None and method.operation == "ALLREDUCE":
+    if method.operation == "ALLREDUCE":
         tensor = first_tensor(buffer)
         bucket = "" if tensor is None else timing.ddp.layer(tensor.numel())
         if bucket:
@@ -196,4 +195,4 @@ def _learn_source(timing: GroupTiming, span: Span, work: dist.Work) -> None:
 def _look_for_ddp(timing: GroupTiming) -> None:
     model = ddp_under_construction()
     if model is not None:
-        timing.ddp = DdpBuckets(model)
+        timing.ddp.add(model)

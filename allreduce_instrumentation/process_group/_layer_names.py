@@ -76,20 +76,30 @@ class DdpBuckets:
         self._next = 0
         self._buckets: list[_Bucket] = list(_parameters_backwards(model))
 
-    def layer(self, entries: int) -> str:
-        """The bucket that comes next in this backward pass, if it has as many entries; else ``""``."""
-        number = torch._C._current_graph_task_id()
-        if number == _NO_PASS:
-            return ""
+    @property
+    def model(self) -> DistributedDataParallel | None:
+        """The model; None when it is gone."""
+        return self._model()
+
+    @property
+    def known(self) -> bool:
+        """Whether the model's buckets are known."""
+        return bool(self._buckets)
+
+    def expects(self, entries: int, number: int) -> bool:
+        """Whether a bucket of so many entries comes next in backward pass ``number``."""
         if number != self._pass:
             self._pass = number
             self._begin_pass(entries)
-        if not self._rebuilt:
-            self._merge_next(entries)
-        if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
-            return ""
+        return self._end_of_next(entries) is not None
+
+    def take(self, entries: int) -> str:
+        """The name of the bucket that :meth:`expects` said comes next."""
+        end = self._end_of_next(entries) or self._next
+        name = self._buckets[end - 1].name  # of single parameters the last is the bucket's first
+        self._buckets[self._next : end] = [_Bucket(name, entries)]
         self._next += 1
-        return self._buckets[self._next - 1].name
+        return name
 
     def _begin_pass(self, entries: int) -> None:
         """At the first bucket again, unless this pass is within another or goes on after one that was."""
@@ -110,14 +120,39 @@ class DdpBuckets:
             with contextlib.suppress(Exception):  # it would surface in somebody's backward(), for a name
                 self._buckets = list(_rebuilt_buckets(model))
 
-    def _merge_next(self, entries: int) -> None:
-        """Join the single parameters from here on, until they are as many entries as the bucket."""
+    def _end_of_next(self, entries: int) -> int | None:
+        """Behind the entry that is the next bucket, or the single parameters that will be; else None."""
         end, total = self._next, 0
-        while end < len(self._buckets) and total < entries:
+        while end < len(self._buckets) and total < entries and not (self._rebuilt and end > self._next):
             total += self._buckets[end].entries
             end += 1
-        if total == entries and end > self._next:
-            self._buckets[self._next : end] = [_Bucket(self._buckets[end - 1].name, total)]
+        return end if total == entries and end > self._next else None
+
+
+class DdpModels:
+    """The DDP models that reduce over one group."""
+
+    def __init__(self) -> None:
+        self._models: list[DdpBuckets] = []
+        self._doubtful_pass = _NO_PASS
+
+    def add(self, model: DistributedDataParallel) -> None:
+        """Once: a model that was there is looked at anew."""
+        others = [known for known in self._models if known.model is not model]
+        self._models = [*others, DdpBuckets(model)]
+
+    def layer(self, entries: int) -> str:
+        """The bucket that is being reduced in this thread's backward pass; ``""`` if in doubt."""
+        number = torch._C._current_graph_task_id()
+        if number == _NO_PASS or number == self._doubtful_pass or not self._models:
+            return ""
+        alive = self._models = [model for model in self._models if model.model is not None]
+        expecting = [model for model in alive if model.expects(entries, number)]
+        if len(expecting) != 1 or not all(model.known for model in alive):
+            if len(alive) > 1:  # which of them it was, the next bucket would not tell either
+                self._doubtful_pass = number
+            return ""
+        return expecting[0].take(entries)
 
 
 class _Bucket(NamedTuple):

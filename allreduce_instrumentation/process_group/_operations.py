@@ -10,9 +10,12 @@ import atexit
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakSet
 
+from timing_logger._channel import Channel
 from timing_logger._span import DeviceSpan, Span
 from timing_logger.record import OK, UNRESOLVED
 
@@ -30,6 +33,7 @@ WAIT = "WAIT"
 _SETTLE_S = 0.5
 
 _open: set[HostOperation | DeviceOperation] = set()
+_finished_with: WeakSet[TimingLogger] = WeakSet()
 _called_back: set[HostOperation] = set()  # their futures hold a callback that has not run
 
 
@@ -254,11 +258,19 @@ class CoalescedOperations:
         return result
 
 
-def lose_open_operations() -> None:
-    """Write the rows of all operations whose end has not been seen, and will not be."""
-    let_end(lambda _: True)
+def finish_with(logger: TimingLogger) -> None:
+    """When ``logger`` is closed, write the rows of its operations whose end nobody has seen."""
+    if logger not in _finished_with:
+        _finished_with.add(logger)
+        logger.before_close(partial(lose_open_operations, logger._channel))
+
+
+def lose_open_operations(channel: Channel) -> None:
+    """Write those of ``channel``; the ones that are about to end may do so."""
+    let_end(lambda operation: operation.span.channel is channel)
     for operation in list(_open):
-        operation.lose()
+        if operation.span.channel is channel:
+            operation.lose()
 
 
 def let_end(which: Callable[[HostOperation], bool]) -> None:

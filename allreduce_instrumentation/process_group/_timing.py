@@ -9,7 +9,7 @@ import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backends import runs_in_streams
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
-from allreduce_instrumentation.process_group._layer_names import DdpBuckets
+from allreduce_instrumentation.process_group._layer_names import DdpModels
 
 if TYPE_CHECKING:
     from allreduce_instrumentation.process_group._operations import Operation
@@ -22,7 +22,7 @@ class GroupTiming:
     Attributes:
         logger: where the rows go.
         identity: the group's name and counts.
-        ddp: the buckets of the DDP model that reduces over the group, if one is known.
+        ddp: the DDP models that reduce over the group, as far as known.
         has_streams: some backend queues its work in a device's streams.
         batch: the operations of the coalesced call that is being put together; None outside of one.
 
@@ -33,7 +33,7 @@ class GroupTiming:
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger, backends: Mapping[str, str]) -> None:
         self.logger = logger
         self.identity = GroupIdentity.of(group)
-        self.ddp: DdpBuckets | None = None
+        self.ddp = DdpModels()
         self.batch: list[Operation] | None = None
         self.backends = dict(backends)
         self._in_streams = frozenset(

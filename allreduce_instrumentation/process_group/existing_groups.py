@@ -6,7 +6,6 @@ not: it is handed a timed view of its group.
 
 from __future__ import annotations
 
-import atexit
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -25,9 +24,9 @@ from allreduce_instrumentation.process_group._issue import (
     monitored_barrier,
     start_coalescing,
 )
-from allreduce_instrumentation.process_group._layer_names import DdpBuckets, is_fsdp_module
+from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS
-from allreduce_instrumentation.process_group._operations import let_end, lose_open_operations
+from allreduce_instrumentation.process_group._operations import finish_with, let_end
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._world import broadcast_buffers_over, hand_over_works
@@ -111,7 +110,7 @@ class _Instrumentation:
                 setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
             hand_over_works()
             broadcast_buffers_over(lambda group: self._views.get(group, group))
-            atexit.register(lose_open_operations)
+            finish_with(logger)
         if isinstance(model, DistributedDataParallel):
             self._add_model(model, logger)
 
@@ -121,7 +120,7 @@ class _Instrumentation:
         if view is None:
             view = self._views[group] = TimedProcessGroup(group, logger, backends_of(group))
             self._timings[group] = view.timing
-        view.timing.ddp = DdpBuckets(model)
+        view.timing.ddp.add(model)
         model.reducer._update_process_group(view)
         self._models[model] = group
 
@@ -176,4 +175,4 @@ def _name_buckets(world: TimedProcessGroup, logger: TimingLogger, model: nn.Modu
             "leave instrument() out, or give it a model and the same logger."
         )
     if isinstance(model, DistributedDataParallel) and isinstance(model.process_group, TimedProcessGroup):
-        model.process_group.timing.ddp = DdpBuckets(model)
+        model.process_group.timing.ddp.add(model)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backends import backends_of
-from allreduce_instrumentation.process_group._operations import lose_open_operations
+from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._world import leave_new_groups_untimed, time_new_groups
 from timing_logger.global_logger import get_timing_logger
@@ -55,7 +54,7 @@ def init_process_group(
         return timed
 
     time_new_groups(make_timed)
-    atexit.register(lose_open_operations)
+    finish_with(logger)
     try:
         dist.init_process_group(backend, *args, **kwargs)
     except BaseException:
