@@ -93,6 +93,8 @@ bench: $(DEMO)
 	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 1 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py
+	@$(BIN)/python benchmarks/ddp_step.py
 
 conformance: $(TEST)
 	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)

@@ -98,7 +98,7 @@ class HostOperation:
             self.on_end(self)
 
     def lose(self) -> None:
-        if _claim(self):
+        if self.end_ns is None and _claim(self):
             span = self.span
             span.write(span.operation, span.start_ns, None, UNRESOLVED, self._thread)
 
