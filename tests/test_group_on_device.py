@@ -1,7 +1,7 @@
 """Process groups whose backend queues its work in a device's streams, as NCCL does: marks, and no waiting.
 
 The device is the scripted stand-in, and so are the backend's works and futures: they do what NCCL's do as
-far as a caller sees it. A real one is tried in ``tests/gpu/test_process_group.py``.
+far as a caller sees it. A real one is tried in ``tests/gpu/test_process_groups_on_gpu.py``.
 """
 
 from __future__ import annotations
