@@ -56,7 +56,7 @@ class Method(NamedTuple):
         return kwargs.get(_OPTIONS)
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
-        """The row's operation: one that is told the sizes of its pieces has a name of its own, on all ranks."""
+        """The row's operation: one that is told the sizes of its pieces has a name of its own."""
         if self.splits is None:
             return self.operation
         given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
