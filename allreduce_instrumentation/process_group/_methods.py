@@ -30,7 +30,7 @@ class Method(NamedTuple):
         options: index of the options; a call without options goes on in the background.
         root: index of the root, in the form of the call that has no options; None without a root.
         peer: index of the other rank; None for collectives.
-        splits: index of the sizes of the pieces that are sent.
+        splits: index of the sizes of the pieces that are sent; none given means equal ones.
     """
 
     operation: str
@@ -56,11 +56,11 @@ class Method(NamedTuple):
         return kwargs.get(_OPTIONS)
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
-        """The row's operation: one that is told the sizes of its pieces has a name of its own."""
+        """The row's operation: one that sends pieces of several sizes has a name of its own."""
         if self.splits is None:
             return self.operation
         given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
-        return self.operation + "V" if given else self.operation
+        return self.operation + "V" if given and len(set(given)) > 1 else self.operation
 
     def sent_bytes(self, buffer: Any, args: Arguments, group_size: int) -> int | None:
         """Bytes of the send buffer; of the root's for a scatter, on every rank."""
