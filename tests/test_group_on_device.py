@@ -113,7 +113,8 @@ class Bench:
         options.asyncOp = not waits
         tensors = how.get("tensors", [torch.ones(25)])
         args = (options,) if name == "barrier" else (tensors, options)
-        return issue(self.timing, name, how.get("call", self._backend(work)), args, {})
+        call = how.get("call", self._backend(work))
+        return issue(self.timing, name, call, self._group, args, {})
 
     def _backend(self, work: object) -> Callable[..., object]:
         def call(*_: object) -> object:

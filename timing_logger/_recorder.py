@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
@@ -17,6 +17,8 @@ from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.sampling import StepPolicy
 
 _new_span = object.__new__
+
+S = TypeVar("S", bound=Span)
 
 
 class Recorder:
@@ -96,6 +98,38 @@ class Recorder:
         span.group = group
         span.group_size = group_size
         span.seq = seq
+        span.peer = peer
+        return span
+
+    def begin_operation(
+        self,
+        kind: type[S],
+        operation: str,
+        message_size: int | None,
+        layer_name: str | None,
+        group: str,
+        group_size: int,
+        peer: int | None,
+    ) -> S | None:
+        """A span of class ``kind`` that no ``with`` encloses: the shortest way in for instrumentation.
+
+        The caller sets its start, and writes it. The arguments are those of
+        :meth:`record_mpi_operation`, all by position. None if the current iteration is not recorded.
+        """
+        if not self.recording:
+            return None
+        span = _new_span(kind)
+        span.channel = self._channel
+        span.caller = caller = self._caller
+        span.operation = operation
+        span.message_size_bytes = message_size
+        span.layer_name = caller.layer_name if layer_name is None else layer_name
+        span.phase = caller.phase
+        span.iteration = self._iteration
+        span.epoch = self._epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = None
         span.peer = peer
         return span
 

@@ -69,14 +69,14 @@ class _BackwardPass:
             return
         self._blocked_from_ns = perf_counter_ns()
         for operation in self._on_host:
-            if operation.end_ns is not None:
+            if operation.ended_ns is not None:
                 self._write(operation)
         for in_stream, future in self._in_streams:
             _make_stream_wait(in_stream, future)
 
     def _write(self, operation: HostOperation) -> None:
         """The wait row of one that ended, once it is known since when somebody may be waiting."""
-        end_ns, blocked_from_ns = operation.end_ns, self._blocked_from_ns
+        end_ns, blocked_from_ns = operation.ended_ns, self._blocked_from_ns
         if end_ns is None or blocked_from_ns is None:
             return
         try:
@@ -93,7 +93,7 @@ class _BackwardPass:
         for earlier in self._on_host:
             if earlier is operation:
                 break
-            freed_ns = max(freed_ns, end_ns if earlier.end_ns is None else earlier.end_ns)
+            freed_ns = max(freed_ns, end_ns if earlier.ended_ns is None else earlier.ended_ns)
         return min(freed_ns, end_ns)
 
 

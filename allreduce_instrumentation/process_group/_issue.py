@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._layer_names import (
     ddp_under_construction,
+    fsdp_is_loaded,
     fsdp_layer,
 )
 from allreduce_instrumentation.process_group._methods import (
@@ -30,46 +31,57 @@ from allreduce_instrumentation.process_group._operations import (
     UnrecordedOperation,
 )
 from allreduce_instrumentation.process_group._timing import GroupTiming
-from allreduce_instrumentation.process_group._works import TimedWork
-from timing_logger._span import NO_SPAN, Span
+from allreduce_instrumentation.process_group._works import timed_work
+from timing_logger._span import Span
 
 
 def issue(
-    timing: GroupTiming, name: str, call: Callable[..., Any], args: Arguments, kwargs: dict[str, Any]
+    timing: GroupTiming,
+    name: str,
+    untimed: Callable[..., Any],
+    group: dist.ProcessGroup,
+    args: Arguments,
+    kwargs: dict[str, Any],
 ) -> Any:
     """Make a call of a group's method ``name``, and time what it begins.
 
     Args:
-        call: the untimed group's method.
+        untimed: the method of torch that works.
+        group: the group whose method it is.
 
     Returns:
-        What ``call`` returns, inside a :class:`TimedWork` if the iteration is recorded.
+        What ``untimed`` returns, inside a :class:`TimedWork` if it goes on and the iteration is recorded.
 
     Raises:
-        Exception: whatever ``call`` raises; the row says so, and the operation has no number.
+        Exception: whatever ``untimed`` raises; the row says so, and the operation has no number.
     """
     method = METHODS[name]
-    buffer = method.buffer(args, kwargs)
-    if _is_meta(buffer):  # nothing is sent
-        return call(*args, **kwargs)
+    buffer, options = method.given(args, kwargs)
+    tensor = first_tensor(buffer)
+    if tensor is not None and tensor.is_meta:  # nothing is sent
+        return untimed(group, *args, **kwargs)
     if name == "allgather":
         _look_for_ddp(timing)
-    recording = timing.logger.recording
-    operation = _begin(timing, method, buffer, args, kwargs) if recording else None
+    operation = None
+    if timing.logger.recording:
+        operation = _begin(timing, method, buffer, tensor, options, args, kwargs)
     if operation is None:
-        work = call(*args, **kwargs)
+        work = untimed(group, *args, **kwargs)
         _count(timing, method, args, kwargs)
         return work if name != "recv_anysource" else _only_counted(timing, work)
     try:
-        work = call(*args, **kwargs)
+        work = untimed(group, *args, **kwargs)
     except BaseException as error:
         operation.end(type(error))
         raise
-    operation.span.seq = _count(timing, method, args, kwargs)
+    operation.seq = _count(timing, method, args, kwargs)
     if name == "recv_anysource" and isinstance(operation, HostOperation):
-        operation.learn = partial(_learn_source, timing, operation.span, work)
+        operation.learn = partial(_learn_source, timing, operation, work)
     if timing.batch is not None:  # it ends when everything in the coalesced call does
         timing.batch.append(operation)
+        return work
+    if isinstance(operation, HostOperation) and not operation.goes_on and isinstance(work, dist.Work):
+        operation.wait_now(work)  # as the caller is about to do: it saves a handle
         return work
     return _handle(timing, name, operation, work)
 
@@ -103,31 +115,35 @@ def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
 
 
 def _begin(
-    timing: GroupTiming, method: Method, buffer: Any, args: Arguments, kwargs: Keywords
+    timing: GroupTiming,
+    method: Method,
+    buffer: Any,
+    tensor: torch.Tensor | None,
+    options: Any,
+    args: Arguments,
+    kwargs: Keywords,
 ) -> HostOperation | DeviceOperation | None:
     """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
-    identity = timing.identity
-    options = method.given_options(args, kwargs)
+    identity, logger = timing.identity, timing.logger
     in_background = goes_on(options)
     try:
-        operation = method.operation_of(args, kwargs)
+        operation = method.operation if method.splits is None else method.operation_of(args, kwargs)
         size = method.sent_bytes(buffer, args, identity.size)
-        layer = _layer(timing, method, buffer)
-        peer = method.root_of(options, kwargs) if method.peer is None else method.peer_of(args, kwargs)
-        in_stream = timing.has_streams and timing.in_stream(device_type(buffer, options))
+        layer = _layer(timing, method, tensor)
+        peer = method.other_rank(options, args, kwargs)
+        in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
     except Exception:  # odd subclasses of Tensor may not answer; the call itself may work with them
-        operation, size, layer, peer, in_stream = method.operation, None, "", None, timing.in_stream(None)
-    record = timing.logger.record_device_operation if in_stream else timing.logger.record_mpi_operation
-    span: Any = record(
-        "I" + operation if in_background else operation, size, layer or None,
-        group=identity.name, group_size=identity.size, peer=peer,
-    )  # fmt: skip
-    if span is NO_SPAN:
-        return None
-    if not in_stream:
-        return HostOperation(span, in_background)
-    on_device = DeviceOperation(timing.logger, span, in_background)
-    return None if on_device.captured else on_device
+        operation, size, layer, peer, in_stream = method.operation, None, None, None, timing.in_stream(None)
+    if in_background:
+        operation = "I" + operation
+    columns = operation, size, layer, identity.name, identity.size, peer
+    if in_stream:
+        on_device = logger.begin_operation(DeviceOperation, *columns)
+        return on_device if on_device is not None and on_device.begin(in_background, logger) else None
+    on_host = logger.begin_operation(HostOperation, *columns)
+    if on_host is not None:
+        on_host.begin(in_background)
+    return on_host
 
 
 def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
@@ -144,7 +160,7 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> 
             has_future = False
         else:
             operation.end_by(future)
-    return TimedWork(work, operation, has_future=has_future)
+    return timed_work(work, operation, has_future)
 
 
 def _may_use_future(operation: Operation) -> bool:
@@ -154,20 +170,20 @@ def _may_use_future(operation: Operation) -> bool:
     return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != -1
 
 
-def _layer(timing: GroupTiming, method: Method, buffer: Any) -> str:
-    """The part of the model that it is for; ``""`` if unknown, or if the caller's label says it."""
-    if timing.logger.labelled:
-        return ""
-    if method.operation == "ALLREDUCE":
-        tensor = first_tensor(buffer)
-        bucket = "" if tensor is None else timing.ddp.layer(tensor.numel())
+def _layer(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
+    """The part of the model that it is for; None if unknown, or if the caller's label says it."""
+    ddp, fsdp = timing.ddp.known, fsdp_is_loaded()
+    if not (ddp or fsdp) or timing.logger.labelled:
+        return None
+    if ddp and method.operation == "ALLREDUCE" and tensor is not None:
+        bucket = timing.ddp.layer(tensor.numel())
         if bucket:
             return bucket
-    return fsdp_layer()
+    return (fsdp_layer() or None) if fsdp else None
 
 
 def _count(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:
-    if method.operation not in ("SEND", "RECV"):
+    if method.collective:
         return timing.identity.next_collective()
     peer = method.peer_of(args, kwargs)
     if peer is None:  # known when it is complete
@@ -176,15 +192,10 @@ def _count(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keyword
     return count(peer)
 
 
-def _is_meta(buffer: Any) -> bool:
-    tensor = first_tensor(buffer)
-    return tensor is not None and bool(tensor.is_meta)
-
-
-def _only_counted(timing: GroupTiming, work: Any) -> TimedWork:
+def _only_counted(timing: GroupTiming, work: Any) -> dist.Work:
     """A message that is not recorded, and whose number only its sender's rank will tell."""
     learn = partial(_learn_source, timing, Span(), work)
-    return TimedWork(work, UnrecordedOperation(learn), has_future=False)
+    return timed_work(work, UnrecordedOperation(learn), has_future=False)
 
 
 def _learn_source(timing: GroupTiming, span: Span, work: dist.Work) -> None:

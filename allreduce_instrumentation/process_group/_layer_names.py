@@ -42,6 +42,11 @@ def fsdp_layer() -> str:
     return ""
 
 
+def fsdp_is_loaded() -> bool:
+    """Whether there may be a module of FSDP2 at all."""
+    return _FSDP in sys.modules
+
+
 def is_fsdp_module(model: torch.nn.Module) -> bool:
     """Whether ``fully_shard`` was applied to ``model`` or to a part of it."""
     fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
@@ -130,9 +135,14 @@ class DdpBuckets:
 
 
 class DdpModels:
-    """The DDP models that reduce over one group."""
+    """The DDP models that reduce over one group.
+
+    Attributes:
+        known: there are any.
+    """
 
     def __init__(self) -> None:
+        self.known = False
         self._models: list[DdpBuckets] = []
         self._doubtful_pass = _NO_PASS
 
@@ -140,11 +150,12 @@ class DdpModels:
         """Once: a model that was there is looked at anew."""
         others = [known for known in self._models if known.model is not model]
         self._models = [*others, DdpBuckets(model)]
+        self.known = True
 
     def layer(self, entries: int) -> str:
         """The bucket that is being reduced in this thread's backward pass; ``""`` if in doubt."""
         number = torch._C._current_graph_task_id()
-        if number == _NO_PASS or number == self._doubtful_pass or not self._models:
+        if number == _NO_PASS or number == self._doubtful_pass:
             return ""
         alive = self._models = [model for model in self._models if model.model is not None]
         expecting = [model for model in alive if model.expects(entries, number)]
@@ -186,7 +197,7 @@ def _numbers(text: object) -> list[int]:
 def _codes_of_fsdp() -> tuple[CodeType, ...]:
     """A tuple: looking through two by identity is faster than hashing code."""
     global _fsdp_codes
-    if not _fsdp_codes and _FSDP in sys.modules:
+    if not _fsdp_codes and fsdp_is_loaded():
         group: Any = getattr(sys.modules[_FSDP], "FSDPParamGroup", None)
         methods = [getattr(group, name, fsdp_layer) for name in ("unshard", "post_backward")]
         _fsdp_codes = tuple(inspect.unwrap(method).__code__ for method in methods)

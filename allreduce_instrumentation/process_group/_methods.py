@@ -29,7 +29,8 @@ class Method(NamedTuple):
         sent_names: what that argument may be called.
         options: index of the options; a call without options goes on in the background.
         root: index of the root, in the form of the call that has no options; None without a root.
-        peer: index of the other rank; None for collectives.
+        collective: every rank of the group takes part.
+        peer: index of the other rank of a message; None if the call does not name one.
         splits: index of the sizes of the pieces that are sent; none given means equal ones.
     """
 
@@ -38,22 +39,23 @@ class Method(NamedTuple):
     sent_names: tuple[str, ...] = ()
     options: int | None = None
     root: int | None = None
+    collective: bool = True
     peer: int | None = None
     splits: int | None = None
 
-    def buffer(self, args: Arguments, kwargs: Keywords) -> Any:
-        """What is sent: a tensor, a list of them, a list of lists; None for nothing."""
-        if self.sent is None:
-            return None
-        if len(args) > self.sent:
-            return args[self.sent]
-        return next((kwargs[name] for name in self.sent_names if name in kwargs), None)
+    def given(self, args: Arguments, kwargs: Keywords) -> tuple[Any, Any]:
+        """What is sent, and the options, or whatever stands in their place; None for what is not given.
 
-    def given_options(self, args: Arguments, kwargs: Keywords) -> Any:
-        """The options, or whatever stands in their place in a call without them; None for neither."""
-        if self.options is not None and len(args) > self.options:
-            return args[self.options]
-        return kwargs.get(_OPTIONS)
+        What is sent is a tensor, a list of them, or a list of lists.
+        """
+        sent, options, count = self.sent, self.options, len(args)
+        if sent is None:
+            buffer = None
+        elif sent < count:
+            buffer = args[sent]
+        else:
+            buffer = next((kwargs[name] for name in self.sent_names if name in kwargs), None)
+        return buffer, args[options] if options is not None and options < count else kwargs.get(_OPTIONS)
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
         """The row's operation: one that sends pieces of several sizes has a name of its own."""
@@ -72,10 +74,13 @@ class Method(NamedTuple):
             return None if received is None else received * group_size
         return size
 
-    def root_of(self, options: Any, kwargs: Keywords) -> int | None:
-        """The root's rank in the group, which the options hold or the call itself."""
+    def other_rank(self, options: Any, args: Arguments, kwargs: Keywords) -> int | None:
+        """The root's rank in the group, or the other one's of a message; None without, or unknown yet.
+
+        The root is in the options, or in the call itself.
+        """
         if self.root is None:
-            return None
+            return None if self.collective else self.peer_of(args, kwargs)
         root = getattr(options, "rootRank", _NOTHING)
         if root is _NOTHING:
             root = kwargs.get("root", 0) if options is None else options
@@ -94,9 +99,8 @@ def goes_on(options: Any) -> bool:
     return bool(getattr(options, "asyncOp", True))
 
 
-def device_type(buffer: Any, options: Any) -> str | None:
+def device_type(tensor: Tensor | None, options: Any) -> str | None:
     """Where the work is done: where the tensors lie; None if the arguments do not tell."""
-    tensor = first_tensor(buffer)
     device = getattr(options, "device", None) if tensor is None else tensor.device
     return device.type if isinstance(device, torch.device) else None
 
@@ -104,11 +108,9 @@ def device_type(buffer: Any, options: Any) -> str | None:
 def bytes_of(buffer: Any) -> int | None:
     """Bytes of a tensor or of nested lists of them; None where a tensor cannot tell (sparse layouts)."""
     try:
-        if isinstance(buffer, list):
-            return (
-                int(buffer[0].nbytes) if len(buffer) == 1 and isinstance(buffer[0], Tensor) else _sum(buffer)
-            )
-        return _sum(buffer)
+        if type(buffer) is list and len(buffer) == 1:  # nearly always
+            buffer = buffer[0]
+        return int(buffer.nbytes) if isinstance(buffer, Tensor) else sum(map(_size, buffer))
     except Exception:  # torch's own error comes from the call itself
         return None
 
@@ -119,10 +121,8 @@ def first_tensor(buffer: Any) -> Tensor | None:
     return buffer if isinstance(buffer, Tensor) else None
 
 
-def _sum(buffer: Any) -> int:
-    if isinstance(buffer, (list, tuple)):
-        return sum(map(_sum, buffer))
-    return int(buffer.nbytes)
+def _size(buffer: Any) -> int:
+    return sum(map(_size, buffer)) if isinstance(buffer, (list, tuple)) else int(buffer.nbytes)
 
 
 def _as_rank(value: Any) -> int | None:
@@ -161,8 +161,8 @@ METHODS: dict[str, Method] = {
         ("all_to_all_single", "alltoall_base"), Method("ALLTOALL", 1, _INPUT, options=4, splits=3)
     ),
     "barrier": Method("BARRIER", options=0),
-    "send": Method("SEND", *_IN_PLACE, peer=1),
-    "recv": Method("RECV", *_IN_PLACE, peer=1),
-    "recv_anysource": Method("RECV", *_IN_PLACE),
+    "send": Method("SEND", *_IN_PLACE, collective=False, peer=1),
+    "recv": Method("RECV", *_IN_PLACE, collective=False, peer=1),
+    "recv_anysource": Method("RECV", *_IN_PLACE, collective=False),
 }  # fmt: skip
 """The methods of a process group that return a ``Work``; not every torch has every one."""

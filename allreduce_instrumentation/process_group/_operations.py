@@ -44,8 +44,7 @@ class Operation(Protocol):
         goes_on: it was issued to go on in the background, so that a wait for it is a row of its own.
     """
 
-    @property
-    def goes_on(self) -> bool: ...
+    goes_on: bool
 
     def end(self, failure: Failure) -> None:
         """It ended now. The first call writes the row, whichever thread makes it."""
@@ -64,43 +63,44 @@ class Operation(Protocol):
         """
 
 
-class HostOperation:
-    """An operation on the host's clock, begun when this is made.
+class HostOperation(Span):
+    """An operation on the host's clock: the row that it will be.
 
     Attributes:
-        span: the row that it will be.
-        end_ns: when it was seen to end; None before.
+        ended_ns: when it was seen to end; None before.
         learn: fills in what only the completed operation tells.
         on_end: told of the end, by the thread that saw it.
     """
 
-    __slots__ = ("_thread", "_waited", "end_ns", "goes_on", "learn", "on_end", "span")
+    __slots__ = ("_thread", "_waited", "ended_ns", "goes_on", "learn", "on_end")
 
-    def __init__(self, span: Span, goes_on: bool) -> None:
-        self.span = span
-        self._thread = span.caller.thread
+    goes_on: bool
+    ended_ns: int | None
+    learn: Callable[[], None] | None
+    on_end: Callable[[HostOperation], None] | None
+
+    def begin(self, goes_on: bool) -> None:
+        """It begins now."""
+        self._thread = self.caller.thread
         self._waited = False
         self.goes_on = goes_on
-        self.end_ns: int | None = None
-        self.learn: Callable[[], None] | None = None
-        self.on_end: Callable[[HostOperation], None] | None = None
+        self.ended_ns = self.learn = self.on_end = None
         _open.add(self)
-        span.start_ns = perf_counter_ns()
+        self.start_ns = perf_counter_ns()
 
     def end(self, failure: Failure) -> None:
         end_ns = perf_counter_ns()
-        if self.end_ns is not None or not _claim(self):
+        if self.ended_ns is not None or not _claim(self):
             return
-        span = self.span
-        span.write(span.operation, span.start_ns, end_ns, _status(failure), self._thread)
-        self.end_ns = end_ns
+        status = OK if failure is None else _status(failure)
+        self.write(self.operation, self.start_ns, end_ns, status, self._thread)
+        self.ended_ns = end_ns
         if self.on_end is not None:
             self.on_end(self)
 
     def lose(self) -> None:
-        if self.end_ns is None and _claim(self):
-            span = self.span
-            span.write(span.operation, span.start_ns, None, UNRESOLVED, self._thread)
+        if self.ended_ns is None and _claim(self):
+            self.write(self.operation, self.start_ns, None, UNRESOLVED, self._thread)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         if future.done():  # torch would call back at once, and drop what a signal handler raises there
@@ -134,9 +134,25 @@ class HostOperation:
             raise
         if self.learn is not None:
             self.learn()
-        self.end(None)
+        if self.ended_ns is None:
+            self.end(None)
         self._note_wait(start_ns, None)
         return result
+
+    def wait_now(self, work: dist.Work) -> None:
+        """Of a synchronous call, which nobody can wait for later.
+
+        Raises:
+            BaseException: whatever ``work.wait`` raises.
+        """
+        try:
+            work.wait()
+        except BaseException as error:
+            if work.is_completed():
+                self.end(type(error))
+            self.lose()
+            raise
+        self.end(None)
 
     def _note_wait(self, start_ns: int, failure: Failure) -> None:
         if self.goes_on and not self._waited:
@@ -145,40 +161,36 @@ class HostOperation:
 
     def write_wait(self, start_ns: int, end_ns: int, failure: Failure = None) -> None:
         """The row of the time that somebody was blocked on it."""
-        self.span.write(WAIT, start_ns, end_ns, _status(failure), self._thread)
+        self.write(WAIT, start_ns, end_ns, _status(failure), self._thread)
 
 
-class DeviceOperation:
-    """An operation between two events in a device's stream, begun when this is made.
+class DeviceOperation(DeviceSpan):
+    """An operation between two events in a device's stream: the row that it will be."""
 
-    Attributes:
-        span: the row that it will be.
-        captured: the stream is being captured into a graph: nothing runs now, and no row is written.
-    """
+    __slots__ = ("_issued_ns", "_logger", "_waited", "goes_on")
 
-    __slots__ = ("_issued_ns", "_logger", "_waited", "goes_on", "span")
+    goes_on: bool
 
-    def __init__(self, logger: TimingLogger, span: DeviceSpan, goes_on: bool) -> None:
+    def begin(self, goes_on: bool, logger: TimingLogger) -> bool:
+        """It begins now; False if the stream is being captured into a graph: nothing runs now, no row."""
         self._logger = logger
-        self.span = span
         self._waited = False
         self.goes_on = goes_on
         self._issued_ns = perf_counter_ns()
-        span.__enter__()
-        if not self.captured:
-            _open.add(self)
-
-    @property
-    def captured(self) -> bool:
-        return self.span.interval is None
+        self.stream = None
+        self.__enter__()
+        if self.interval is None:
+            return False
+        _open.add(self)
+        return True
 
     def end(self, failure: Failure) -> None:
         if _claim(self):
-            self.span.__exit__(failure, None, None)
+            self.__exit__(failure, None, None)
 
     def lose(self) -> None:
         if _claim(self):
-            self.span.write(self.span.operation, self._issued_ns, None, UNRESOLVED)
+            self.write(self.operation, self._issued_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         """The callback runs at once, in a stream that waits for the operation: the event goes there."""
@@ -202,10 +214,9 @@ class DeviceOperation:
 
     def wait_span(self) -> Any:
         """Encloses what makes the current stream wait for the operation."""
-        span = self.span
         return self._logger.record_device_operation(
-            WAIT, span.message_size_bytes, span.layer_name, span.phase, span.iteration, span.epoch,
-            group=span.group, group_size=span.group_size, seq=span.seq, peer=span.peer,
+            WAIT, self.message_size_bytes, self.layer_name, self.phase, self.iteration, self.epoch,
+            group=self.group, group_size=self.group_size, seq=self.seq, peer=self.peer,
         )  # fmt: skip
 
 
@@ -267,9 +278,9 @@ def finish_with(logger: TimingLogger) -> None:
 
 def lose_open_operations(channel: Channel) -> None:
     """Write those of ``channel``; the ones that are about to end may do so."""
-    let_end(lambda operation: operation.span.channel is channel)
+    let_end(lambda operation: operation.channel is channel)
     for operation in list(_open):
-        if operation.span.channel is channel:
+        if operation.channel is channel:
             operation.lose()
 
 

@@ -99,7 +99,7 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.untimed.abort()
 
     def shutdown(self) -> None:
-        let_end(lambda operation: operation.span.group == self.timing.identity.name)
+        let_end(lambda operation: operation.group == self.timing.identity.name)
         self.untimed.shutdown()
 
     def name(self) -> str:
@@ -109,8 +109,8 @@ class TimedProcessGroup(dist.ProcessGroup):
 def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
     def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
         group = self.untimed
-        call = partial(untimed, group) if type(group) is dist.ProcessGroup else getattr(group, name)
-        return issue(self.timing, name, call, args, kwargs)
+        call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
+        return issue(self.timing, name, call, group, args, kwargs)
 
     method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
     method.__doc__ = untimed.__doc__

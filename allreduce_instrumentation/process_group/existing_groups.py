@@ -151,14 +151,13 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
         timing = _instrumentation.timing_of(self) if type(self) is dist.ProcessGroup else None
         if timing is None:
             return untimed(self, *args, **kwargs)
-        call = partial(untimed, self)
         if name == "_start_coalescing":
-            return start_coalescing(timing, partial(call, *args))
+            return start_coalescing(timing, partial(untimed, self, *args))
         if name == "_end_coalescing":
-            return end_coalescing(timing, partial(call, *args))
+            return end_coalescing(timing, partial(untimed, self, *args))
         if name == "monitored_barrier":
-            return monitored_barrier(timing, partial(call, *args, **kwargs))
-        return issue(timing, name, call, args, kwargs)
+            return monitored_barrier(timing, partial(untimed, self, *args, **kwargs))
+        return issue(timing, name, untimed, self, args, kwargs)
 
     # pybind11 takes this for an override of the C++ method, and knows by the name of the calling
     # code that a call from here means the C++ one
