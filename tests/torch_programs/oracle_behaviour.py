@@ -42,10 +42,15 @@ def all_checks() -> dict[str, Any]:
     return found
 
 
+def end_world() -> None:
+    dist.barrier()  # the other rank may be connecting still, and would see this one leave
+    dist.destroy_process_group()
+
+
 results: dict[str, Any] = {}
 dist.init_process_group("gloo", **own_store("of torch"))
 results["torch"] = all_checks()
-dist.destroy_process_group()
+end_world()
 
 sink = MemorySink()
 with TimingLogger(rank, None, sinks=[sink]) as logger:
@@ -56,15 +61,15 @@ with TimingLogger(rank, None, sinks=[sink]) as logger:
     results["rows"] = len(sink.records)
     results["peers"] = sorted({str(record.peer) for record in messages_sent})
     results["kinds"] = {"timed": type(world()).__name__}
-    dist.destroy_process_group()
+    end_world()
 
     off = TimingLogger(rank, None, enabled=False)
     init_process_group("gloo", timing_logger=off, **own_store("off"))
     results["kinds"]["logger is off"] = type(world()).__name__
-    dist.destroy_process_group()
+    end_world()
     dist.init_process_group("gloo", **own_store("of torch again"))
     results["kinds"]["of torch again"] = type(world()).__name__
-    dist.destroy_process_group()
+    end_world()
 
     results["python"] = {name: check(logger) for name, check in PYTHON_GROUP_CHECKS.items()}
 
@@ -73,4 +78,4 @@ everyone: list[Any] = [None, None]
 dist.all_gather_object(everyone, results)
 if rank == 0:
     print("\nRESULTS " + json.dumps(everyone), flush=True)
-dist.destroy_process_group()
+end_world()
