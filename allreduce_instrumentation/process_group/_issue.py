@@ -71,6 +71,8 @@ def issue(
     if timing.batch is not None:  # it ends when everything in the coalesced call does
         timing.batch.append(operation)
         return work
+    if timing.backend_durations is not None:
+        timing.backend_durations.note(operation)
     return _handle(timing, name, operation, work)
 
 
