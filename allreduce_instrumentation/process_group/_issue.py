@@ -77,8 +77,14 @@ def issue(
 
 
 def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
-    """Make the backend's call after which it collects operations instead of working on each."""
+    """Make the backend's call after which it collects operations instead of working on each.
+
+    torch ends nothing where an exception leaves the block in between: the backend collects on, what is
+    called alone as well, and drops it here. Nobody will see those end.
+    """
     call()
+    for abandoned in timing.batch or ():
+        abandoned.lose()
     timing.batch = []
 
 
