@@ -11,9 +11,6 @@ in the text; the rest is what any training script has.
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -21,17 +18,23 @@ from itertools import islice
 
 import torch
 import torch.distributed as dist
-from _straggler import Straggler
 from _text_model import Batch, TextTransformer, loss_of, random_batches, train_and_held_out_text
-from torch import Tensor, nn
+from _torch_training import (
+    VALIDATION_BATCH,
+    add_training_options,
+    backend_and_device,
+    checked,
+    mean_loss,
+    positive,
+    show_progress,
+)
+from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation import init_process_group
 from timing_logger import TimingLogger, init_timing_logger, shutdown_timing_logger
 
 BUCKET_MB = 0.2  # so that even this small model's gradients travel in several parts, as a large one's do
-VALIDATION_BATCH = 64
-BAR_WIDTH = 24
 
 
 def main() -> None:
@@ -91,67 +94,6 @@ def add_gradients(
             with logger.record_device_operation("BACKWARD"):  # timing: DDP's all-reduces run meanwhile
                 (loss / len(batches)).backward()
     return loss.detach()
-
-
-# -- what train_fsdp2.py needs as well ---------------------------------------------------------------
-
-
-@torch.no_grad()
-def mean_loss(model: nn.Module, batch: Batch) -> float:
-    """Over the batches of all ranks, which are equally large."""
-    loss = loss_of(model, batch)
-    dist.all_reduce(loss)
-    return loss.item() / dist.get_world_size()
-
-
-def backend_and_device() -> tuple[str, torch.device]:
-    """NCCL and a GPU for each rank of this machine; else, as NCCL refuses to share one, gloo and the CPU."""
-    local_rank, local_ranks = int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"])
-    if not dist.is_nccl_available() or torch.cuda.device_count() < local_ranks:
-        return "gloo", torch.device("cpu")
-    torch.cuda.set_device(local_rank)
-    return "nccl", torch.device("cuda", local_rank)
-
-
-def show_progress(done: int, epochs: int, seconds: float, loss: float, validation_loss: float) -> None:
-    """A line per epoch: torchrun stands between a rank and the terminal, so none is redrawn."""
-    bar = ("#" * round(BAR_WIDTH * done / epochs)).ljust(BAR_WIDTH, ".")
-    losses = f"loss {loss:.3f}  validation {validation_loss:.3f}"
-    print(f"epoch {done:{len(str(epochs))}}/{epochs} [{bar}] {seconds:5.1f} s  {losses}", flush=True)
-
-
-def add_training_options(parser: argparse.ArgumentParser, log_dir: str) -> None:
-    parser.add_argument("--epochs", type=positive, default=4)
-    parser.add_argument("--steps", type=positive, default=20, help="optimizer steps per epoch")
-    parser.add_argument("--batch-size", type=positive, default=8, help="pieces of text per rank and batch")
-    parser.add_argument("--log-dir", default=log_dir, help="folder of the timing files")
-    parser.add_argument(
-        "--straggler",
-        type=Straggler.parse,
-        default=Straggler(rank=-1, delay_ms=0),  # nobody
-        metavar="RANK:MS[:FIRST-LAST]",
-        help="delay the backward passes of one rank by so many ms, in all iterations or in these",
-    )
-
-
-def checked(parser: argparse.ArgumentParser) -> argparse.Namespace:
-    """The options, with ``rank`` and ``world_size``; the program ends here if anything does not fit."""
-    options = parser.parse_args()
-    if "RANK" not in os.environ:
-        parser.error(f"start it with torchrun --nproc-per-node 4 {sys.argv[0]}")
-    options.rank, options.world_size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    if options.straggler.rank >= options.world_size:
-        parser.error(
-            f"argument --straggler: there is no rank {options.straggler.rank} "
-            f"among {options.world_size} ranks"
-        )
-    return options
-
-
-def positive(text: str) -> int:
-    if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
-    return int(text)
 
 
 if __name__ == "__main__":

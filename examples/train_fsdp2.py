@@ -15,9 +15,7 @@ import time
 import torch
 import torch.distributed as dist
 from _text_model import TextTransformer, loss_of, random_batches, train_and_held_out_text
-from torch import nn
-from torch.distributed.fsdp import fully_shard
-from train_ddp import (
+from _torch_training import (
     VALIDATION_BATCH,
     add_training_options,
     backend_and_device,
@@ -25,6 +23,8 @@ from train_ddp import (
     mean_loss,
     show_progress,
 )
+from torch import nn
+from torch.distributed.fsdp import fully_shard
 
 from allreduce_instrumentation import init_process_group
 from timing_logger import TimingLogger, init_timing_logger, shutdown_timing_logger

@@ -6,6 +6,7 @@ far as a caller sees it. A real one is tried in ``tests/gpu/test_process_groups_
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -305,6 +306,17 @@ def test_a_backward_pass_waits_between_marks_for_what_it_left_running(bench: Ben
     assert summary(bench.rows) == [("IALLREDUCE", "device", "ok", 0), ("WAIT", "device", "ok", 0)]
 
 
+def test_an_operation_of_which_only_the_future_is_kept_ends_with_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_issue, "_may_use_future", may_use_future)
+    future = bench.issue(bench.work()).get_future()
+    gc.collect()
+    assert bench.steps == ["record", "backend", "callback", "record"]
+    assert summary(bench.rows) == [("IALLREDUCE", "device", "ok", 0)]
+    del future
+
+
 def test_outside_of_a_backward_pass_taking_the_future_is_no_wait(bench: Bench) -> None:
     bench.issue(bench.work()).get_future()
     assert [row.operation for row in bench.rows] == ["IALLREDUCE"]
@@ -335,6 +347,20 @@ def test_one_wait_for_coalesced_operations_is_one_row(bench: Bench) -> None:
 def test_after_a_coalesced_call_operations_are_handed_out_one_by_one_again(bench: Bench) -> None:
     bench.coalesce(2, bench.work())
     assert type(bench.issue(bench.work())) is TimedWork
+
+
+def test_what_an_exception_left_in_a_coalesced_call_is_unresolved_when_the_next_one_starts(
+    bench: Bench,
+) -> None:
+    start_coalescing(bench.timing, lambda: None)
+    with contextlib.suppress(ValueError):
+        bench.issue(bench.work())
+        raise ValueError("before the backend's work was asked for")
+    alone = bench.issue(bench.work())  # which the backend collects as well
+    alone.wait()
+    bench.coalesce(1, bench.work())
+    found = {row.seq: (row.status, row.end_ns is None) for row in bench.rows}
+    assert found == {0: ("unresolved", True), 1: ("unresolved", True), 2: ("ok", False)}
 
 
 # -- captures --------------------------------------------------------------------------------------------

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Any
 
 import pytest
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
 from torch_runner import run_with_torchrun
+
+from allreduce_instrumentation import instrument, uninstrument
+from timing_logger import TimingLogger
+from timing_logger.sinks.memory import MemorySink
 
 Results = list[dict[str, Any]]
 Row = dict[str, Any]
@@ -278,3 +287,20 @@ def test_a_logger_that_is_off_changes_nothing(instrumented: Results) -> None:
     for rank in instrumented:
         assert rank["refused"]["off"] == ""
         assert rank["refused"]["off changed"] == "[]"
+
+
+def test_a_group_does_not_outlive_its_destruction_and_its_models() -> None:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    logger = TimingLogger(0, None, sinks=[MemorySink()])
+    group = dist.new_group([0])
+    model = DistributedDataParallel(torch.nn.Linear(2, 2), process_group=group)
+    instrument(logger, model)
+    model(torch.ones(1, 2)).sum().backward()
+    alive = weakref.ref(group)
+    dist.destroy_process_group(group)
+    del group, model
+    gc.collect()
+    assert alive() is None
+    uninstrument()
+    dist.destroy_process_group()
+    logger.close()

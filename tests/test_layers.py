@@ -72,6 +72,7 @@ ONLINE = [
     "allreduce_instrumentation.process_group._operations",
     "allreduce_instrumentation.process_group._backward_waits",
     "allreduce_instrumentation.process_group._works",
+    "allreduce_instrumentation.process_group._backend_durations",
     "allreduce_instrumentation.process_group._timing",
     "allreduce_instrumentation.process_group._issue",
     "allreduce_instrumentation.process_group._timed_group",

@@ -72,6 +72,7 @@ def only(frame: pd.DataFrame) -> dict[str, Any]:
         ("ALL_REDUCE", "ALLREDUCE"),
         ("BROADCAST_PARAMETERS", "BCAST"),
         ("WAIT", "WAIT"),
+        ("BACKEND", "BACKEND"),
         ("H2D", "H2D"),
         ("IPSEND", "SEND"),
         ("IMPROBE", "MPROBE"),
@@ -88,6 +89,13 @@ def test_the_base_operation_is_found_in_a_name(name: str, base: str) -> None:
 def test_waiting_and_copying_are_no_communication() -> None:
     names = ["ALLREDUCE_DENSE", "ISEND_INDEX", "BARRIER", "WAIT", "H2D", "COMPRESS", "FORWARD"]
     assert list(map(is_communication, names)) == [True, True, True, False, False, False, False]
+
+
+def test_what_the_backend_measured_is_no_communication_a_second_time() -> None:
+    rows = [record("ALLREDUCE", 1.0, 500, seq=0), record("BACKEND", 1.25, 500, seq=0)]
+    assert not is_communication("BACKEND")
+    assert not synchronises_all_ranks("BACKEND")
+    assert only(summarize_ranks(table(rows)))["communication_ms"] == pytest.approx(500)
 
 
 def test_messages_and_rooted_operations_do_not_synchronise_all_ranks() -> None:

@@ -83,12 +83,20 @@ def issue(
     if isinstance(operation, HostOperation) and not operation.goes_on and isinstance(work, dist.Work):
         operation.wait_now(work)  # as the caller is about to do: it saves a handle
         return work
+    if timing.backend_durations is not None:
+        timing.backend_durations.note(operation)
     return _handle(timing, name, operation, work)
 
 
 def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
-    """Make the backend's call after which it collects operations instead of working on each."""
+    """Make the backend's call after which it collects operations instead of working on each.
+
+    torch ends nothing where an exception leaves the block in between: the backend collects on, what is
+    called alone as well, and drops it here. Nobody will see those end.
+    """
     call()
+    for abandoned in timing.batch or ():
+        abandoned.lose()
     timing.batch = []
 
 

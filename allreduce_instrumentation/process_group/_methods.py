@@ -58,7 +58,11 @@ class Method(NamedTuple):
         return buffer, args[options] if options is not None and options < count else kwargs.get(_OPTIONS)
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
-        """The row's operation: one that sends pieces of several sizes has a name of its own."""
+        """The row's operation: one that sends pieces of several sizes has a name of its own.
+
+        A rank knows what it sends itself. One whose own pieces are equal says ``ALLTOALL`` where the others
+        say ``ALLTOALLV``: of one group and number, the two are the same operation.
+        """
         if self.splits is None:
             return self.operation
         given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")

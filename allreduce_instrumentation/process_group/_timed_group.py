@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._backend_durations import BackendDurations
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
@@ -54,6 +55,15 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.timing = GroupTiming(group, timing_logger, backends)
         self.timing.identity.share_with(self)
 
+    @classmethod
+    def of_new(
+        cls, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
+    ) -> TimedProcessGroup:
+        """That of a ``group`` over which nothing was called yet: only then NCCL can be asked to tell."""
+        timed = cls(group, timing_logger, backends)
+        timed.timing.backend_durations = BackendDurations.of(group, backends)
+        return timed
+
     def _take_after(self, group: dist.ProcessGroup, backends: Mapping[str, str]) -> None:
         """Everything that torch asks of the C++ half, which is not ``group``'s."""
         if group.bound_device_id is not None:
@@ -86,11 +96,11 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     def split_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup | None:
         part = self.untimed.split_group(*args, **kwargs)
-        return None if part is None else TimedProcessGroup(part, self.timing_logger, self.backends)
+        return None if part is None else TimedProcessGroup.of_new(part, self.timing_logger, self.backends)
 
     def merge_remote_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup:
         whole = self.untimed.merge_remote_group(*args, **kwargs)
-        return TimedProcessGroup(whole, self.timing_logger, self.backends)
+        return TimedProcessGroup.of_new(whole, self.timing_logger, self.backends)
 
     def get_group_store(self) -> Store:
         return self.untimed.get_group_store()
@@ -100,7 +110,13 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         let_end(lambda operation: operation.group == self.timing.identity.name)
+        self._await_hooks()
         self.untimed.shutdown()
+
+    def _await_hooks(self) -> None:
+        """What ``destroy_process_group`` does for groups of torch's own type: their hooks need Python."""
+        if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
+            self.untimed._wait_for_pending_works()
 
     def name(self) -> str:
         return self.untimed.name()

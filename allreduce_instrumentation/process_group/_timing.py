@@ -12,6 +12,7 @@ from allreduce_instrumentation.process_group._group_identity import GroupIdentit
 from allreduce_instrumentation.process_group._layer_names import DdpModels
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation.process_group._backend_durations import BackendDurations
     from allreduce_instrumentation.process_group._operations import Operation
     from timing_logger.logger import TimingLogger
 
@@ -25,6 +26,7 @@ class GroupTiming:
         ddp: the DDP models that reduce over the group, as far as known.
         has_streams: some backend queues its work in a device's streams.
         batch: the operations of the coalesced call that is being put together; None outside of one.
+        backend_durations: what NCCL itself says of the group's collectives; None if it is not asked.
 
     Args:
         backends: the backend for each type of device.
@@ -35,6 +37,7 @@ class GroupTiming:
         self.identity = GroupIdentity.of(group)
         self.ddp = DdpModels()
         self.batch: list[Operation] | None = None
+        self.backend_durations: BackendDurations | None = None
         self.backends = dict(backends)
         self._in_streams = frozenset(
             device for device, name in backends.items() if device != "cpu" and runs_in_streams(name)

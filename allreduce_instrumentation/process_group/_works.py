@@ -31,6 +31,9 @@ class TimedWork(dist.Work):
     def get_future(self) -> torch.futures.Future[Any]:
         future = self.untimed.get_future()
         if self._operation.goes_on:
+            if not self._has_future:  # whoever takes it may keep it alone
+                self._has_future = True
+                self._operation.end_by(future)
             note_use_in_backward(self._operation, future)
         return future
 

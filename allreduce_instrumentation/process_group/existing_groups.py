@@ -95,11 +95,11 @@ class _Instrumentation:
     def __init__(self) -> None:
         self.logger: TimingLogger | None = None
         self._timings: WeakKeyDictionary[dist.ProcessGroup, GroupTiming] = WeakKeyDictionary()
-        self._views: WeakKeyDictionary[dist.ProcessGroup, TimedProcessGroup] = WeakKeyDictionary()
-        self._models: WeakKeyDictionary[DistributedDataParallel, dist.ProcessGroup] = WeakKeyDictionary()
+        # views by their models alone: a view holds its group, which must not outlive the models for it
+        self._views: WeakKeyDictionary[DistributedDataParallel, TimedProcessGroup] = WeakKeyDictionary()
 
     def add(self, logger: TimingLogger, model: nn.Module | None) -> None:
-        if self.logger is not None and (model is None or model in self._models or logger is not self.logger):
+        if self.logger is not None and (model is None or model in self._views or logger is not self.logger):
             raise ConfigurationError(
                 "instrument() is in force already, with a logger and a model of its own: "
                 "call uninstrument() first, or give another model and the same logger."
@@ -109,20 +109,23 @@ class _Instrumentation:
             for name in _UNTIMED:
                 setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
             hand_over_works()
-            broadcast_buffers_over(lambda group: self._views.get(group, group))
+            broadcast_buffers_over(lambda group: self._view_of(group) or group)
             finish_with(logger)
         if isinstance(model, DistributedDataParallel):
             self._add_model(model, logger)
 
     def _add_model(self, model: DistributedDataParallel, logger: TimingLogger) -> None:
         group = model.process_group
-        view = self._views.get(group)
+        view = self._view_of(group)
         if view is None:
-            view = self._views[group] = TimedProcessGroup(group, logger, backends_of(group))
+            view = TimedProcessGroup(group, logger, backends_of(group))
             self._timings[group] = view.timing
         view.timing.ddp.add(model)
         model.reducer._update_process_group(view)
-        self._models[model] = group
+        self._views[model] = view
+
+    def _view_of(self, group: dist.ProcessGroup) -> TimedProcessGroup | None:
+        return next((view for view in self._views.values() if view.untimed is group), None)
 
     def remove(self) -> None:
         if self.logger is None:
@@ -131,8 +134,8 @@ class _Instrumentation:
         for name, untimed in _UNTIMED.items():
             setattr(dist.ProcessGroup, name, untimed)
         broadcast_buffers_over(None)
-        for model, group in self._models.items():
-            model.reducer._update_process_group(group)
+        for model, view in self._views.items():
+            model.reducer._update_process_group(view.untimed)
         self.__init__()  # type: ignore[misc]
 
     def timing_of(self, group: dist.ProcessGroup) -> GroupTiming | None:

@@ -49,7 +49,7 @@ def init_process_group(
         if own_world is not None and (world is None or world is not own_world()):
             leave_new_groups_untimed()  # ours was destroyed, and this world is torch's own function's
             return None
-        timed = TimedProcessGroup(group, logger, backends_of(group))
+        timed = TimedProcessGroup.of_new(group, logger, backends_of(group))
         own_world = own_world or ref(timed)
         return timed
 

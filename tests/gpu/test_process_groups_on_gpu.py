@@ -147,6 +147,32 @@ def test_a_background_collective_takes_as_long_as_nccl_says_itself(
 
 
 @needs_nccl
+def test_rows_of_nccls_own_durations_agree_with_ours(
+    recording: Recording,
+    gathered: tuple[torch.Tensor, torch.Tensor],
+    figure: Figure,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TORCH_NCCL_ENABLE_TIMING", "1")
+    group = dist.new_group([0])
+    for _ in range(11):
+        dist.all_gather_into_tensor(*gathered, group=group, async_op=True).wait()
+        torch.cuda.synchronize()
+    dist.destroy_process_group(group)  # waits for the hook
+    rows = recording.rows
+    nccls, ours = (
+        {row.seq: elapsed_ms(row) for row in rows if row.operation == operation}
+        for operation in ("BACKEND", "IALLGATHER")
+    )
+    assert set(nccls) == set(ours) == set(range(11))
+    del nccls[0], ours[0]  # the first one makes the communicator
+    nccl_ms, our_ms = statistics.median(nccls.values()), statistics.median(ours.values())
+    figure(f"NCCL, in the background, its rows BACKEND {nccl_ms:.3f} ms", f"{our_ms:.3f} ms")
+    assert our_ms == pytest.approx(nccl_ms, rel=0.1, abs=BETWEEN_MS)
+    assert {row.clock for row in rows} == {"device"}
+
+
+@needs_nccl
 def test_recording_makes_no_caller_wait_for_the_device(recording: Recording) -> None:
     tensor, done = torch.ones(1000, device="cuda"), torch.cuda.Event()
     spin(500)

@@ -30,6 +30,7 @@ from timing_logger.sinks.memory import MemorySink
 
 SCENE, TIMED = sys.argv[1], sys.argv[2] == "timed"
 LIMIT_S = 60.0
+LATE_LIMIT_S = 10.0  # well below LIMIT_S: meanwhile the other rank may be waiting for this one
 
 torch.set_num_threads(1)
 sink = MemorySink()
@@ -63,6 +64,11 @@ def init(backend: str | None = "gloo", **arguments: Any) -> None:
         allreduce_instrumentation.init_process_group(backend, timing_logger=logger, **arguments)
     else:
         dist.init_process_group(backend, **arguments)
+
+
+def new_group(timeout: timedelta = timedelta(seconds=LIMIT_S), **arguments: Any) -> Any:
+    """Nothing in it lasts longer than the job may: torch's own limit for gloo is 30 minutes."""
+    return dist.new_group(timeout=timeout, **arguments)
 
 
 def error_of(call: Callable[[], Any]) -> str:
@@ -200,9 +206,10 @@ def sparse_sum() -> Any:
 def late(begin: Callable[[Any], Any], name: str) -> Any:
     """Rank 0 waits too briefly for rank 1, who comes when told, and then waits again.
 
-    In a group of its own: some operations of gloo break their group then.
+    In a group of its own: some operations of gloo break their group then, of which a rank that sends
+    into it may not hear; so rank 1 does not wait for ever either.
     """
-    group = dist.new_group(group_desc=name)
+    group = new_group(group_desc=name)
     found = None
     with logger.label(name):
         if rank == 0:
@@ -212,7 +219,7 @@ def late(begin: Callable[[Any], Any], name: str) -> Any:
             found += [error_of(work.wait), error_of(work.wait)]
         else:
             hear(name)
-            error_of(lambda: begin(group).wait())
+            error_of(lambda: begin(group).wait(timedelta(seconds=LATE_LIMIT_S)))
     return found
 
 
@@ -223,7 +230,7 @@ def begin_message(group: Any) -> Any:
 
 def dropped() -> Any:
     """Handles that nobody waits on, in groups of their own: gloo may not go on in one of these."""
-    by_future, unseen = dist.new_group(), dist.new_group()
+    by_future, unseen = new_group(), new_group()
     with logger.label("dropped with a future"):
         dist.all_reduce(ones(), group=by_future, async_op=True)
     with logger.label("dropped without"):
@@ -256,7 +263,7 @@ def life() -> Any:
     """Made, destroyed in part and as a whole, and made again."""
     init_world()
     found: dict[str, Any] = {}
-    part = dist.new_group(group_desc="part")
+    part = new_group(group_desc="part")
     dist.all_reduce(ones(), group=part)
     with logger.label("first world"):
         dist.all_reduce(ones())
@@ -285,14 +292,14 @@ def timeouts() -> Any:
         "_set_pg_timeout": lambda group: c10d._set_pg_timeout(timedelta(milliseconds=200), group),
     }
     for name, setter in setters.items():
-        group = dist.new_group()
+        group = new_group()
         setter(group)
         found[name] = lonely(name, group)
-    brief = dist.new_group(timeout=timedelta(milliseconds=200))
+    brief = new_group(timeout=timedelta(milliseconds=200))
     found["made with"] = lonely("made with", brief)
-    aborted = dist.new_group()
-    found["abort"] = [error_of(aborted.abort), error_of(lambda: c10d._abort_process_group(dist.new_group()))]
-    found["shutdown"] = error_of(dist.new_group().shutdown)
+    aborted = new_group()
+    found["abort"] = [error_of(aborted.abort), error_of(lambda: c10d._abort_process_group(new_group()))]
+    found["shutdown"] = error_of(new_group().shutdown)
     return found
 
 
@@ -347,7 +354,7 @@ def off() -> Any:
 def death() -> Any:
     """Rank 1 ends in the middle; what rank 0 gets."""
     init_world()
-    pair = dist.new_group(group_desc="pair")
+    pair = new_group(group_desc="pair")
     dist.barrier()
     dist.barrier(pair)
     if rank == 1:

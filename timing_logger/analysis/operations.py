@@ -24,7 +24,10 @@ COMMUNICATION = SYNCHRONISING | {
 WAIT = "WAIT"
 """The time that somebody was blocked on an operation which has a row of its own."""
 
-_OTHERS = {WAIT, "H2D", "D2H", "D2D", "COMPRESS", "MERGE", "DECOMPRESS", "PROBE", "MPROBE"}
+BACKEND = "BACKEND"
+"""What the backend itself measured of a collective which has a row of its own: it would count twice."""
+
+_OTHERS = {WAIT, BACKEND, "H2D", "D2H", "D2D", "COMPRESS", "MERGE", "DECOMPRESS", "PROBE", "MPROBE"}
 
 # Other spellings of a base operation, and variants that behave like it.
 _SAME_AS = {
@@ -72,7 +75,10 @@ def goes_on(name: str) -> bool:
 
 
 def is_communication(name: str) -> bool:
-    """Whether the operation moves data between ranks or keeps them in step; ``WAIT`` does neither."""
+    """Whether the operation moves data between ranks or keeps them in step.
+
+    ``WAIT`` and ``BACKEND`` do neither: what they are about has a row of its own.
+    """
     return base_operation(name) in COMMUNICATION
 
 

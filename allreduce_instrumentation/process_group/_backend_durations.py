@@ -1,0 +1,148 @@
+"""NCCL's own durations, as rows beside those of whoever called.
+
+With ``TORCH_NCCL_ENABLE_TIMING=1`` torch's NCCL backend measures each collective between two events in its
+own stream, and tells them to a hook, on a thread of its own. torch names the collective by the group's
+number for it; what that number was for is noted right after the issue.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from datetime import timedelta
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d_in_c
+
+from allreduce_instrumentation.process_group._operations import DeviceOperation, Operation
+from timing_logger._span import Span
+from timing_logger.record import DEVICE_CLOCK, OK, Record
+
+BACKEND = "BACKEND"
+"""The operation of such a row: a name of its own, or a sum would count each collective twice."""
+
+MAX_OPEN = 4096
+"""Collectives of a group, counted back from the latest, whose other half is waited for."""
+
+_SWITCH = "TORCH_NCCL_ENABLE_TIMING"
+_ON = ("y", "yes", "1", "t", "true")  # what torch's getCvarBool takes for it
+
+# Messages have numbers of their own, and so has a batch of them, which cannot be told from other batches.
+_OPERATIONS: Any = vars(c10d_in_c)["OpType"]
+_NUMBERED_APART = (
+    _OPERATIONS.SEND, _OPERATIONS.RECV, _OPERATIONS.RECVANYSOURCE, _OPERATIONS.COALESCED,
+)  # fmt: skip
+
+# torch's steady clock and Python's perf_counter are one and the same where both are this one
+_STEADY_CLOCK_IS_OURS = "CLOCK_MONOTONIC" in time.get_clock_info("perf_counter").implementation
+
+
+class BackendDurations:
+    """The rows of what NCCL says of one group's collectives."""
+
+    def __init__(self, group: dist.ProcessGroup, halves: _Halves) -> None:
+        self._group = group
+        self._halves = halves
+
+    @classmethod
+    def of(cls, group: dist.ProcessGroup, backends: Mapping[str, str]) -> BackendDurations | None:
+        """Ask NCCL for its durations; None if it has none, or if they are told to somebody else.
+
+        Args:
+            group: an untimed group over which nothing was called yet: torch reads the hook unguarded.
+            backends: the backend for each type of device.
+        """
+        if "nccl" not in backends.values() or os.environ.get(_SWITCH, "").lower() not in _ON:
+            return None
+        halves = _Halves()  # the hook must not hold the group, which holds the hook
+        try:
+            group._get_sequence_number_for_group()  # type: ignore[attr-defined]
+            group._register_on_completion_hook(halves.completed)  # type: ignore[attr-defined]
+        except (RuntimeError, ValueError):  # there is one, or this torch has none
+            return None
+        return cls(group, halves)
+
+    def note(self, operation: Operation) -> None:
+        """``operation`` was issued just now by this thread. Of messages, torch's number says nothing."""
+        if isinstance(operation, DeviceOperation) and not _is_message(operation):
+            number: int = self._group._get_sequence_number_for_group()  # type: ignore[attr-defined]
+            self._halves.issued(number, operation)
+
+
+class _Issued(NamedTuple):
+    """What this package knows of a collective."""
+
+    span: Span
+    thread: str
+
+
+class _Completed(NamedTuple):
+    """What NCCL knows of it."""
+
+    end_ns: int
+    duration_ns: int
+
+
+class _Halves:
+    """Two halves of a row, by the collective's number; whoever brings the second one writes it.
+
+    They come from two threads, in any order. No lock: a thread of torch's must not hold up training.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, _Issued | _Completed] = {}
+
+    def issued(self, number: int, span: Span) -> None:
+        here = _Issued(span, span.caller.thread)
+        completed = self._other(number, here)
+        if isinstance(completed, _Completed):
+            _write(here, completed)
+
+    def completed(self, info: Any) -> None:
+        """torch's hook. If anything were raised here, torch would abort the communicators."""
+        try:
+            if info.op_type in _NUMBERED_APART:
+                return
+            here = _Completed(_end_ns(info.time_finished), _nanoseconds(info.active_duration))
+            issued = self._other(info.seq, here)
+            if isinstance(issued, _Issued):
+                _write(issued, here)
+        except BaseException:
+            pass
+
+    def _other(self, number: int, half: _Issued | _Completed) -> _Issued | _Completed | None:
+        """The other half, if it is there; else ``half`` waits for it."""
+        found = self._waiting.setdefault(number, half)  # one step: of two threads one comes second
+        if found is half:
+            self._waiting.pop(number - MAX_OPEN, None)
+            return None
+        return None if type(found) is type(half) else self._waiting.pop(number, None)
+
+
+def _write(issued: _Issued, completed: _Completed) -> None:
+    span = issued.span
+    record = Record(
+        span.iteration, span.epoch, span.layer_name, BACKEND, span.phase, span.message_size_bytes,
+        max(0, completed.end_ns - completed.duration_ns), completed.end_ns, DEVICE_CLOCK,
+        span.group, span.group_size, span.seq, span.peer, issued.thread, OK,
+        {"of": span.operation, "by": "nccl"},
+    )  # fmt: skip
+    span.channel.put(record)
+
+
+def _end_ns(time_finished: Any) -> int:
+    """When torch noticed the end, on the axis of ``perf_counter_ns``; now, if that cannot be told."""
+    if isinstance(time_finished, timedelta) and _STEADY_CLOCK_IS_OURS:
+        return min(_nanoseconds(time_finished), perf_counter_ns())
+    return perf_counter_ns()  # of an older torch it is a time of day
+
+
+def _nanoseconds(duration: timedelta) -> int:
+    return duration // timedelta(microseconds=1) * 1000
+
+
+def _is_message(span: Span) -> bool:
+    return str(span.operation).removeprefix("I") in ("SEND", "RECV")
