@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from timing_files import content, record, write_sidecar, write_timing_file
+from rank_tables import only, table
+from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._parsing import parse_timings
 from timing_logger.analysis import (
     base_operation,
     bus_bytes,
@@ -31,24 +31,6 @@ from timing_logger.analysis import (
 from timing_logger.analysis.summary import union_length
 from timing_logger.record import Record
 from timing_logger.run_info import Counters
-
-
-def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
-    """The table of one list of records for each rank."""
-    frames = [
-        parse_timings(content(records)).frame.assign(rank=rank, incarnation=incarnation)
-        for rank, (records, incarnation) in enumerate(
-            zip(ranks, incarnations or [1] * len(ranks), strict=True)
-        )
-    ]
-    return pd.concat(frames, ignore_index=True)
-
-
-def only(frame: pd.DataFrame) -> dict[str, Any]:
-    """The one row of ``frame``."""
-    assert len(frame) == 1
-    return {str(name): value for name, value in frame.iloc[0].items()}
-
 
 # -- names -------------------------------------------------------------------------------------
 

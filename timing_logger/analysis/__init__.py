@@ -3,9 +3,11 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
+from timing_logger.analysis.matching import match_collectives
 from timing_logger.analysis.operations import (
     base_operation,
     bus_bytes,
+    is_collective,
     is_communication,
     synchronises_all_ranks,
 )
@@ -18,17 +20,21 @@ from timing_logger.analysis.summary import (
     summarize_ranks,
     summarize_statuses,
 )
+from timing_logger.analysis.waiting import waits
 
 __all__ = [
     "Summary",
     "base_operation",
     "bus_bytes",
     "compare_counters",
+    "is_collective",
     "is_communication",
+    "match_collectives",
     "overview",
     "spread_between_ranks",
     "summarize",
     "summarize_ranks",
     "summarize_statuses",
     "synchronises_all_ranks",
+    "waits",
 ]

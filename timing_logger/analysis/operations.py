@@ -21,6 +21,20 @@ COMMUNICATION = SYNCHRONISING | {
 }  # fmt: skip
 """Moves data between ranks, or keeps them in step."""
 
+ALL_TO_ALL = SYNCHRONISING | {"ALLGATHERV", "ALLTOALLV", "ALLTOALLW"}
+"""Everybody needs something of everybody, unless some have nothing to give."""
+
+MESSAGES = frozenset(
+    {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
+)
+"""Between two ranks."""
+
+FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
+"""One rank has what the others get, so those that arrive before it wait."""
+
+TO_ROOT = frozenset({"REDUCE", "GATHER", "GATHERV"})
+"""One rank gets what the others have, and waits for them if it arrives first."""
+
 WAIT = "WAIT"
 """The time that somebody was blocked on an operation which has a row of its own."""
 
@@ -74,6 +88,12 @@ def goes_on(name: str) -> bool:
 def is_communication(name: str) -> bool:
     """Whether the operation moves data between ranks or keeps them in step; ``WAIT`` does neither."""
     return base_operation(name) in COMMUNICATION
+
+
+def is_collective(name: str) -> bool:
+    """Whether all ranks of a group take part in the operation."""
+    base = base_operation(name)
+    return base in COMMUNICATION and base not in MESSAGES
 
 
 def synchronises_all_ranks(name: str) -> bool:
