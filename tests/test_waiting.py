@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_tables import aligned, as_polars, collective, table
 from timing_files import record
@@ -198,6 +198,7 @@ def test_polars_gives_what_pandas_gives() -> None:
         assert values(mine, name) == [math.nan if v is None else v for v in theirs[name].to_list()]
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.lists(st.floats(0, 50), min_size=3, max_size=3), min_size=1, max_size=6),
     st.floats(0.001, 10),

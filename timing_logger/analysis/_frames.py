@@ -156,5 +156,9 @@ def operation_names(frame: Frame) -> list[str]:
 
 def wall_s(rows: Frame) -> float:
     """From the first start to the last end of one process's rows, in seconds; NaN if neither is known."""
-    starts, ends = known(numbers(rows, "start_counter")), known(numbers(rows, "end_counter"))
+    return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
+
+
+def wall_between_s(starts: Floats, ends: Floats) -> float:
+    starts, ends = known(starts), known(ends)
     return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")

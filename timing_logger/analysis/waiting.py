@@ -28,9 +28,8 @@ from timing_logger.analysis.operations import (
     FROM_ROOT,
     SYNCHRONISING,
     TO_ROOT,
-    WAIT,
-    base_operation,
     goes_on,
+    is_wait,
 )
 
 _COLUMNS = (
@@ -69,8 +68,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
             the instance may be off.
     """
     frame = opened(timings)
-    parts = find_instances(frame)
-    parts = parts.only((find_flaws(frame, parts) == 0) & (parts.n_parts >= 2))
+    parts = complete_instances(frame)
     arrivals = _Arrivals.of(frame, parts)
     wait_s = _wait_s(frame, parts, arrivals)
     transfer_ms = transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
@@ -90,6 +88,12 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         nullable_integers(frame, "last_arriver", _last_arrivers(parts, arrivals)),
     )
     return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+
+
+def complete_instances(frame: Frame) -> Instances:
+    """Collectives of two ranks or more, of which all parts are there."""
+    parts = find_instances(frame)
+    return parts.only((find_flaws(frame, parts) == 0) & (parts.n_parts >= 2))
 
 
 def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
@@ -188,8 +192,8 @@ def _wait_s(frame: Frame, parts: Instances, arrivals: _Arrivals) -> Floats:
 
 def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> Floats:
     """For each part, how long its rank's ``WAIT`` rows for it lay before ``until_s``; NaN without any."""
-    is_wait = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) == WAIT)
-    rows = np.flatnonzero(is_wait & ~np.isnan(numbers(frame, "seq")))
+    waiting = each_text(coded_text(frame, "operation"), is_wait)
+    rows = np.flatnonzero(waiting & ~np.isnan(numbers(frame, "seq")))
     part_of = _parts_waited_for(frame, parts, rows)
     rows, part_of = rows[part_of >= 0], part_of[part_of >= 0]
     start_s, _, _ = instants(frame)
