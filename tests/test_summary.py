@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib.util
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from timing_files import content, record, write_sidecar, write_timing_file
+from rank_tables import only, table
+from timing_files import record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._parsing import parse_timings
 from timing_logger.analysis import (
     base_operation,
     bus_bytes,
@@ -28,27 +28,10 @@ from timing_logger.analysis import (
     summarize_statuses,
     synchronises_all_ranks,
 )
-from timing_logger.analysis.summary import union_length
+from timing_logger.analysis._intervals import union_length
+from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
 from timing_logger.run_info import Counters
-
-
-def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
-    """The table of one list of records for each rank."""
-    frames = [
-        parse_timings(content(records)).frame.assign(rank=rank, incarnation=incarnation)
-        for rank, (records, incarnation) in enumerate(
-            zip(ranks, incarnations or [1] * len(ranks), strict=True)
-        )
-    ]
-    return pd.concat(frames, ignore_index=True)
-
-
-def only(frame: pd.DataFrame) -> dict[str, Any]:
-    """The one row of ``frame``."""
-    assert len(frame) == 1
-    return {str(name): value for name, value in frame.iloc[0].items()}
-
 
 # -- names -------------------------------------------------------------------------------------
 
@@ -165,6 +148,47 @@ def test_what_ended_otherwise_than_ok_is_counted_by_operation_and_status() -> No
         {"operation": "FORWARD", "status": "unresolved", "count": 2, "of": 2},
         {"operation": "SEND", "status": "error:KeyError", "count": 2, "of": 4},
     ]
+
+
+def test_every_figure_of_an_operation_is_that_of_numpy() -> None:
+    durations = [random.Random(3).uniform(0, 9) for _ in range(50)]
+    row = only(summarize(table([record(start_s=10 * i, elapsed_ms=ms) for i, ms in enumerate(durations)])))
+    exact = np.round(durations, 6)
+    assert row["mean_ms"] == pytest.approx(exact.mean())
+    assert row["max_ms"] == pytest.approx(exact.max())
+    for name, quantile in (("p50_ms", 0.5), ("p95_ms", 0.95), ("p99_ms", 0.99)):
+        assert row[name] == pytest.approx(np.quantile(exact, quantile))
+
+
+@pytest.mark.parametrize(
+    "name", ["operation", "rank", "incarnation", "iteration", "phase", "layer_name", "group"]
+)
+def test_rows_can_be_summed_by_any_of_these_columns(name: str) -> None:
+    rows = [record(), record("SEND", iteration=None, phase="sparse", layer_name="b", group="")]
+    df = table(rows, rows)
+    found = summarize(df, [name])
+    expected = df.groupby(name, dropna=False)["elapsed_ms"].sum()
+    assert found["total_ms"].sum() == pytest.approx(4)
+    assert sorted(found["total_ms"]) == pytest.approx(sorted(expected))
+    assert set(found[name].astype(str)) == set(df[name].astype(str))
+
+
+def test_the_share_of_several_ranks_is_that_of_all_their_time() -> None:
+    rows = [[record("A", 0.0, 500), record("B", 1.0, 1000)], [record("A", 0.0, 2000)]]
+    found = summarize(table(*rows), ["operation"]).set_index("operation")["wall_share"]
+    assert found["A"] == pytest.approx(2.5 / 4)
+    assert found["B"] == pytest.approx(1 / 2)
+
+
+def test_by_other_columns_the_order_is_ascending() -> None:
+    df = table([record("A", elapsed_ms=9, iteration=2), record("B", iteration=1), record(iteration=None)])
+    assert summarize(df, ["iteration", "operation"])["operation"].tolist() == ["ALLREDUCE", "B", "A"]
+
+
+@pytest.mark.parametrize("by", [[], ["thread"], "operation"])
+def test_by_must_name_columns_to_sum_by(by: Any) -> None:
+    with pytest.raises(ConfigurationError, match="name some of the columns operation, rank"):
+        summarize(table([record()]), by)
 
 
 def test_bytes_are_unknown_if_no_record_states_any() -> None:

@@ -3,32 +3,43 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
+from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis.matching import match_collectives
 from timing_logger.analysis.operations import (
     base_operation,
     bus_bytes,
+    is_collective,
     is_communication,
     synchronises_all_ranks,
 )
+from timing_logger.analysis.overlap import efficiencies, overlap
 from timing_logger.analysis.spread import spread_between_ranks
 from timing_logger.analysis.summary import (
     Summary,
     compare_counters,
     overview,
-    summarize,
     summarize_ranks,
     summarize_statuses,
 )
+from timing_logger.analysis.totals import summarize
+from timing_logger.analysis.waiting import waits
 
 __all__ = [
     "Summary",
+    "bandwidth",
     "base_operation",
     "bus_bytes",
     "compare_counters",
+    "efficiencies",
+    "is_collective",
     "is_communication",
+    "match_collectives",
+    "overlap",
     "overview",
     "spread_between_ranks",
     "summarize",
     "summarize_ranks",
     "summarize_statuses",
     "synchronises_all_ranks",
+    "waits",
 ]

@@ -1,25 +1,125 @@
-"""What the analyses share: any eager DataFrame in, rows of plain values out."""
+"""What the analyses share: any table of timings in, arrays for NumPy, a table of the same kind out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.record import FIELDS, HOST_CLOCK, OK
+
 Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
 Frame: TypeAlias = "nw.DataFrame[Any]"
+
+_TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
+_FLOAT_KINDS = ("milliseconds", "seconds")
 
 
 def opened(timings: IntoDataFrameT) -> nw.DataFrame[IntoDataFrameT]:
-    """``timings`` for use here; a table without the column ``incarnation`` has one of each rank."""
-    frame = nw.from_native(timings, eager_only=True)
+    """``timings`` for use here, with every column of the schema.
+
+    A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
+    ``read_timings`` leaves them. A relation of DuckDB is collected into pandas, a lazy frame of polars
+    into polars.
+    """
+    found = nw.from_native(cast("Any", timings))
+    if isinstance(found, nw.LazyFrame):
+        found = found.collect(None if found.implementation.is_polars() else "pandas")
+    frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    lacking = [_blank(frame, field.name, field.kind) for field in FIELDS if field.name not in frame.columns]
     if "incarnation" not in frame.columns:
-        frame = frame.with_columns(nw.lit(1).cast(nw.Int64).alias("incarnation"))
-    return frame
+        lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
+    return frame.with_columns(*lacking) if lacking else frame
+
+
+def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
+    if kind == "integer":
+        return nullable_integers(frame, name, np.full(len(frame), np.nan))
+    if kind in _FLOAT_KINDS:
+        return new_column(frame, name, np.full(len(frame), np.nan))
+    return text_column(frame, name, [_TEXT_WHERE_LACKING.get(name, "")], np.zeros(len(frame), np.int64))
+
+
+# -- columns for NumPy -------------------------------------------------------------------------------
+
+
+def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
+    """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
+    column = frame[name].fill_null("")
+    texts: list[str] = sorted(column.unique().to_list())
+    if len(texts) < 2:
+        return np.zeros(len(frame), np.int64), texts
+    numbers_of_texts = list(range(len(texts)))
+    return column.replace_strict(texts, numbers_of_texts, return_dtype=nw.Int64).to_numpy(), texts
+
+
+def each_text(
+    column: tuple[Ints, list[str]], function: Callable[[str], Any], dtype: Any = np.bool_
+) -> npt.NDArray[Any]:
+    """What ``function`` says of each row's text, asked once for each distinct one."""
+    codes, texts = column
+    return np.array([function(text) for text in texts], dtype)[codes]
+
+
+def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
+    """Numbers from 0 of the distinct combinations of ``keys``, in their lexicographic order.
+
+    NaN comes before all numbers.
+    """
+    codes = _codes(keys[0])
+    for key in keys[1:]:
+        minor = _codes(key)
+        codes = _codes(codes * (minor.max(initial=0) + 1) + minor)
+    return codes
+
+
+def _codes(values: npt.NDArray[Any]) -> Ints:
+    import pandas as pd
+
+    codes, _ = pd.factorize(values, sort=True)
+    has_unknown = len(codes) > 0 and codes.min() < 0
+    return codes.astype(np.int64) + has_unknown
+
+
+# -- columns of a result -----------------------------------------------------------------------------
+
+
+def new_column(frame: Frame, name: str, values: npt.NDArray[Any]) -> nw.Series[Any]:
+    """``values`` in the library of ``frame``."""
+    return nw.new_series(name, values, backend=frame.implementation)
+
+
+def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]:
+    """Integers in the library of ``frame``, NA where ``values`` is NaN; ``Int64`` in pandas."""
+    missing = np.isnan(values)
+    integers = np.where(missing, 0, values).astype(np.int64)
+    if frame.implementation.is_pandas_like():
+        import pandas as pd
+
+        native = pd.Series(pd.arrays.IntegerArray(integers, missing), name=name)
+        return nw.from_native(native, series_only=True)
+    both = nw.from_dict({name: integers, "missing": missing}, backend=frame.implementation)
+    return both.select(nw.when(~nw.col("missing")).then(nw.col(name)))[name]
+
+
+def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> nw.Series[Any]:
+    """``texts[codes[i]]`` in each row ``i``, in the library of ``frame``."""
+    distinct = nw.new_series(name, list(texts), nw.String, backend=frame.implementation)
+    return nw.maybe_reset_index(distinct[codes])
+
+
+def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
+    """``columns`` of the rows at these positions, each of its own type."""
+    return nw.maybe_reset_index(frame.select(*columns)[rows])
+
+
+# -- tables of few rows ------------------------------------------------------------------------------
 
 
 def like(
@@ -56,5 +156,9 @@ def operation_names(frame: Frame) -> list[str]:
 
 def wall_s(rows: Frame) -> float:
     """From the first start to the last end of one process's rows, in seconds; NaN if neither is known."""
-    starts, ends = known(numbers(rows, "start_counter")), known(numbers(rows, "end_counter"))
+    return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
+
+
+def wall_between_s(starts: Floats, ends: Floats) -> float:
+    starts, ends = known(starts), known(ends)
     return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")

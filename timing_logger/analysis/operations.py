@@ -8,6 +8,7 @@ for the operation: ``ISEND_INDEX``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
 """No rank leaves before every rank has arrived, so the early ones wait in it."""
@@ -21,13 +22,33 @@ COMMUNICATION = SYNCHRONISING | {
 }  # fmt: skip
 """Moves data between ranks, or keeps them in step."""
 
+ALL_TO_ALL = SYNCHRONISING | {"ALLGATHERV", "ALLTOALLV", "ALLTOALLW"}
+"""Everybody needs something of everybody, unless some have nothing to give."""
+
+MESSAGES = frozenset(
+    {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
+)
+"""Between two ranks."""
+
+FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
+"""One rank has what the others get, so those that arrive before it wait."""
+
+TO_ROOT = frozenset({"REDUCE", "GATHER", "GATHERV"})
+"""One rank gets what the others have, and waits for them if it arrives first."""
+
 WAIT = "WAIT"
 """The time that somebody was blocked on an operation which has a row of its own."""
+
+PROBES = frozenset({"PROBE", "MPROBE"})
+"""Wait or ask for a message, without receiving it."""
+
+COPIES = frozenset({"H2D", "D2H", "D2D"})
+"""Between the host and a device, or within one."""
 
 BACKEND = "BACKEND"
 """What the backend itself measured of a collective which has a row of its own: it would count twice."""
 
-_OTHERS = {WAIT, BACKEND, "H2D", "D2H", "D2D", "COMPRESS", "MERGE", "DECOMPRESS", "PROBE", "MPROBE"}
+_OTHERS = {WAIT, BACKEND, "COMPRESS", "MERGE", "DECOMPRESS"} | COPIES | PROBES
 
 # Other spellings of a base operation, and variants that behave like it.
 _SAME_AS = {
@@ -44,17 +65,18 @@ _SAME_AS = {
     "PRECV": "RECV",
 }
 
-# What crosses the wire for message_size_bytes m on n ranks, as nccl-tests counts it for its bus
-# bandwidth (doc/PERFORMANCE.md there).
-_BUS_BYTES: dict[str, Callable[[float, int], float]] = {
-    "ALLREDUCE": lambda m, n: m * 2 * (n - 1) / n,
-    **dict.fromkeys(("ALLGATHER", "ALLGATHERV", "GATHER", "GATHERV"), lambda m, n: m * (n - 1)),
+_GATHERS = frozenset({"ALLGATHER", "ALLGATHERV", "GATHER", "GATHERV"})
+
+BUS_FACTORS: dict[str, Callable[[Any], Any]] = {
+    "ALLREDUCE": lambda n: 2 * (n - 1) / n,
     **dict.fromkeys(
-        ("REDUCE_SCATTER", "ALLTOALL", "ALLTOALLV", "ALLTOALLW", "SCATTER", "SCATTERV"),
-        lambda m, n: m * (n - 1) / n,
+        _GATHERS | {"REDUCE_SCATTER", "ALLTOALL", "ALLTOALLV", "ALLTOALLW", "SCATTER", "SCATTERV"},
+        lambda n: (n - 1) / n,
     ),
-    **dict.fromkeys(("BCAST", "REDUCE", "SEND", "SENDRECV"), lambda m, n: m),
+    **dict.fromkeys({"BCAST", "REDUCE", "SEND", "RECV", "SENDRECV"} | COPIES, lambda n: 1.0),
 }
+"""Of base operations, on n ranks: the bytes that a rank's link must carry as a part of all that one
+operation handles (nccl-tests, doc/PERFORMANCE.md)."""
 
 _LONGEST_FIRST = sorted(COMMUNICATION | _OTHERS | _SAME_AS.keys(), key=len, reverse=True)
 
@@ -82,18 +104,52 @@ def is_communication(name: str) -> bool:
     return base_operation(name) in COMMUNICATION
 
 
+def is_wait(name: str) -> bool:
+    """Whether it is the time that somebody was blocked on another row's operation."""
+    return base_operation(name) == WAIT
+
+
+def is_own_work(name: str) -> bool:
+    """Whether the rank works on its own account: it neither communicates, copies nor waits."""
+    base = base_operation(name)
+    return base not in COMMUNICATION | COPIES | PROBES | {WAIT, BACKEND}
+
+
+def is_collective(name: str) -> bool:
+    """Whether all ranks of a group take part in the operation."""
+    base = base_operation(name)
+    return base in COMMUNICATION and base not in MESSAGES
+
+
 def synchronises_all_ranks(name: str) -> bool:
     """Whether no rank leaves the operation before every rank of its group has arrived."""
     return base_operation(name) in SYNCHRONISING
+
+
+def algorithm_bytes(base: str, message_size_bytes: Any, group_size: Any) -> Any:
+    """nccl-tests' S: all bytes that one operation handles, from those in one rank's send buffer.
+
+    Args:
+        base: a base operation.
+        message_size_bytes, group_size: numbers or arrays.
+    """
+    return message_size_bytes * group_size if base in _GATHERS else message_size_bytes
+
+
+def bus_factor(base: str, group_size: Any) -> Any:
+    """Bus bandwidth divided by algorithm bandwidth of a base operation; NaN where nccl-tests has none."""
+    return BUS_FACTORS[base](group_size) if base in BUS_FACTORS else float("nan")
 
 
 def bus_bytes(name: str, message_size_bytes: float, group_size: int) -> float:
     """Bytes that a rank moves over the wire for one operation: nccl-tests' S times its factor.
 
     Of the operations with counts of their own on each rank (``ALLTOALLV``) these are the bytes as if
-    all ranks had this one's. NaN for operations that move nothing, for a receive, whose bytes are
-    those of the send, and where an argument is unknown.
+    all ranks had this one's. NaN for operations that move nothing between ranks, for a receive, whose
+    bytes are those of the send, and where an argument is unknown.
     """
-    rule = _BUS_BYTES.get(base_operation(name))
-    known = rule is not None and message_size_bytes >= 0 and group_size >= 1
-    return rule(message_size_bytes, group_size) if rule is not None and known else float("nan")
+    base = base_operation(name)
+    counts = base in COMMUNICATION and base != "RECV" and message_size_bytes >= 0 and group_size >= 1
+    if not counts:
+        return float("nan")
+    return float(algorithm_bytes(base, message_size_bytes, group_size) * bus_factor(base, group_size))

@@ -1,8 +1,7 @@
-"""Where the time went: per operation and rank, and per rank."""
+"""What is worth knowing first: per rank, per status, per file."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,7 +11,6 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import (
-    Floats,
     Frame,
     groups,
     known,
@@ -23,20 +21,16 @@ from timing_logger.analysis._frames import (
     wall_s,
     with_operation,
 )
+from timing_logger.analysis._intervals import union_length
 from timing_logger.analysis.operations import WAIT, base_operation, is_communication
 from timing_logger.analysis.spread import spread_between_ranks
+from timing_logger.analysis.totals import summarize
 from timing_logger.record import OK
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NAN = float("nan")
-
-_OPERATION_SCHEMA = {
-    "operation": nw.String, "rank": nw.Int64, "incarnation": nw.Int64, "count": nw.Int64,
-    "bytes": nw.Float64, "p50_ms": nw.Float64, "p99_ms": nw.Float64, "total_ms": nw.Float64,
-    "wall_share": nw.Float64,
-}  # fmt: skip
 
 _RANK_SCHEMA = {
     "rank": nw.Int64, "incarnation": nw.Int64, "rows": nw.Int64, "iterations": nw.Int64,
@@ -81,43 +75,6 @@ def overview(timings: pd.DataFrame) -> Summary:
         files=files,
         left_out=timings.attrs.get("left_out", []),
     )
-
-
-def summarize(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each operation, rank and incarnation; the operation with the most time first.
-
-    Columns:
-        operation, rank, incarnation.
-        count: records, also those without a valid duration.
-        bytes: sum of ``message_size_bytes`` (float; NaN if no record states one).
-        p50_ms, p99_ms: quantiles of the durations, linearly interpolated (NaN if there are none).
-        total_ms: sum of the durations; of ``WAIT`` rows, requests that one call waited for share an
-            interval, which counts once.
-        wall_share: the time in which at least one was under way, as a part of the rank's wall time,
-            which is from the start of its first record to the end of its last (NaN if unknown).
-            ``WAIT`` overlaps the operation that is waited for, and threads run side by side: shares
-            may add up to more than 1.
-    """
-    frame = opened(timings)
-    walls = {key: wall_s(rows) for key, rows in groups(frame, "rank", "incarnation")}
-    found = [
-        _operation_row(key, rows, walls[key[1:]])
-        for key, rows in groups(frame, "operation", "rank", "incarnation")
-    ]
-    total_ms: Counter[str] = Counter()
-    for row in found:
-        total_ms[row[0]] += row[7]
-    return like(frame, _OPERATION_SCHEMA, sorted(found, key=lambda row: (-total_ms[row[0]], row[:3])))
-
-
-def _operation_row(key: tuple[Any, ...], rows: Frame, rank_wall_s: float) -> tuple[Any, ...]:
-    durations = known(numbers(rows, "elapsed_ms"))
-    sizes = known(numbers(rows, "message_size_bytes"))
-    p50, p99 = np.quantile(durations, [0.5, 0.99]) if len(durations) else (_NAN, _NAN)
-    total_ms = _waited_ms(rows) if base_operation(key[0]) == WAIT else float(durations.sum())
-    n_bytes = float(sizes.sum()) if len(sizes) else _NAN
-    under_way_ms = float(np.fmin(total_ms, _union_ms(rows)))  # fmin: the instants may be unknown
-    return (*key, len(rows), n_bytes, float(p50), float(p99), total_ms, _share(under_way_ms, rank_wall_s))
 
 
 def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -179,16 +136,6 @@ def _union_ms(rows: Frame) -> float:
     if len(rows) and not whole.any():
         return _NAN
     return 1000 * union_length(starts[whole], ends[whole])
-
-
-def union_length(starts: Floats, ends: Floats) -> float:
-    """Length of the union of the intervals ``[starts[i], ends[i]]``, in any order."""
-    if not len(starts):
-        return 0.0
-    order = np.argsort(starts)
-    starts, latest_end = starts[order], np.maximum.accumulate(ends[order])
-    covered_until = np.concatenate([starts[:1], latest_end[:-1]])
-    return float(np.maximum(latest_end - np.maximum(starts, covered_until), 0.0).sum())
 
 
 def _share(part_ms: float, whole_s: float) -> float:

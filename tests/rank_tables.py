@@ -1,0 +1,54 @@
+"""Tables of timings as ``read_timings`` returns them, without files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pandas as pd
+from timing_files import content, record
+
+from timing_logger._parsing import parse_timings
+from timing_logger.record import Record
+
+
+def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
+    """The table of one list of records for each rank."""
+    frames = [
+        parse_timings(content(records)).frame.assign(rank=rank, incarnation=incarnation)
+        for rank, (records, incarnation) in enumerate(
+            zip(ranks, incarnations or [1] * len(ranks), strict=True)
+        )
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+def aligned(timings: pd.DataFrame, uncertainty_s: float = 0.0) -> pd.DataFrame:
+    """The table with its counters on one axis of all ranks, known to within ``uncertainty_s``."""
+    return timings.assign(
+        start_s=timings["start_counter"],
+        end_s=timings["end_counter"],
+        clock_uncertainty_s=uncertainty_s,
+    )
+
+
+def collective(arrivals_ms: Sequence[float], leave_ms: float, **fields: Any) -> list[list[Record]]:
+    """One collective: each rank's row, from its arrival until all leave together."""
+    ranks = {"group_size": len(arrivals_ms), "seq": 0, **fields}
+    return [[record(start_s=1 + ms / 1e3, elapsed_ms=leave_ms - ms, **ranks)] for ms in arrivals_ms]
+
+
+def as_polars(timings: pd.DataFrame) -> Any:
+    """The same table in polars; null where pandas has NaN or NA."""
+    import polars
+
+    columns = {
+        name: timings[name].astype(object).where(timings[name].notna(), None).tolist() for name in timings
+    }
+    return polars.DataFrame(columns, infer_schema_length=None)
+
+
+def only(frame: pd.DataFrame) -> dict[str, Any]:
+    """The one row of ``frame``."""
+    assert len(frame) == 1
+    return {str(name): value for name, value in frame.iloc[0].items()}

@@ -1,0 +1,286 @@
+"""Which rows are one collective: by number, by order; and what is said where they are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_tables import aligned, as_polars, table
+from timing_files import record
+
+from timing_logger._parsing import BARE_COLUMNS
+from timing_logger.analysis import match_collectives
+from timing_logger.record import Record
+
+RANKS = 4
+
+
+def numbered(*seqs: int, **fields: Any) -> list[Record]:
+    """One row for each of ``seqs``, in this order."""
+    return [record(start_s=1 + i, seq=seq, **fields) for i, seq in enumerate(seqs)]
+
+
+def parts(matched: pd.DataFrame) -> list[tuple[int, list[int]]]:
+    """Each instance's number and the positions of its rows."""
+    return [(int(number), rows["row"].tolist()) for number, rows in matched.groupby("instance")]
+
+
+def states(matched: pd.DataFrame) -> list[tuple[str, str]]:
+    """Each instance's state and why."""
+    return list(matched.groupby("instance")[["state", "why"]].first().itertuples(index=False, name=None))
+
+
+# -- by number ---------------------------------------------------------------------------------------
+
+
+def test_rows_with_one_group_and_number_are_one_collective() -> None:
+    matched = match_collectives(table(*[numbered(0, 1)] * RANKS))
+    assert parts(matched) == [(0, [0, 2, 4, 6]), (1, [1, 3, 5, 7])]
+    assert states(matched) == [("complete", "")] * 2
+    assert set(matched["matched_by"]) == {"seq"}
+
+
+def test_a_rank_that_lacks_a_row_shifts_nothing() -> None:
+    matched = match_collectives(table(*[numbered(0, 1, 2)] * 2, numbered(1, 2), numbered(0, 1, 2)))
+    assert states(matched) == [("incomplete", "rank 2 missing"), ("complete", ""), ("complete", "")]
+
+
+def test_several_missing_ranks_are_all_named() -> None:
+    matched = match_collectives(table(*[numbered(0, 1)] * 2, *[numbered(0)] * 2))
+    assert states(matched)[1] == ("incomplete", "ranks 2, 3 missing")
+
+
+def test_ranks_without_any_row_cannot_be_named() -> None:
+    matched = match_collectives(table(*[numbered(0)] * 3))
+    assert states(matched) == [("incomplete", "no rows of 1 of the group's ranks")]
+
+
+def test_without_a_size_the_group_is_the_ranks_that_were_seen_in_it() -> None:
+    matched = match_collectives(table(*[numbered(0, 1, group_size=None)] * 2, numbered(0, group_size=None)))
+    assert states(matched) == [("complete", ""), ("incomplete", "rank 2 missing")]
+
+
+def test_groups_are_numbered_one_after_the_other() -> None:
+    rows = [*numbered(0, 1, group="b", group_size=2), *numbered(0, 1, group="a", group_size=2)]
+    matched = match_collectives(table(rows, rows))
+    assert matched["group"].tolist() == ["a"] * 4 + ["b"] * 4
+    assert matched["instance"].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_the_order_of_the_rows_in_the_file_does_not_matter() -> None:
+    matched = match_collectives(table(*[numbered(0, 1), numbered(1, 0)], numbered(0, 1), numbered(1, 0)))
+    assert parts(matched) == [(0, [0, 3, 4, 7]), (1, [1, 2, 5, 6])]
+
+
+def test_the_background_form_matches_the_one_that_waits() -> None:
+    matched = match_collectives(
+        table(numbered(0, operation="IALLREDUCE", group_size=2), numbered(0, group_size=2))
+    )
+    assert states(matched) == [("complete", "")]
+    assert set(matched["operation"]) == {"ALLREDUCE"}
+
+
+def test_waits_and_messages_are_no_collectives() -> None:
+    rows = [row._replace(seq=0) for row in map(record, ("WAIT", "SEND", "IRECV", "H2D", "FORWARD"))]
+    assert len(match_collectives(table(rows, rows))) == 0
+
+
+def test_an_exchange_of_uneven_pieces_matches_that_of_even_ones() -> None:
+    even, uneven = (
+        numbered(0, operation="ALLTOALL"),
+        numbered(0, operation="IALLTOALLV", message_size_bytes=9),
+    )
+    matched = match_collectives(table(even, uneven, even, even))
+    assert states(matched) == [("complete", "")]
+    assert set(matched["operation"]) == {"ALLTOALLV"}
+
+
+def test_a_group_made_anew_under_its_old_name_begins_after_the_first() -> None:
+    matched = match_collectives(table(*[numbered(0, 1, 0, 1, 2)] * RANKS))
+    assert [rows[0] for _, rows in parts(matched)] == [0, 1, 2, 3, 4]
+    assert states(matched) == [("complete", "")] * 5
+
+
+# -- what cannot be one collective ---------------------------------------------------------------------
+
+
+def test_different_operations_are_a_mismatch() -> None:
+    matched = match_collectives(table(*[numbered(0)] * 3, numbered(0, operation="BCAST")))
+    assert states(matched) == [("mismatched", "operations ALLREDUCE, BCAST")]
+
+
+def test_different_sizes_are_a_mismatch_where_all_ranks_must_bring_as_many_bytes() -> None:
+    matched = match_collectives(table(*[numbered(0)] * 3, numbered(0, message_size_bytes=8)))
+    assert states(matched) == [("mismatched", "sizes differ")]
+
+
+@pytest.mark.parametrize("operation", ["ALLGATHERV", "ALLTOALLV", "ALLTOALL", "GATHER", "SCATTER", "BCAST"])
+def test_where_ranks_may_bring_different_bytes_they_do(operation: str) -> None:
+    rows = [numbered(0, operation=operation, message_size_bytes=8 * rank) for rank in range(RANKS)]
+    assert states(match_collectives(table(*rows))) == [("complete", "")]
+
+
+def test_an_unknown_size_agrees_with_all() -> None:
+    matched = match_collectives(table(*[numbered(0)] * 3, numbered(0, message_size_bytes=None)))
+    assert states(matched) == [("complete", "")]
+
+
+def test_different_roots_are_a_mismatch() -> None:
+    rows = [numbered(0, operation="BCAST", peer=rank // 3) for rank in range(RANKS)]
+    assert states(match_collectives(table(*rows))) == [("mismatched", "roots differ")]
+
+
+def test_groups_that_share_a_name_are_not_mixed() -> None:
+    matched = match_collectives(table(*[numbered(0, group="dp", group_size=2)] * RANKS))
+    assert states(matched) == [
+        ("mismatched", "4 ranks share the name of a group of 2: give each group a name of its own")
+    ]
+
+
+def test_groups_of_one_name_and_different_sizes_are_told_apart() -> None:
+    sizes = [2, 2, 3, 3, 3]
+    matched = match_collectives(table(*(numbered(0, group="dp", group_size=size) for size in sizes)))
+    assert parts(matched) == [(0, [0, 1]), (1, [2, 3, 4])]
+    assert states(matched) == [("complete", "")] * 2
+
+
+def test_groups_with_names_of_their_own_are_kept_apart() -> None:
+    rows = [numbered(0, group=f"dp {rank // 2}", group_size=2) for rank in range(RANKS)]
+    assert parts(match_collectives(table(*rows))) == [(0, [0, 1]), (1, [2, 3])]
+
+
+@pytest.mark.parametrize("status", ["unresolved", "inflight"])
+def test_a_part_that_did_not_finish_makes_it_incomplete(status: str) -> None:
+    rows = [numbered(0)] * 2 + [numbered(0, status=status)] + [numbered(0)]
+    assert states(match_collectives(table(*rows))) == [("incomplete", "rank 2 did not finish")]
+
+
+def test_a_part_that_raised_makes_it_incomplete() -> None:
+    rows = [numbered(0, status="error:RuntimeError")] * 2 + [numbered(0)] * 2
+    assert states(match_collectives(table(*rows))) == [("incomplete", "ranks 0, 1 failed")]
+
+
+def test_a_part_with_a_value_that_could_not_be_written_is_there() -> None:
+    rows = [numbered(0)] * 3 + [numbered(0, status="error:InvalidValue")]
+    assert states(match_collectives(table(*rows))) == [("complete", "")]
+
+
+def test_all_that_is_wrong_is_said() -> None:
+    rows = [numbered(0, 1, status="unresolved"), numbered(0, 1, operation="BARRIER"), numbered(0)]
+    matched = match_collectives(table(*rows, numbered(0)))
+    assert states(matched)[1] == (
+        "mismatched", "operations ALLREDUCE, BARRIER; ranks 2, 3 missing; rank 0 did not finish"
+    )  # fmt: skip
+
+
+def test_instances_with_other_troubles_have_other_reasons() -> None:
+    rows = [numbered(0, 1, 2, 3), numbered(0, 3), numbered(0, 1, 3), numbered(0, 2, 3)]
+    assert [why for _, why in states(match_collectives(table(*rows)))] == [
+        "", "ranks 1, 3 missing", "ranks 1, 2 missing", "",
+    ]  # fmt: skip
+
+
+# -- runs of a rank ------------------------------------------------------------------------------------
+
+
+def test_the_first_run_of_a_rank_matches_the_first_of_the_others() -> None:
+    rows = [numbered(0, 1, group_size=2)] * 4
+    matched = match_collectives(table(*rows, incarnations=[1, 2, 3, 5]).assign(rank=[0] * 4 + [1] * 4))
+    assert matched.groupby("instance")["incarnation"].apply(list).tolist() == [[1, 3], [1, 3], [2, 5], [2, 5]]
+    assert states(matched) == [("complete", "")] * 4
+
+
+# -- by order --------------------------------------------------------------------------------------------
+
+
+def unnumbered(*iterations: int | None, **fields: Any) -> list[Record]:
+    return [record(start_s=1 + i, iteration=it, group_size=None, **fields) for i, it in enumerate(iterations)]
+
+
+def test_without_numbers_the_order_in_an_iteration_counts() -> None:
+    matched = match_collectives(table(*[unnumbered(0, 0, 1)] * 2))
+    assert parts(matched) == [(0, [0, 3]), (1, [1, 4]), (2, [2, 5])]
+    assert set(matched["matched_by"]) == {"ordinal"}
+
+
+def test_the_order_is_that_of_the_starts_not_of_the_rows() -> None:
+    late_first = [record(start_s=start, group_size=None) for start in (3.0, 2.0)]
+    matched = match_collectives(table(unnumbered(0, 0), late_first))
+    assert parts(matched) == [(0, [0, 3]), (1, [1, 2])]
+
+
+def test_a_lost_row_costs_its_iteration_only() -> None:
+    matched = match_collectives(table(unnumbered(0, 0, 1, 1), unnumbered(0, 1, 1)))
+    why = "no seq, and ranks have unequally many collectives in this iteration"
+    assert [state for state, _ in states(matched)] == ["mismatched", "mismatched", "complete", "complete"]
+    assert states(matched)[0] == ("mismatched", why)
+    assert states(matched)[1] == ("mismatched", f"{why}; rank 1 missing")
+
+
+def test_a_rank_without_any_row_in_an_iteration_is_missing_there() -> None:
+    matched = match_collectives(table(unnumbered(0, 1), unnumbered(0, 1), unnumbered(1)))
+    assert states(matched) == [("incomplete", "rank 2 missing"), ("complete", "")]
+
+
+def test_rows_outside_of_any_iteration_are_matched_first() -> None:
+    matched = match_collectives(table(*[unnumbered(0, None)] * 2))
+    assert matched["iteration"].isna().tolist() == [True, True, False, False]
+
+
+# -- tables ----------------------------------------------------------------------------------------------
+
+
+def test_every_column_is_that_of_the_row() -> None:
+    df = aligned(table(*[numbered(0, 1, phase="sparse")] * RANKS), 1e-6)
+    matched = match_collectives(df)
+    for name in ("group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation",
+                 "elapsed_ms", "message_size_bytes", "start_s", "end_s", "clock_uncertainty_s"):  # fmt: skip
+        expected = df[name].iloc[matched["row"]].reset_index(drop=True)
+        pd.testing.assert_series_equal(matched[name], expected)
+
+
+def test_without_a_common_axis_the_counters_stand_in_and_their_uncertainty_is_unknown() -> None:
+    matched = match_collectives(table(*[numbered(0)] * RANKS))
+    assert matched["start_s"].tolist() == [1.0] * RANKS
+    assert matched["clock_uncertainty_s"].isna().all()
+
+
+def test_ten_columns_are_enough() -> None:
+    bare = table(*[unnumbered(0, 0, 1)] * 2)[[*BARE_COLUMNS, "rank"]]
+    matched = match_collectives(bare)
+    assert states(matched) == [("complete", "")] * 3
+    assert matched["group"].tolist() == [""] * 6
+
+
+@pytest.mark.parametrize("rows", [[], [record("FORWARD")]])
+def test_no_collectives_give_no_rows_of_the_same_types(rows: list[Record]) -> None:
+    matched = match_collectives(table(rows))
+    assert len(matched) == 0
+    assert matched.dtypes.to_dict() == match_collectives(table(*[numbered(0)] * RANKS)).dtypes.to_dict()
+
+
+def test_polars_gives_what_pandas_gives() -> None:
+    pytest.importorskip("polars")
+    df = aligned(table(numbered(0, 1), numbered(1, iteration=None), unnumbered(0), numbered(0)))
+    expected = match_collectives(df).to_dict("records")
+    for row, other in zip(match_collectives(as_polars(df)).to_dicts(), expected, strict=True):
+        assert {k: v for k, v in row.items() if not pd.isna(v)} == {
+            k: v for k, v in other.items() if not pd.isna(v)
+        }
+
+
+@settings(deadline=None)
+@given(st.lists(st.sets(st.integers(0, 6)), min_size=1, max_size=5))
+def test_an_instance_has_the_rows_of_its_number_and_no_others(seqs_of_ranks: list[set[int]]) -> None:
+    ranks = len(seqs_of_ranks)
+    df = table(*(numbered(*sorted(seqs, reverse=True), group_size=ranks) for seqs in seqs_of_ranks))
+    matched = match_collectives(df)
+    assert sorted(matched["row"]) == list(range(len(df)))
+    for _, rows in matched.groupby("instance"):
+        (seq,) = set(rows["seq"])
+        who = {rank for rank, seqs in enumerate(seqs_of_ranks) if seq in seqs}
+        assert set(rows["rank"]) == who
+        assert set(rows["state"]) == {"complete" if len(who) == ranks else "incomplete"}

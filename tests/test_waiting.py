@@ -1,0 +1,217 @@
+"""How long ranks waited for each other: by the clock, and without one."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_tables import aligned, as_polars, collective, table
+from timing_files import record
+
+from timing_logger.analysis import waits
+
+ARRIVALS_MS = [0.0, 4.0, 1.0, 9.0]
+LEAVE_MS = 11.0
+
+
+def judged(operation: str = "ALLREDUCE", **fields: Any) -> pd.DataFrame:
+    """Ranks that arrive at ``ARRIVALS_MS`` and leave together, on one clock."""
+    return waits(aligned(table(*collective(ARRIVALS_MS, LEAVE_MS, operation=operation, **fields))))
+
+
+def values(frame: pd.DataFrame, name: str) -> Any:
+    return pytest.approx(frame[name].astype(float).tolist(), abs=1e-6, nan_ok=True)
+
+
+# -- all need all ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["ALLREDUCE", "ALLGATHER", "ALLTOALLV", "ALLGATHERV", "BARRIER"])
+def test_each_rank_waits_for_the_last(operation: str) -> None:
+    found = judged(operation)
+    assert values(found, "wait_ms") == [9, 5, 8, 0]
+    assert values(found, "arrival_skew_ms") == [9] * 4
+    assert found["last_arriver"].tolist() == [3] * 4
+
+
+def test_the_last_to_arrive_shows_the_transfer_time() -> None:
+    found = judged()
+    assert values(found, "transfer_ms") == [2] * 4
+    assert values(found, "clock_free_wait_ms") == [9, 5, 8, 0]
+
+
+def test_nobody_waits_longer_than_it_is_in_the_operation() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[0] = [record(start_s=1.0, elapsed_ms=3.0, seq=0)]
+    assert waits(aligned(table(*rows)))["wait_ms"][0] == pytest.approx(3)
+
+
+def test_leaving_before_the_last_has_arrived_is_a_clock_violation() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[0] = [record(start_s=1.0, elapsed_ms=3.0, seq=0)]
+    assert waits(aligned(table(*rows)))["clock_violation"].tolist() == [True, False, False, False]
+
+
+def test_within_the_uncertainty_of_the_clocks_there_is_no_violation() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[0] = [record(start_s=1.0, elapsed_ms=3.0, seq=0)]
+    assert not waits(aligned(table(*rows), 3.1e-3))["clock_violation"].any()
+    assert waits(aligned(table(*rows), 2.9e-3))["clock_violation"].any()
+
+
+def test_the_uncertainty_is_that_of_both_clocks() -> None:
+    df = aligned(table(*collective(ARRIVALS_MS, LEAVE_MS)))
+    found = waits(df.assign(clock_uncertainty_s=[0.0, 1e-6, 3e-6, 2e-6]))
+    assert values(found, "uncertainty_ms") == [0.003, 0.004, 0.006, 0.005]
+
+
+def test_a_rank_without_bytes_takes_no_part() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="ALLGATHERV")
+    rows[3] = [rows[3][0]._replace(message_size_bytes=0)]
+    found = waits(aligned(table(*rows)))
+    assert values(found, "wait_ms") == [4, 0, 3, math.nan]
+    assert found["last_arriver"].tolist() == [1] * 4
+    assert values(found, "transfer_ms") == [7] * 4
+
+
+def test_a_barrier_has_no_bytes_and_all_take_part() -> None:
+    assert values(judged("BARRIER", message_size_bytes=0), "wait_ms") == [9, 5, 8, 0]
+
+
+# -- rooted ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["BCAST", "SCATTER"])
+def test_ranks_that_come_before_the_root_wait_for_it(operation: str) -> None:
+    assert values(judged(operation, peer=1), "wait_ms") == [4, 0, 3, 0]
+
+
+@pytest.mark.parametrize("operation", ["REDUCE", "GATHER"])
+def test_a_root_that_comes_first_waits_for_the_first_of_the_others(operation: str) -> None:
+    assert values(judged(operation, peer=0), "wait_ms") == [1, 0, 0, 0]
+    assert values(judged(operation, peer=1), "wait_ms") == [0, 0, 0, 0]
+
+
+def test_rooted_operations_have_no_clock_free_wait() -> None:
+    assert judged("BCAST", peer=0)["clock_free_wait_ms"].isna().all()
+
+
+def test_without_a_root_nobody_can_tell_who_waited() -> None:
+    found = judged("BCAST", peer=None)
+    assert found["wait_ms"].isna().all()
+    assert not found["clock_violation"].any()
+
+
+def test_a_root_that_leaves_first_violates_nothing_in_a_broadcast_but_does_in_a_reduction() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=0)
+    rows[0] = [record("BCAST", start_s=1.0, elapsed_ms=2.0, seq=0, peer=0)]
+    assert not waits(aligned(table(*rows)))["clock_violation"].any()
+    reduced = [[row._replace(operation="REDUCE")] for (row,) in rows]
+    assert waits(aligned(table(*reduced)))["clock_violation"].tolist() == [True, False, False, False]
+
+
+def test_the_root_is_counted_among_the_members_of_its_group() -> None:
+    df = aligned(table(*collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=1)))
+    assert values(waits(df.assign(rank=[10, 20, 30, 40])), "wait_ms") == [4, 0, 3, 0]
+
+
+def test_a_prefix_sum_has_a_skew_and_no_wait() -> None:
+    found = judged("SCAN")
+    assert values(found, "arrival_skew_ms") == [9] * 4
+    assert found["wait_ms"].isna().all()
+
+
+# -- in the background -----------------------------------------------------------------------------
+
+
+def test_in_the_background_only_blocked_time_is_waiting() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="IALLREDUCE")
+    blocked = record("WAIT", start_s=1.006, elapsed_ms=5.0, seq=0)
+    rows[0] = [*rows[0], blocked]
+    found = waits(aligned(table(*rows)))
+    assert values(found, "wait_ms") == [3, math.nan, math.nan, math.nan]
+    assert values(found, "arrival_skew_ms") == [9] * 4
+    assert values(found, "clock_free_wait_ms") == [9, 5, 8, 0]
+
+
+def test_waits_of_another_operation_do_not_count() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="IALLREDUCE")
+    rows[0] = [*rows[0], record("WAIT", start_s=1.0, elapsed_ms=5.0, seq=1)]
+    assert waits(aligned(table(*rows)))["wait_ms"].isna().all()
+
+
+# -- clocks that are not aligned -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("uncertainty_s", [math.nan, [0.0, 0.0, math.nan, 0.0]])
+def test_what_needs_a_common_clock_is_unknown_without_one(uncertainty_s: Any) -> None:
+    df = aligned(table(*collective(ARRIVALS_MS, LEAVE_MS))).assign(clock_uncertainty_s=uncertainty_s)
+    found = waits(df)
+    assert found[["arrival_skew_ms", "wait_ms"]].isna().all(axis=None)
+    assert found["uncertainty_ms"].isna().all()
+    assert not found["clock_violation"].any()
+
+
+def test_without_a_common_clock_the_least_time_tells_who_came_last() -> None:
+    found = waits(table(*collective(ARRIVALS_MS, LEAVE_MS)))
+    assert found["last_arriver"].tolist() == [3] * 4
+    assert values(found, "clock_free_wait_ms") == [9, 5, 8, 0]
+    assert waits(table(*collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST")))["last_arriver"].isna().all()
+
+
+def test_a_duration_that_is_unknown_leaves_the_transfer_time_unknown() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[1] = [record(start_s=1.004, elapsed_ms=None, seq=0)]
+    found = waits(aligned(table(*rows)))
+    assert found["transfer_ms"].isna().all()
+    assert values(found, "wait_ms") == [9, math.nan, 8, 0]
+
+
+# -- which rows --------------------------------------------------------------------------------------
+
+
+def test_only_complete_collectives_of_several_ranks_are_judged() -> None:
+    alone = collective([0.0], 1.0, group="self")
+    incomplete = collective([0.0, 1.0], 2.0, group="half", group_size=3)
+    assert len(waits(aligned(table(*alone)))) == len(waits(aligned(table(*incomplete)))) == 0
+
+
+def test_no_collectives_give_no_rows_of_the_same_types() -> None:
+    assert waits(aligned(table([]))).dtypes.to_dict() == judged().dtypes.to_dict()
+
+
+def test_instances_keep_the_numbers_of_the_match() -> None:
+    rows = [[record(seq=0, group_size=2), record(seq=1, group_size=2)], [record(seq=1, group_size=2)]]
+    assert waits(table(*rows))["instance"].tolist() == [1, 1]
+
+
+def test_polars_gives_what_pandas_gives() -> None:
+    pytest.importorskip("polars")
+    df = aligned(table(*collective(ARRIVALS_MS, LEAVE_MS)), math.nan)
+    mine, theirs = waits(df), waits(as_polars(df).with_columns(clock_uncertainty_s=math.nan))
+    for name in ("last_arriver", "transfer_ms", "clock_free_wait_ms", "wait_ms"):
+        assert values(mine, name) == [math.nan if v is None else v for v in theirs[name].to_list()]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.lists(st.floats(0, 50), min_size=3, max_size=3), min_size=1, max_size=6),
+    st.floats(0.001, 10),
+)
+def test_clock_free_and_clocked_waits_agree_when_all_leave_together(
+    arrivals_of_instances: list[list[float]], transfer_ms: float
+) -> None:
+    rows: list[list[Any]] = [[], [], []]
+    for seq, arrivals in enumerate(arrivals_of_instances):
+        leave_ms = max(arrivals) + transfer_ms
+        for rank, part in enumerate(collective(arrivals, leave_ms, seq=seq)):
+            rows[rank] += part
+    found = waits(aligned(table(*rows)))
+    # Rows hold nanoseconds, so each of the two may be off by as much.
+    np.testing.assert_allclose(found["wait_ms"], found["clock_free_wait_ms"], atol=1e-5)
+    assert not (found["clock_violation"] & (found["elapsed_ms"] > 1e-3)).any() or transfer_ms < 1e-3

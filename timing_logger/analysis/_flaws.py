@@ -1,0 +1,168 @@
+"""What is wrong with an instance of a collective, and that in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntFlag
+
+import numpy as np
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+from timing_logger.analysis._instances import Instances
+from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
+from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
+
+STATES = ["complete", "incomplete", "mismatched"]
+
+_EQUAL_BYTES = frozenset({"ALLREDUCE", "ALLGATHER", "REDUCE_SCATTER", "SCAN", "EXSCAN", "BARRIER"})
+"""All ranks must bring as many bytes. Not ``ALLTOALL``, which is a rank's name for equal pieces: those
+of another may differ."""
+
+_FINISHED = frozenset({OK, "", INVALID_VALUE, INCONSISTENT_COUNTERS})
+_OPEN = frozenset({UNRESOLVED, "inflight"})
+
+
+class Flaw(IntFlag):
+    """What is wrong with an instance; those from ``NAME_SHARED`` on say that its parts are not one."""
+
+    MISSING = 1
+    UNFINISHED = 2
+    NAME_SHARED = 4
+    UNEQUAL_COUNTS = 8
+    OPERATIONS = 16
+    SIZES = 32
+    ROOTS = 64
+
+
+def states(flaws: Ints) -> Ints:
+    """For each instance, where its state stands in ``STATES``."""
+    return np.where(flaws >= Flaw.NAME_SHARED, 2, np.where(flaws > 0, 1, 0))
+
+
+def find_flaws(frame: Frame, parts: Instances) -> Ints:
+    """For each instance the sum of its flaws; 0 if it is complete."""
+    if not len(parts.row):
+        return np.zeros(0, np.int64)
+    status = coded_text(frame, "status")
+    unfinished = ~each_text(status, _FINISHED.__contains__)[parts.row]
+    sizes, roots = (numbers(frame, name)[parts.row] for name in ("message_size_bytes", "peer"))
+    seen = _ranks_seen(parts)[parts.communicator[parts.first]]
+    size = parts.group_size[parts.first]
+    found = {
+        Flaw.MISSING: parts.n_parts < np.where(np.isnan(size), seen, size),
+        Flaw.UNFINISHED: np.logical_or.reduceat(unfinished, parts.first),
+        Flaw.NAME_SHARED: seen > size,
+        Flaw.UNEQUAL_COUNTS: _unequal_counts(parts),
+        Flaw.OPERATIONS: _differ(parts.operation.astype(np.float64), parts.first),
+        Flaw.SIZES: _differ(np.where(parts.is_one_of(_EQUAL_BYTES), sizes, np.nan), parts.first),
+        Flaw.ROOTS: _differ(np.where(parts.is_one_of(FROM_ROOT | TO_ROOT), roots, np.nan), parts.first),
+    }
+    return sum((flaw * has_it for flaw, has_it in found.items()), np.zeros(len(parts.first), np.int64))
+
+
+def _ranks_seen(parts: Instances) -> Ints:
+    """For each communicator, how many ranks take part in any of its instances."""
+    return np.bincount(_members(parts)[:, 0])
+
+
+def _members(parts: Instances) -> Ints:
+    """The distinct pairs of communicator and rank."""
+    _, any_part = np.unique(dense_codes(parts.communicator, parts.rank), return_index=True)
+    return np.stack([parts.communicator[any_part], parts.rank[any_part]], axis=1)
+
+
+def _unequal_counts(parts: Instances) -> Bools:
+    """Whether ranks have unequally many operations in an iteration where only their order matches them.
+
+    A rank that has none there is missing, and shifts nothing.
+    """
+    of_rank = np.bincount(cell := dense_codes(parts.step, parts.rank))[cell]
+    step = dense_codes(parts.step)
+    least, most = np.full(step.max() + 1, np.iinfo(np.int64).max), np.zeros(step.max() + 1, np.int64)
+    np.minimum.at(least, step, of_rank)
+    np.maximum.at(most, step, of_rank)
+    return ((least < most)[step] & ~parts.numbered)[parts.first]
+
+
+def _differ(values: Floats, first: Ints) -> Bools:
+    """Whether an instance has several values; NaN agrees with all."""
+    return np.fmax.reduceat(values, first) > np.fmin.reduceat(values, first)
+
+
+# -- in words ------------------------------------------------------------------------------------------
+
+
+def reasons_for(frame: Frame, parts: Instances, flaws: Ints) -> tuple[list[str], Ints]:
+    """The distinct reasons, and for each instance which of them holds."""
+    reasons, reason_of = [""], np.zeros(len(flaws), np.int64)
+    flawed = np.flatnonzero(flaws)
+    if not len(flawed):
+        return reasons, reason_of
+    statuses = coded_text(frame, "status")
+    alike = dense_codes(_fingerprints(parts, statuses[0][parts.row])[flawed], flaws[flawed])
+    _, examples = np.unique(alike, return_index=True)
+    members = _members(parts)
+    reasons += [
+        "; ".join(_sentences(parts, int(flawed[i]), Flaw(int(flaws[flawed[i]])), statuses, members))
+        for i in examples
+    ]
+    reason_of[flawed] = 1 + alike
+    return reasons, reason_of
+
+
+def _fingerprints(parts: Instances, status: Ints) -> Ints:
+    """Equal for instances whose parts have the same ranks, operations and statuses, which share a reason."""
+    kinds = dense_codes(parts.communicator, parts.rank, parts.operation, status)
+    marks = np.random.default_rng(0).integers(2**63, size=kinds.max() + 1)
+    return np.add.reduceat(marks[kinds], parts.first)
+
+
+def _sentences(
+    parts: Instances, instance: int, flaws: Flaw, statuses: tuple[Ints, list[str]], members: Ints
+) -> Iterator[str]:
+    here = slice(parts.first[instance], parts.first[instance] + parts.n_parts[instance])
+    communicator, size = parts.communicator[here][0], parts.group_size[here][0]
+    known = members[members[:, 0] == communicator, 1]
+    if Flaw.NAME_SHARED in flaws:
+        yield f"{len(known)} ranks share the name of a group of {size:.0f}: give each group a name of its own"
+    if Flaw.UNEQUAL_COUNTS in flaws:
+        yield "no seq, and ranks have unequally many collectives in this iteration"
+    if Flaw.OPERATIONS in flaws:
+        yield "operations " + ", ".join(parts.operations[i] for i in np.unique(parts.operation[here]))
+    if Flaw.SIZES in flaws:
+        yield "sizes differ"
+    if Flaw.ROOTS in flaws:
+        yield "roots differ"
+    if Flaw.MISSING in flaws and Flaw.NAME_SHARED not in flaws:
+        yield from _missing(np.setdiff1d(known, parts.rank[here]), size - len(known))
+    if Flaw.UNFINISHED in flaws:
+        yield from _unfinished(parts, here, statuses)
+
+
+def _missing(ranks: Ints, unheard_of: float) -> Iterator[str]:
+    if len(ranks):
+        yield f"{_named(ranks)} missing"
+    if unheard_of > 0:
+        yield f"no rows of {unheard_of:.0f} of the group's ranks"
+
+
+def _unfinished(parts: Instances, here: slice, statuses: tuple[Ints, list[str]]) -> Iterator[str]:
+    status = np.array(statuses[1])[statuses[0][parts.row[here]]]
+    is_open = np.array([text in _OPEN for text in status])
+    failed = np.array([text not in _OPEN | _FINISHED for text in status])
+    for those, what in ((is_open, "did not finish"), (failed, "failed")):
+        if those.any():
+            yield f"{_named(parts.rank[here][those])} {what}"
+
+
+def _named(ranks: Sequence[int] | Ints) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

@@ -1,0 +1,49 @@
+"""Figures of many groups of rows at once. Groups are numbers from 0, one for each row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from timing_logger.analysis._frames import Floats, Ints
+
+
+def any_row_of(group: Ints) -> Ints:
+    """For each group the position of one of its rows."""
+    rows = np.zeros(group.max(initial=-1) + 1, np.int64)
+    rows[group] = np.arange(len(group))
+    return rows
+
+
+def sums(values: Floats, group: Ints, n_groups: int) -> Floats:
+    """Sum of each group's known values; 0 where there are none."""
+    return np.bincount(group, np.nan_to_num(values), minlength=n_groups).astype(np.float64)
+
+
+def counts_known(values: Floats, group: Ints, n_groups: int) -> Ints:
+    return np.bincount(group[~np.isnan(values)], minlength=n_groups)
+
+
+def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]) -> list[Floats]:
+    """For each of ``which`` (0 to 1) that quantile of each group's known values, linearly interpolated.
+
+    NaN where a group has none.
+    """
+    known = ~np.isnan(values)
+    values, group = values[known], group[known]
+    values = values[np.lexsort((values, group))]
+    n_values = np.bincount(group, minlength=n_groups)
+    begin = np.cumsum(n_values) - n_values
+    return [_interpolated(values, begin, n_values, quantile) for quantile in which]
+
+
+def _interpolated(ordered: Floats, begin: Ints, n_values: Ints, quantile: float) -> Floats:
+    found = np.full(len(begin), np.nan)
+    has_some = n_values > 0
+    place = quantile * (n_values[has_some] - 1)
+    below = np.floor(place).astype(np.int64)
+    above = np.ceil(place).astype(np.int64)
+    low, high = ordered[begin[has_some] + below], ordered[begin[has_some] + above]
+    found[has_some] = low + (place - below) * (high - low)
+    return found

@@ -1,0 +1,172 @@
+"""Which rows are parts of the same collective: instances, found without looking at any clock.
+
+Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
+matched by their order in the group, which begins anew at each iteration: a lost row costs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+from timing_logger.analysis.operations import base_operation, is_collective
+
+_EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
+"""Names that one exchange may have on different ranks, after the pieces that each of them sends."""
+
+
+class Instances(NamedTuple):
+    """The parts of all instances, sorted by instance, then rank; one entry each unless said otherwise.
+
+    Attributes:
+        row: position in the table.
+        instance: its number, from 0.
+        first: for each instance, where its parts begin.
+        communicator: number of the group; the same name with another size or in another run of the
+            ranks is another one.
+        rank: of the part.
+        operation: number of its base operation in ``operations``; all parts of an exchange that some
+            rank calls ``ALLTOALLV`` are called so.
+        operations: names, ascending.
+        group_size: as stated; NaN if unknown.
+        numbered: whether it was matched by ``seq``.
+        step: number of the communicator's iteration, for what is not numbered.
+    """
+
+    row: Ints
+    instance: Ints
+    first: Ints
+    communicator: Ints
+    rank: Ints
+    operation: Ints
+    operations: list[str]
+    group_size: Floats
+    numbered: Bools
+    step: Ints
+
+    @property
+    def n_parts(self) -> Ints:
+        """For each instance, how many parts it has."""
+        return np.diff(self.first, append=len(self.row))
+
+    def for_parts(self, of_instances: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value of each instance, for each of its parts."""
+        return np.repeat(of_instances, self.n_parts)
+
+    def only(self, wanted: Bools) -> Instances:
+        """The instances that are ``wanted``, under their old numbers."""
+        kept = self.for_parts(wanted)
+        n_parts = self.n_parts[wanted]
+        return Instances(
+            row=self.row[kept],
+            instance=self.instance[kept],
+            first=np.cumsum(n_parts) - n_parts,
+            communicator=self.communicator[kept],
+            rank=self.rank[kept],
+            operation=self.operation[kept],
+            operations=self.operations,
+            group_size=self.group_size[kept],
+            numbered=self.numbered[kept],
+            step=self.step[kept],
+        )
+
+    def is_one_of(self, operations: Set[str]) -> Bools:
+        """Whether the part's operation is in ``operations``."""
+        return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
+
+
+def find_instances(frame: Frame) -> Instances:
+    """The collectives of a table that ``opened`` returned."""
+    named = coded_text(frame, "operation")
+    row = np.flatnonzero(each_text(named, is_collective))
+    operations = sorted({base_operation(text) for text in named[1]})
+    rank = frame["rank"].to_numpy()[row].astype(np.int64)
+    group_size = numbers(frame, "group_size")[row]
+    communicator = dense_codes(coded_text(frame, "group")[0][row], group_size, _runs(frame)[row])
+    seq, iteration = (numbers(frame, name)[row] for name in ("seq", "iteration"))
+    numbered = ~np.isnan(seq)
+    key = dense_codes(communicator, ~numbered, np.where(numbered, seq, iteration))
+    starts = numbers(frame, "start_counter")[row]
+    earlier = _earlier_alike(dense_codes(key, rank), starts)
+    life = _lives(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
+    instance = dense_codes(
+        communicator, ~numbered, np.where(numbered, life, iteration), np.where(numbered, seq, earlier)
+    )
+    order = np.lexsort((rank, instance))
+    instance = instance[order]
+    first = np.flatnonzero(np.diff(instance, prepend=-1))
+    operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)[row[order]]
+    return Instances(
+        row=row[order],
+        instance=instance,
+        first=first,
+        communicator=communicator[order],
+        rank=rank[order],
+        operation=_exchanges_alike(operation, operations, instance, first),
+        operations=operations,
+        group_size=group_size[order],
+        numbered=numbered[order],
+        step=key[order],
+    )
+
+
+def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
+    if not {_EVEN, _UNEVEN} <= set(operations):
+        return operation
+    even, uneven = operations.index(_EVEN), operations.index(_UNEVEN)
+    some_uneven = np.logical_or.reduceat(operation == uneven, first)
+    return np.where((operation == even) & some_uneven[instance], uneven, operation)
+
+
+def _runs(frame: Frame) -> Ints:
+    """The how-manieth incarnation of its rank in this table each row belongs to, from 0.
+
+    Only such of the same number are matched: a job that was restarted counts its operations anew. Their
+    own numbers need not agree, since a rank may have been started more often than another.
+    """
+    rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
+    process = dense_codes(rank, incarnation)
+    _, any_row = np.unique(process, return_index=True)
+    rank_of_process = rank[any_row]
+    run_of_process = np.arange(len(any_row)) - np.searchsorted(rank_of_process, rank_of_process)
+    return run_of_process[process]
+
+
+def _earlier_alike(key: Ints, starts: Floats) -> Ints:
+    """For each entry, how many with the same key began before it."""
+    order = np.lexsort((starts, key))
+    run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
+    found = np.empty(len(key), np.int64)
+    found[order] = earlier
+    return found
+
+
+def _lives(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
+    """How often the group had been made anew under its old name, which numbers operations from 0 again.
+
+    That is seen where a number comes again: from there on it is the group's next life.
+
+    Args:
+        earlier: how often the row's number had been there before.
+    """
+    if not earlier.any():
+        return earlier
+    order = np.lexsort((starts, group_of_rank))
+    offset = group_of_rank[order] * (earlier.max() + 1)
+    lives = np.empty_like(earlier)
+    lives[order] = np.maximum.accumulate(earlier[order] + offset) - offset
+    return lives

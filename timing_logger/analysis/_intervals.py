@@ -1,0 +1,59 @@
+"""Lengths of unions and intersections of intervals, for many owners at once.
+
+All starts and ends are passed in order of time; between two of them nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis._frames import Bools, Floats, Ints
+
+
+class Stretches(NamedTuple):
+    """Pieces of time in which one owner's open intervals stay the same; one entry each.
+
+    Attributes:
+        owner: whose.
+        start_s, end_s: from when to when.
+        is_open: for each kind, whether an interval of that kind is open.
+    """
+
+    owner: Ints
+    start_s: Floats
+    end_s: Floats
+    is_open: list[Bools]
+
+    def length_s(self, wanted: Bools, n_owners: int) -> Floats:
+        """For each owner, the length of the stretches that are ``wanted``."""
+        lengths = (self.end_s - self.start_s)[wanted]
+        return np.bincount(self.owner[wanted], lengths, minlength=n_owners).astype(np.float64)
+
+
+def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> Stretches:
+    """The stretches between all starts and ends of each owner.
+
+    Intervals that end before they start, or whose instants are unknown, are left out.
+    """
+    whole = ends > starts
+    owner, kind = np.tile(owner[whole], 2), np.tile(kind[whole], 2)
+    instants = np.concatenate([starts[whole], ends[whole]])
+    change = np.repeat([1, -1], len(instants) // 2)
+    order = np.lexsort((instants, owner))
+    owner, instants, kind, change = owner[order], instants[order], kind[order], change[order]
+    # The last instant of an owner closes all that is open, so none reaches into the next one's.
+    is_open = [np.cumsum(np.where(kind == k, change, 0))[:-1] > 0 for k in range(n_kinds)]
+    return Stretches(owner[:-1], instants[:-1], instants[1:], is_open)
+
+
+def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Floats:
+    """For each owner, the length of the union of its intervals."""
+    pieces = stretches(owner, starts, ends, np.zeros(len(owner), np.int64), 1)
+    return pieces.length_s(pieces.is_open[0], n_owners)
+
+
+def union_length(starts: Floats, ends: Floats) -> float:
+    """Length of the union of the intervals ``[starts[i], ends[i]]``, in any order."""
+    return float(union_lengths(np.zeros(len(starts), np.int64), starts, ends, 1)[0])

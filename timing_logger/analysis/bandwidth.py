@@ -1,0 +1,197 @@
+"""How fast the bytes moved, as nccl-tests counts them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._frames import (
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    nullable_integers,
+    numbers,
+    opened,
+    taken,
+    text_column,
+)
+from timing_logger.analysis._grouped import any_row_of, quantiles
+from timing_logger.analysis._instances import Instances
+from timing_logger.analysis.operations import (
+    BUS_FACTORS,
+    COMMUNICATION,
+    COPIES,
+    algorithm_bytes,
+    base_operation,
+    bus_factor,
+)
+from timing_logger.analysis.waiting import complete_instances, transfer_times_ms, with_bytes
+from timing_logger.record import OK
+
+_COLUMNS = (
+    "operation", "group", "group_size", "size_class_bytes", "count", "message_size_bytes", "time_ms",
+    "time_p5_ms", "time_p95_ms", "transfer_ms", "algbw_gb_per_s", "busbw_gb_per_s",
+    "transfer_algbw_gb_per_s", "transfer_busbw_gb_per_s",
+)  # fmt: skip
+
+_TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
+_MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
+
+_BYTES_PER_GB = 1e9
+
+
+def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation, group and class of sizes; copies between host and device too.
+
+    With S the bytes that the operation handles and n the size of its group, algorithm bandwidth is
+    S / t, and bus bandwidth that times a factor which makes operations and numbers of ranks comparable
+    (nccl-tests, doc/PERFORMANCE.md). The time t is stated twice: what a rank spent, which includes
+    waiting for the last, and the transfer time, which does not. Rows that are not ``ok`` are left out.
+
+    Columns:
+        operation: the base operation; ``IALLREDUCE`` is in ``ALLREDUCE``, from issue to completion.
+        group, group_size.
+        size_class_bytes: the power of two that is the least upper bound of the message sizes; 0 for
+            those without bytes (Int64; NA if unknown).
+        count: rows.
+        message_size_bytes: their median.
+        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms``.
+        transfer_ms: median of the transfer time, see ``waits``, of rows in complete collectives of two
+            ranks or more (NaN if there are none).
+        algbw_gb_per_s, busbw_gb_per_s: from the median of S and ``time_ms``, in 1e9 bytes per second.
+        transfer_algbw_gb_per_s, transfer_busbw_gb_per_s: from the median of S and ``transfer_ms``.
+
+    Bandwidths are NaN for operations that move nothing, where no bytes are known, and where they need
+    the size of the group and it is not. Where ranks send different amounts (``ALLTOALLV``) S takes a
+    complete collective: the sum of what all send for ``ALLGATHERV`` and ``GATHERV``, else the most that
+    a rank sends, since what it receives is not recorded.
+    """
+    frame = opened(timings)
+    measured = _Measured.of(frame)
+    size_class = _size_classes(measured.size)
+    group, _ = coded_text(frame, "group")
+    key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
+    row = any_row_of(key)
+    table = taken(frame, ["group", "group_size"], measured.row[row]).with_columns(
+        text_column(frame, "operation", measured.operations, measured.operation[row]),
+        nullable_integers(frame, "size_class_bytes", size_class[row]),
+        new_column(frame, "count", np.bincount(key, minlength=len(row))),
+        *(new_column(frame, name, values) for name, values in _figures(measured, key, row).items()),
+    )
+    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+
+
+class _Measured(NamedTuple):
+    """The rows whose bandwidth is asked for; one entry each.
+
+    Attributes:
+        row: position in the table.
+        operation: number of its base operation in ``operations``.
+        operations: names, ascending.
+        size: ``message_size_bytes``.
+        group_size: as stated.
+        time_ms, transfer_ms: of the row, and of its instance.
+        handled: nccl-tests' S, in bytes; NaN for none.
+    """
+
+    row: Ints
+    operation: Ints
+    operations: list[str]
+    size: Floats
+    group_size: Floats
+    time_ms: Floats
+    transfer_ms: Floats
+    handled: Floats
+
+    @classmethod
+    def of(cls, frame: Frame) -> _Measured:
+        named = coded_text(frame, "operation")
+        moves = each_text(named, lambda name: base_operation(name) in COMMUNICATION | COPIES)
+        is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
+        time_ms = numbers(frame, "elapsed_ms")
+        row = np.flatnonzero(moves & is_ok & (time_ms >= 0))
+        operations = sorted({base_operation(text) for text in named[1]})
+        operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
+        size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
+        handled = _handled_bytes(operation, operations, size, group_size)
+        transfer_ms = np.full(len(frame), np.nan)
+        parts = complete_instances(frame)
+        counts = with_bytes(frame, parts)
+        transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], counts)
+        handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])
+        operation[parts.row] = parts.operation
+        return cls(
+            row=row,
+            operation=operation[row],
+            operations=operations,
+            size=size[row],
+            group_size=group_size[row],
+            time_ms=time_ms[row],
+            transfer_ms=transfer_ms[row],
+            handled=np.where(handled > 0, handled, np.nan)[row],
+        )
+
+
+def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:
+    """S, where a rank's own bytes tell it."""
+    handled = np.full(len(size), np.nan)
+    for code, name in enumerate(operations):
+        if name in BUS_FACTORS.keys() - _TOTAL_OF_RANKS - _MOST_OF_RANKS:
+            here = operation == code
+            handled[here] = algorithm_bytes(name, size[here], group_size[here])
+    return handled
+
+
+def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
+    """S of complete instances, whose ranks may have sent different amounts."""
+    if not len(size):
+        return handled
+    total = parts.for_parts(np.add.reduceat(size, parts.first))
+    most = parts.for_parts(np.fmax.reduceat(size, parts.first))
+    cases = [parts.is_one_of(_TOTAL_OF_RANKS), parts.is_one_of(_MOST_OF_RANKS)]
+    return np.select(cases, [total, most], handled)
+
+
+def _size_classes(sizes: Floats) -> Floats:
+    """The least power of two that is no less; 0 for 0."""
+    powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
+    return np.where(sizes == 0, 0, powers)
+
+
+def _figures(measured: _Measured, key: Ints, row: Ints) -> dict[str, Floats]:
+    """The columns of numbers; ``row`` has one of each key's."""
+    n_keys = len(row)
+    time_ms, low_ms, high_ms = quantiles(measured.time_ms, key, n_keys, (0.5, 0.05, 0.95))
+    size, transfer_ms, handled = (
+        quantiles(values, key, n_keys, [0.5])[0]
+        for values in (measured.size, measured.transfer_ms, measured.handled)
+    )
+    factors = _bus_factors(measured, row)
+    algbw, transfer_algbw = _gb_per_s(handled, time_ms), _gb_per_s(handled, transfer_ms)
+    return {
+        "message_size_bytes": size,
+        "time_ms": time_ms,
+        "time_p5_ms": low_ms,
+        "time_p95_ms": high_ms,
+        "transfer_ms": transfer_ms,
+        "algbw_gb_per_s": algbw,
+        "busbw_gb_per_s": algbw * factors,
+        "transfer_algbw_gb_per_s": transfer_algbw,
+        "transfer_busbw_gb_per_s": transfer_algbw * factors,
+    }
+
+
+def _bus_factors(measured: _Measured, row: Ints) -> Floats:
+    names = [measured.operations[code] for code in measured.operation[row]]
+    factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[row], strict=True)]
+    return np.array(factors, np.float64)
+
+
+def _gb_per_s(handled_bytes: Floats, time_ms: Floats) -> Floats:
+    return handled_bytes / np.where(time_ms > 0, time_ms, np.nan) * 1e3 / _BYTES_PER_GB

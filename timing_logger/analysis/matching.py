@@ -1,0 +1,84 @@
+"""Which rows of different ranks are one collective, and whether all of it is there."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
+from timing_logger.analysis._frames import Floats, Frame, new_column, numbers, opened, taken, text_column
+from timing_logger.analysis._instances import Instances, find_instances
+
+_OF_THE_ROW = (
+    "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",
+    "message_size_bytes",
+)  # fmt: skip
+
+_COLUMNS = (
+    "instance", "group", "group_size", "seq", "iteration", "operation", "layer_name", "phase", "rank",
+    "incarnation", "start_s", "end_s", "elapsed_ms", "message_size_bytes", "clock_uncertainty_s",
+    "matched_by", "state", "why", "row",
+)  # fmt: skip
+
+
+def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank's part in each collective; sorted by instance, then rank.
+
+    Parts belong together if they have the same group (name and size) and ``seq``. Those without a
+    ``seq`` are taken in the order in which they began in the group, anew in each iteration; where
+    ranks have unequally many there, nobody can tell which is which, and they are mismatched. Ranks
+    that were started several times are matched first with first, second with second. If more ranks
+    than a group has carry its name, several groups share it, and they are mismatched too.
+
+    ``WAIT`` and messages are no collectives. One that goes on in the background (``IALLREDUCE``)
+    matches like the one that waits.
+
+    Columns:
+        instance: number from 0, by group, then order (int64).
+        group, group_size, seq, iteration, layer_name, phase, rank, incarnation, elapsed_ms,
+        message_size_bytes: of the part, as in ``timings``.
+        operation: the base operation; of an exchange ``ALLTOALLV`` if any rank calls it so.
+        start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if that has no instants
+            common to all ranks, its ``start_counter`` and ``end_counter``, and NaN.
+        matched_by: "seq" or "ordinal".
+        state: "complete"; "incomplete", some rank's part is missing or did not finish; or
+            "mismatched", these parts are not of one operation, or nobody can tell.
+        why: what is wrong, in words; "" if complete.
+        row: position in ``timings`` (int64).
+    """
+    frame = opened(timings)
+    parts = find_instances(frame)
+    flaws = find_flaws(frame, parts)
+    reasons, reason_of = reasons_for(frame, parts, flaws)
+    instants_of_rows = zip(("start_s", "end_s", "clock_uncertainty_s"), instants(frame), strict=True)
+    table = identified(frame, parts).with_columns(
+        *(new_column(frame, name, values[parts.row]) for name, values in instants_of_rows),
+        text_column(frame, "state", STATES, states(flaws)[parts.instance]),
+        text_column(frame, "why", reasons, reason_of[parts.instance]),
+    )
+    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+
+
+def identified(frame: Frame, parts: Instances) -> Frame:
+    """The columns that say what each part is, and which."""
+    return taken(frame, _OF_THE_ROW, parts.row).with_columns(
+        new_column(frame, "instance", parts.instance),
+        text_column(frame, "operation", parts.operations, parts.operation),
+        text_column(frame, "matched_by", ["ordinal", "seq"], parts.numbered.astype(np.int64)),
+        new_column(frame, "row", parts.row),
+    )
+
+
+def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
+    """``start_s``, ``end_s`` and ``clock_uncertainty_s`` of each row, in seconds.
+
+    Without them the ranks' own counters, as if on one axis, of unknown uncertainty (NaN).
+    """
+    unknown = np.full(len(frame), np.nan)
+    if not {"start_s", "end_s"} <= set(frame.columns):
+        return numbers(frame, "start_counter"), numbers(frame, "end_counter"), unknown
+    has_uncertainty = "clock_uncertainty_s" in frame.columns
+    uncertainty = numbers(frame, "clock_uncertainty_s") if has_uncertainty else unknown
+    return numbers(frame, "start_s"), numbers(frame, "end_s"), uncertainty

@@ -1,0 +1,234 @@
+"""How much of a step's communication is hidden behind a rank's own work."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    numbers,
+    opened,
+    taken,
+)
+from timing_logger.analysis._grouped import any_row_of
+from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis.operations import (
+    COPIES,
+    PROBES,
+    base_operation,
+    goes_on,
+    is_communication,
+    is_own_work,
+    is_wait,
+)
+
+_STEP = ("rank", "incarnation", "iteration")
+
+_COMMUNICATION, _COMPUTE, _COPY, _WAIT = range(4)
+
+
+def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank, incarnation and iteration (NA for what is outside of any).
+
+    Own work is ``FORWARD``, ``BACKWARD``, ``OPTIMIZER``, ``DATA``, ``COMPRESS``, ``MERGE``,
+    ``DECOMPRESS`` and every name that is not communication, a copy, a probe, ``WAIT`` or ``BACKEND``. A
+    thread that calls a collective which returns when it is done, or that is in a ``WAIT``, does nothing
+    else: this time does not count as the work that some row of the same thread has around it. Rows of
+    the device's clock are subtracted from each other only, since a device works on while a thread waits.
+
+    Columns:
+        rank, incarnation, iteration.
+        communication_ms: length of the union of the communication rows; in the background, from issue
+            to completion.
+        compute_ms: of own work, as above.
+        copy_ms: of copies between host and device.
+        waited_ms: of ``WAIT`` rows.
+        exposed_ms: communication while there was no own work.
+        hidden_ms: communication while there was; with exposed_ms it adds up to communication_ms.
+        overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
+        step_ms: from the first start to the last end of all rows (NaN if unknown).
+
+    Each is 0 where there are no such rows, and NaN where no row of the step has instants.
+    """
+    frame = opened(timings)
+    step = dense_codes(*(numbers(frame, name) for name in _STEP))
+    row = any_row_of(step)
+    figures = _figures(frame, step, len(row))
+    table = taken(frame, _STEP, row).with_columns(
+        *(new_column(frame, name, values) for name, values in figures.items())
+    )
+    return cast("IntoDataFrameT", table.to_native())
+
+
+class _Rows(NamedTuple):
+    """Of each row: its interval, whose it is, what it is. One entry each.
+
+    Attributes:
+        step: number of its rank, incarnation and iteration.
+        lane: number of its thread and clock.
+        kind: one of the kinds of this module; -1 for others.
+        blocks: whether its thread, or stream, does nothing else meanwhile.
+    """
+
+    step: Ints
+    lane: Ints
+    starts: Floats
+    ends: Floats
+    kind: Ints
+    blocks: Bools
+
+    @classmethod
+    def of(cls, frame: Frame, step: Ints) -> _Rows:
+        named = coded_text(frame, "operation")
+        thread, clock = (coded_text(frame, name)[0] for name in ("thread", "clock"))
+        return cls(
+            step=step,
+            lane=dense_codes(thread, clock),
+            starts=numbers(frame, "start_counter"),
+            ends=numbers(frame, "end_counter"),
+            kind=each_text(named, _kind_of, np.int64),
+            blocks=each_text(named, _blocks),
+        )
+
+    def only(self, wanted: Bools) -> _Rows:
+        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self)
+        return _Rows(*chosen)
+
+
+def _kind_of(name: str) -> int:
+    if is_communication(name):
+        return _COMMUNICATION
+    if is_own_work(name):
+        return _COMPUTE
+    if is_wait(name):
+        return _WAIT
+    return _COPY if base_operation(name) in COPIES else -1
+
+
+def _blocks(name: str) -> bool:
+    waits_for_others = is_communication(name) or base_operation(name) in PROBES
+    return is_wait(name) or (waits_for_others and not goes_on(name))
+
+
+def _figures(frame: Frame, step: Ints, n_steps: int) -> dict[str, Floats]:
+    rows = _Rows.of(frame, step)
+    totals = np.zeros((6, n_steps))
+    rank = frame["rank"].to_numpy()
+    for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
+        totals += _of_one_rank(rows.only(rank == one), n_steps)
+    unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
+    totals[:, unknown] = np.nan
+    exposed_ms, hidden_ms, compute_ms, copy_ms, waited_ms, step_ms = 1e3 * totals
+    communication_ms = exposed_ms + hidden_ms
+    share = hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan)
+    return {
+        "communication_ms": communication_ms,
+        "compute_ms": compute_ms,
+        "copy_ms": copy_ms,
+        "waited_ms": waited_ms,
+        "exposed_ms": exposed_ms,
+        "hidden_ms": hidden_ms,
+        "overlap": share,
+        "step_ms": np.where(step_ms > 0, step_ms, np.nan),
+    }
+
+
+def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
+    """Seconds of each step: exposed, hidden, own work, copies, waits, and from begin to end."""
+    pieces = _pieces(rows, _own_work(rows))
+    communicates, computes = pieces.is_open[_COMMUNICATION], pieces.is_open[_COMPUTE]
+    wanted = [communicates & ~computes, communicates & computes, computes, *pieces.is_open[_COPY:]]
+    lengths = [pieces.length_s(those, n_steps) for those in wanted]
+    return np.stack([*lengths, _durations_s(rows, n_steps)])
+
+
+def _own_work(rows: _Rows) -> Stretches:
+    """The stretches of each thread's own work in which it was not blocked; owned by steps."""
+    wanted = (rows.kind == _COMPUTE) | rows.blocks
+    work = rows.only(wanted)
+    owner = dense_codes(work.step, work.lane)
+    pieces = stretches(owner, work.starts, work.ends, work.blocks.astype(np.int64), 2)
+    computes = pieces.is_open[0] & ~pieces.is_open[1]
+    step_of = work.step[any_row_of(owner)]
+    owner, starts, ends = pieces.owner[computes], pieces.start_s[computes], pieces.end_s[computes]
+    return Stretches(step_of[owner] if len(owner) else owner, starts, ends, [])
+
+
+def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
+    others = rows.only((rows.kind >= 0) & (rows.kind != _COMPUTE))
+    return stretches(
+        np.concatenate([others.step, own_work.owner]),
+        np.concatenate([others.starts, own_work.start_s]),
+        np.concatenate([others.ends, own_work.end_s]),
+        np.concatenate([others.kind, np.full(len(own_work.owner), _COMPUTE)]),
+        4,
+    )
+
+
+def _durations_s(rows: _Rows, n_steps: int) -> Floats:
+    first, last = np.full(n_steps, np.inf), np.full(n_steps, -np.inf)
+    np.fmin.at(first, rows.step, rows.starts)
+    np.fmax.at(last, rows.step, rows.ends)
+    return np.where(np.isfinite(first) & np.isfinite(last), last - first, 0.0)
+
+
+# -- of the run ----------------------------------------------------------------------------------------
+
+
+def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for the run: the parallel efficiencies of POP, from 0 to 1; 0.8 is acceptable.
+
+    Useful time is a rank's own work, as in :func:`overlap`, over all of its runs. Times of ranks are
+    never compared as instants, so that no common clock is needed.
+
+    Columns:
+        ranks: how many (int64).
+        useful_mean_ms, useful_max_ms: over the ranks.
+        runtime_ms: the longest that a rank took from its first row to its last.
+        load_balance: ``useful_mean_ms / useful_max_ms``.
+        communication_efficiency: ``useful_max_ms / runtime_ms``.
+        parallel_efficiency: their product.
+
+    NaN where there is no own work, or no row has instants. No rows for no rows.
+    """
+    frame = opened(timings)
+    rank = dense_codes(frame["rank"].to_numpy())
+    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    rows = _Rows.of(frame, process)
+    n_processes = int(process.max(initial=-1)) + 1
+    useful, runtime = (np.zeros(rank.max(initial=-1) + 1) for _ in range(2))
+    for one in range(len(useful)):
+        of_rank = rows.only(rank == one)
+        work = _own_work(of_rank)
+        useful[one] = union_lengths(work.owner, work.start_s, work.end_s, n_processes).sum()
+        runtime[one] = _durations_s(of_rank, n_processes).sum()
+    return cast("IntoDataFrameT", _efficiencies(frame, useful * 1e3, runtime * 1e3).to_native())
+
+
+def _efficiencies(frame: Frame, useful_ms: Floats, runtime_ms: Floats) -> Frame:
+    some = slice(0, 1 if len(useful_ms) else 0)
+    mean, most = (np.atleast_1d(f(useful_ms)) if len(useful_ms) else useful_ms for f in (np.mean, np.max))
+    longest = np.atleast_1d(runtime_ms.max(initial=0))[some]
+    balance = mean / np.where(most > 0, most, np.nan)
+    efficiency = np.where(most > 0, most, np.nan) / np.where(longest > 0, longest, np.nan)
+    found = {
+        "ranks": np.array([len(useful_ms)])[some],
+        "useful_mean_ms": mean,
+        "useful_max_ms": most,
+        "runtime_ms": longest,
+        "load_balance": balance,
+        "communication_efficiency": efficiency,
+        "parallel_efficiency": balance * efficiency,
+    }
+    columns = [new_column(frame, name, values).to_frame() for name, values in found.items()]
+    return columns[0].with_columns(*(column[column.columns[0]] for column in columns[1:]))

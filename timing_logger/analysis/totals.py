@@ -1,0 +1,145 @@
+"""Where the time went: counts, quantiles and sums of the rows, by whatever columns are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    numbers,
+    opened,
+    taken,
+    wall_between_s,
+)
+from timing_logger.analysis._grouped import any_row_of, counts_known, quantiles, sums
+from timing_logger.analysis._intervals import union_lengths
+from timing_logger.analysis.operations import is_wait
+from timing_logger.errors import ConfigurationError
+
+_NUMBERS = ("rank", "incarnation", "iteration")
+_KEYS = ("operation", *_NUMBERS, "phase", "layer_name", "group")
+
+_NAN = float("nan")
+
+
+def summarize(
+    timings: IntoDataFrameT, by: Sequence[str] = ("operation", "rank", "incarnation")
+) -> IntoDataFrameT:
+    """One row for each combination of values in the columns ``by`` that there is.
+
+    Rows are in ascending order of the values; if ``by`` begins with ``operation``, that with the most
+    time comes first.
+
+    Args:
+        by: any of operation, rank, incarnation, iteration, phase, layer_name, group.
+
+    Columns:
+        those of ``by``.
+        count: records, also those without a valid duration.
+        bytes: sum of ``message_size_bytes`` (float; NaN if no record states one).
+        mean_ms, p50_ms, p95_ms, p99_ms, max_ms: of the durations; quantiles are linearly interpolated
+            (NaN if there are none).
+        total_ms: sum of the durations; of ``WAIT`` rows, requests that one call waited for share an
+            interval, which counts once.
+        wall_share: the time in which at least one was under way, as a part of the rank's wall time,
+            which is from the start of its first record to the end of its last (NaN if unknown). Of
+            several ranks, a part of all their wall time. ``WAIT`` overlaps the operation that is waited
+            for, and threads run side by side: shares may add up to more than 1.
+
+    Raises:
+        ConfigurationError: ``by`` is empty, or names another column.
+    """
+    _check(by)
+    frame = opened(timings)
+    key = dense_codes(*(_values(frame, name) for name in by))
+    row = any_row_of(key)
+    figures = _figures(frame, key, len(row))
+    table = taken(frame, by, row).with_columns(
+        new_column(frame, "count", np.bincount(key, minlength=len(row))),
+        *(new_column(frame, name, values) for name, values in figures.items()),
+    )
+    order = _most_first(frame, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
+    return cast("IntoDataFrameT", taken(table, table.columns, order).to_native())
+
+
+def _check(by: Sequence[str]) -> None:
+    others = [name for name in by if name not in _KEYS]
+    if isinstance(by, str) or others or not by:
+        raise ConfigurationError(f"by={by!r}: name some of the columns {', '.join(_KEYS)}, as a list.")
+
+
+def _values(frame: Frame, name: str) -> Ints | Floats:
+    return numbers(frame, name) if name in _NUMBERS else coded_text(frame, name)[0]
+
+
+def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
+    """The order of groups of rows in which operations with more time come first; stable."""
+    operation = coded_text(taken(frame, ["operation"], row), "operation")[0]
+    total_of_operation = sums(total_ms, operation, len(row))[operation]
+    return np.argsort(-total_of_operation, kind="stable")
+
+
+def _figures(frame: Frame, key: Ints, n_keys: int) -> dict[str, Floats]:
+    elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
+    p50, p95, p99, most = quantiles(elapsed_ms, key, n_keys, (0.5, 0.95, 0.99, 1.0))
+    n_elapsed, n_sizes = (counts_known(values, key, n_keys) for values in (elapsed_ms, sizes))
+    counted_ms = np.where(_seen_before(frame, key), 0.0, np.nan_to_num(elapsed_ms))
+    return {
+        "bytes": np.where(n_sizes > 0, sums(sizes, key, n_keys), _NAN),
+        "mean_ms": sums(elapsed_ms, key, n_keys) / np.where(n_elapsed > 0, n_elapsed, _NAN),
+        "p50_ms": p50,
+        "p95_ms": p95,
+        "p99_ms": p99,
+        "max_ms": most,
+        "total_ms": sums(counted_ms, key, n_keys),
+        "wall_share": _wall_shares(frame, key, n_keys, counted_ms),
+    }
+
+
+def _seen_before(frame: Frame, key: Ints) -> Bools:
+    """Whether another ``WAIT`` row of the same thread has this row's interval, and was counted."""
+    repeated = np.zeros(len(frame), np.bool_)
+    rows = np.flatnonzero(each_text(coded_text(frame, "operation"), is_wait))
+    if len(rows):
+        process, thread = _processes(frame)[rows], coded_text(frame, "thread")[0][rows]
+        starts, ends = (numbers(frame, name)[rows] for name in ("start_counter", "end_counter"))
+        same = dense_codes(key[rows], process, thread, starts, ends)
+        first = np.zeros(len(rows), np.bool_)
+        first[np.unique(same, return_index=True)[1]] = True
+        repeated[rows] = ~first & ~np.isnan(starts)
+    return repeated
+
+
+def _wall_shares(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> Floats:
+    """Process by process, since each has an axis of its own, and its rows are few enough to be sorted."""
+    process = _processes(frame)
+    starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
+    under_way_ms, all_wall_ms = np.zeros(n_keys), np.zeros(n_keys)
+    for rows in np.split(np.argsort(process, kind="stable"), np.cumsum(np.bincount(process))[:-1]):
+        present, here = np.unique(key[rows], return_inverse=True)
+        union_ms = _union_ms(here, starts[rows], ends[rows], len(present))
+        # fmin: a row's duration may be known and its instants not.
+        under_way_ms[present] += np.fmin(sums(counted_ms[rows], here, len(present)), union_ms)
+        all_wall_ms[present] += 1e3 * wall_between_s(starts[rows], ends[rows])
+    return under_way_ms / np.where(all_wall_ms > 0, all_wall_ms, _NAN)
+
+
+def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Floats:
+    """Length of each group's union of intervals; NaN where the instants of none are known."""
+    known = counts_known(starts + ends, group, n_groups) > 0
+    return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
+
+
+def _processes(frame: Frame) -> Ints:
+    return dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())

@@ -1,0 +1,233 @@
+"""How long the ranks of a collective waited for each other, and for whom."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._flaws import find_flaws
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    nullable_integers,
+    numbers,
+    opened,
+)
+from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis.matching import identified, instants
+from timing_logger.analysis.operations import (
+    ALL_TO_ALL,
+    FROM_ROOT,
+    SYNCHRONISING,
+    TO_ROOT,
+    goes_on,
+    is_wait,
+)
+
+_COLUMNS = (
+    "instance", "group", "group_size", "seq", "iteration", "operation", "layer_name", "phase", "rank",
+    "incarnation", "elapsed_ms", "message_size_bytes", "matched_by", "row", "arrival_skew_ms", "wait_ms",
+    "transfer_ms", "clock_free_wait_ms", "last_arriver", "clock_violation", "uncertainty_ms",
+)  # fmt: skip
+
+
+def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank's part in each complete collective of two ranks or more.
+
+    Rank i enters at a_i and is in the operation for d_i. What compares instants of ranks is NaN if the
+    clock of one of them is not aligned (``clock_uncertainty_s`` NaN or not there). Of an operation that
+    some ranks bring bytes to and others none, the latter are left out: they are neither waited for nor
+    waiting (NaN). The definitions are Scalasca's.
+
+    Columns:
+        instance, group, group_size, seq, iteration, operation, layer_name, phase, rank, incarnation,
+        elapsed_ms, message_size_bytes, matched_by, row: as in ``match_collectives``.
+        arrival_skew_ms: max a - min a.
+        wait_ms: how long this rank waited, from 0 to d_i. Where everybody needs everybody (also
+            ``ALLTOALLV`` and ``ALLGATHERV``): max a - a_i, "Wait at NxN". ``BCAST`` and ``SCATTER``:
+            a_root - a_i, "Late Broadcast". ``REDUCE`` and ``GATHER``: min a of the others - a_root at
+            the root, "Early Reduce", and 0 elsewhere. NaN for other operations. While an operation
+            goes on in the background nobody waits but in ``WAIT`` rows: of theirs, the time before
+            that instant counts; NaN if there are none.
+        transfer_ms: min d: the last to arrive waits for nobody. Needs no common clock.
+        clock_free_wait_ms: d_i - min d, for operations that synchronise all ranks, else NaN. In the
+            background it is the operation that waited, not this rank.
+        last_arriver: the rank with max a; without a common clock the one with min d, if the operation
+            synchronises all ranks; the lowest of several (NA if unknown).
+        clock_violation: whether this rank left before one arrived that it needed, by more than
+            ``uncertainty_ms``: the clocks are further apart than they say, or the match is wrong.
+        uncertainty_ms: how far the difference between this rank's instants and those of any other of
+            the instance may be off.
+    """
+    frame = opened(timings)
+    parts = complete_instances(frame)
+    arrivals = _Arrivals.of(frame, parts)
+    wait_s = _wait_s(frame, parts, arrivals)
+    transfer_ms = transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
+    clock_free_wait_ms = np.where(
+        parts.is_one_of(SYNCHRONISING) & arrivals.counts, arrivals.elapsed_s * 1e3 - transfer_ms, np.nan
+    )
+    found = {
+        "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
+        "wait_ms": 1e3 * wait_s,
+        "transfer_ms": transfer_ms,
+        "clock_free_wait_ms": clock_free_wait_ms,
+        "clock_violation": _violations(parts, arrivals),
+        "uncertainty_ms": 1e3 * arrivals.uncertainty_s,
+    }
+    table = identified(frame, parts).with_columns(
+        *(new_column(frame, name, values) for name, values in found.items()),
+        nullable_integers(frame, "last_arriver", _last_arrivers(parts, arrivals)),
+    )
+    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+
+
+def complete_instances(frame: Frame) -> Instances:
+    """Collectives of two ranks or more, of which all parts are there."""
+    parts = find_instances(frame)
+    return parts.only((find_flaws(frame, parts) == 0) & (parts.n_parts >= 2))
+
+
+def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
+    """For each part the least time of a rank that ``counts`` in its instance; NaN if one is unknown."""
+    return parts.for_parts(_least(np.where(counts, elapsed_ms, np.inf), parts))
+
+
+def with_bytes(frame: Frame, parts: Instances) -> Bools:
+    """Whether the rank counts: it brings bytes, or nobody does."""
+    sizes = np.nan_to_num(numbers(frame, "message_size_bytes")[parts.row], nan=1.0)
+    nobody_does: Bools = parts.for_parts(_most(sizes, parts) == 0)
+    return (sizes > 0) | nobody_does
+
+
+# -- arrivals ----------------------------------------------------------------------------------------
+
+
+class _Arrivals(NamedTuple):
+    """When ranks came; one entry for each part, or each instance where it says so. NaN if unknown.
+
+    Attributes:
+        start_s: when it began; NaN for all parts of an instance with a clock that is not aligned.
+        elapsed_s: how long it took.
+        counts: whether the rank has a part in waiting.
+        is_root: whether it is the root, of a rooted operation.
+        earliest_s, latest_s: for each instance, of the parts that count.
+        uncertainty_s: of the difference to any other part's instant.
+    """
+
+    start_s: Floats
+    elapsed_s: Floats
+    counts: Bools
+    is_root: Bools
+    earliest_s: Floats
+    latest_s: Floats
+    uncertainty_s: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, parts: Instances) -> _Arrivals:
+        start_s, _, half_width_s = (values[parts.row] for values in instants(frame))
+        widest_s = parts.for_parts(_most(half_width_s, parts))
+        start_s = np.where(np.isnan(widest_s), np.nan, start_s)
+        counts = with_bytes(frame, parts)
+        # Ranks of a group are numbered from 0; like MPI and torch by default, in the order of their own.
+        place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
+        return cls(
+            start_s=start_s,
+            elapsed_s=numbers(frame, "elapsed_ms")[parts.row] / 1e3,
+            counts=counts,
+            is_root=place == numbers(frame, "peer")[parts.row],
+            earliest_s=_least(np.where(counts, start_s, np.inf), parts),
+            latest_s=_most(np.where(counts, start_s, -np.inf), parts),
+            uncertainty_s=half_width_s + widest_s,
+        )
+
+
+def _last_arrivers(parts: Instances, arrivals: _Arrivals) -> Floats:
+    by_clock = arrivals.start_s == parts.for_parts(arrivals.latest_s)
+    least_s = parts.for_parts(_least(np.where(arrivals.counts, arrivals.elapsed_s, np.inf), parts))
+    by_time = parts.is_one_of(SYNCHRONISING) & (arrivals.elapsed_s == least_s)
+    is_last = np.where(parts.for_parts(np.isnan(arrivals.latest_s)), by_time, by_clock) & arrivals.counts
+    lowest = _least(np.where(is_last, parts.rank, np.inf), parts)
+    return parts.for_parts(np.where(np.isinf(lowest), np.nan, lowest))
+
+
+# -- waiting -----------------------------------------------------------------------------------------
+
+
+def _needed_from_s(parts: Instances, arrivals: _Arrivals) -> tuple[Floats, Floats]:
+    """For each part the instants of the first and of the last arrival without which it cannot end.
+
+    Its own where it needs nobody's; NaN where that is unknown.
+    """
+    start_s, is_root = arrivals.start_s, arrivals.is_root
+    has_root = parts.for_parts(np.logical_or.reduceat(is_root, parts.first)) if len(is_root) else is_root
+    root_s = parts.for_parts(_most(np.where(is_root, start_s, -np.inf), parts))
+    first_s = parts.for_parts(_least(np.where(is_root, np.inf, start_s), parts))
+    last_s = parts.for_parts(_most(np.where(is_root, -np.inf, start_s), parts))
+    everybody_s = parts.for_parts(arrivals.latest_s)
+    needs_all, needs_root = parts.is_one_of(ALL_TO_ALL), parts.is_one_of(FROM_ROOT) & has_root
+    needs_others = parts.is_one_of(TO_ROOT) & has_root
+    cases = [~arrivals.counts, needs_all, needs_root, needs_others & is_root, needs_others]
+    until_first = np.select(cases, [np.nan, everybody_s, root_s, first_s, start_s], np.nan)
+    until_last = np.select(cases, [np.nan, everybody_s, root_s, last_s, start_s], np.nan)
+    return until_first, until_last
+
+
+def _wait_s(frame: Frame, parts: Instances, arrivals: _Arrivals) -> Floats:
+    until_s, _ = _needed_from_s(parts, arrivals)
+    blocked_s = _within(until_s - arrivals.start_s, arrivals.elapsed_s)
+    in_background = each_text(coded_text(frame, "operation"), goes_on)[parts.row]
+    if not in_background.any():
+        return blocked_s
+    return np.where(in_background, _blocked_in_wait_rows_s(frame, parts, until_s), blocked_s)
+
+
+def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> Floats:
+    """For each part, how long its rank's ``WAIT`` rows for it lay before ``until_s``; NaN without any."""
+    waiting = each_text(coded_text(frame, "operation"), is_wait)
+    rows = np.flatnonzero(waiting & ~np.isnan(numbers(frame, "seq")))
+    part_of = _parts_waited_for(frame, parts, rows)
+    rows, part_of = rows[part_of >= 0], part_of[part_of >= 0]
+    start_s, _, _ = instants(frame)
+    blocked_s = _within(until_s[part_of] - start_s[rows], numbers(frame, "elapsed_ms")[rows] / 1e3)
+    total_s = np.bincount(part_of, blocked_s, minlength=len(parts.row))
+    return np.where(np.bincount(part_of, minlength=len(parts.row)) > 0, total_s, np.nan)
+
+
+def _parts_waited_for(frame: Frame, parts: Instances, rows: Ints) -> Ints:
+    """For each of the ``WAIT`` rows the part with its process, group and ``seq``; -1 if that is not one."""
+    both = np.concatenate([parts.row, rows])
+    group, _ = coded_text(frame, "group")
+    names = ("rank", "incarnation", "group_size", "seq")
+    key = dense_codes(group[both], *(numbers(frame, name)[both] for name in names))
+    key_of_part, key_of_row = key[: len(parts.row)], key[len(parts.row) :]
+    part_of_key = np.full(key.max(initial=-1) + 1, -1)
+    part_of_key[key_of_part] = np.arange(len(parts.row))
+    part_of_key[np.bincount(key_of_part, minlength=len(part_of_key)) > 1] = -1
+    return part_of_key[key_of_row]
+
+
+def _violations(parts: Instances, arrivals: _Arrivals) -> Bools:
+    _, until_s = _needed_from_s(parts, arrivals)
+    left_early_s = until_s - arrivals.start_s - arrivals.elapsed_s
+    return left_early_s > arrivals.uncertainty_s
+
+
+def _within(values: Floats, most: Floats) -> Floats:
+    return np.minimum(np.maximum(values, 0.0), most)
+
+
+def _least(values: Floats, parts: Instances) -> Floats:
+    return np.minimum.reduceat(values, parts.first) if len(values) else values
+
+
+def _most(values: Floats, parts: Instances) -> Floats:
+    return np.maximum.reduceat(values, parts.first) if len(values) else values
