@@ -10,6 +10,7 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.spread import spread_between_ranks
+from timing_logger.analysis.stragglers import stragglers
 from timing_logger.analysis.summary import (
     Summary,
     compare_counters,
@@ -18,17 +19,23 @@ from timing_logger.analysis.summary import (
     summarize_ranks,
     summarize_statuses,
 )
+from timing_logger.analysis.verdict import Gate, Verdict
+from timing_logger.analysis.windows import windows
 
 __all__ = [
+    "Gate",
     "Summary",
+    "Verdict",
     "base_operation",
     "bus_bytes",
     "compare_counters",
     "is_communication",
     "overview",
     "spread_between_ranks",
+    "stragglers",
     "summarize",
     "summarize_ranks",
     "summarize_statuses",
     "synchronises_all_ranks",
+    "windows",
 ]
