@@ -41,8 +41,8 @@ def readers() -> list[str]:
     return [name for name in ("polars", "pyarrow", "duckdb") if importlib.util.find_spec(name)]
 
 
-def load(path: Path | str) -> tuple[pd.DataFrame, dict[int, str]]:
-    """The trace as ``read_timings`` would return it, and the role of each rank: its stage."""
+def load(path: Path) -> pd.DataFrame:
+    """The trace as ``read_timings`` would return it; a rank's label is its stage."""
     trace = _columns(str(path))
     trace["start_ts"] += STEP_S * trace["step"]  # which count from the start of each step
     trace = trace[trace["optype"].isin(list(_OPERATIONS))].sort_values(["rank", "start_ts"], kind="stable")
@@ -75,7 +75,7 @@ def load(path: Path | str) -> tuple[pd.DataFrame, dict[int, str]]:
         for rank, stage in labels.items()
     ]
     columns = [*COLUMNS, "rank", "incarnation"]
-    return timings[columns].reset_index(drop=True), {int(r): f"stage {s}" for r, s in labels.items()}
+    return timings[columns].reset_index(drop=True)
 
 
 def _columns(path: str) -> pd.DataFrame:

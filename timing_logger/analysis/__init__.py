@@ -9,6 +9,7 @@ from timing_logger.analysis.operations import (
     is_communication,
     synchronises_all_ranks,
 )
+from timing_logger.analysis.scores import scores
 from timing_logger.analysis.spread import spread_between_ranks
 from timing_logger.analysis.stragglers import stragglers
 from timing_logger.analysis.summary import (
@@ -31,6 +32,7 @@ __all__ = [
     "compare_counters",
     "is_communication",
     "overview",
+    "scores",
     "spread_between_ranks",
     "stragglers",
     "summarize",

@@ -22,7 +22,7 @@ MIN_COVERAGE = 0.8
 not communicating."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StepTimes:
     """Times by step and rank, in ms; NaN where unknown.
 

@@ -34,7 +34,7 @@ _MIN_BURSTS = 3
 _MIN_PEERS_FOR_SPREAD = 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Suspect:
     """A rank that is slow in some steps, with what its role did.
 

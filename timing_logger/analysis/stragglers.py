@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from narwhals.typing import IntoDataFrameT
@@ -39,13 +39,26 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = Non
     """
     times = step_times(timings)
     role_of = roles_of(timings, times.ranks, roles)
-    by_rows = _judged(times, role_of)
+    return judged(times, role_of).verdict
+
+
+class Judgement(NamedTuple):
+    """A verdict, and the times on which it stands."""
+
+    times: StepTimes
+    verdict: Verdict
+
+
+def judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+    """By the rows of own work; by the time between communication only if these say too little."""
+    by_rows = _verdict(times, roles)
     if times.rows_suffice or by_rows.verdict == "rank":
-        return by_rows
-    return _judged(times.by_gaps(), role_of)
+        return Judgement(times, by_rows)
+    gaps = times.by_gaps()
+    return Judgement(gaps, _verdict(gaps, roles))
 
 
-def _judged(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
+def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
     notes = _what_it_rests_on(times, roles)
     found = suspects(times, roles)
     named, last_gate = _named(times, found)
@@ -94,7 +107,7 @@ def _of_ranks(
     iterations = times.iterations[first.slow.steps]
     phase, phase_share = _phase(times, first)
     ranks = tuple(dict.fromkeys(times.ranks[suspect.column] for suspect in named))
-    others = [s for s in found if s not in named and times.ranks[s.column] not in ranks]
+    others = [suspect for suspect in found if times.ranks[suspect.column] not in ranks]
     return Verdict(
         verdict="rank",
         ranks=ranks,

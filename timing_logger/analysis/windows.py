@@ -15,6 +15,7 @@ from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import slow_steps
 from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis.stragglers import judged
 
 SELF_TIME = "SELF_TIME"
 """Stands for all phases of a rank together: what it spent on its own account."""
@@ -50,19 +51,19 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
         cost_ms: what the rank spent in these steps beyond the median of its peers, in sum.
     """
     times = step_times(timings)
-    if not times.rows_suffice:
-        times = times.by_gaps()
     role_of = roles_of(timings, times.ranks, roles)
+    times = judged(times, role_of).times
     found = [
         row
         for role, columns in members(times.ranks, role_of).items()
-        for phase, phase_ms in _phases(times)
+        for phase, phase_ms in phases_of(times)
         for row in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
     return like(opened(timings), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
 
 
-def _phases(times: StepTimes) -> Iterator[tuple[str, Floats]]:
+def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
+    """The name and the times (steps x ranks) of each phase, beginning with all of them together."""
     yield SELF_TIME, times.self_ms
     yield from zip(times.phases, times.phase_ms, strict=True)
 
