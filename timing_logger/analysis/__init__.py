@@ -13,7 +13,9 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.overlap import efficiencies, overlap
+from timing_logger.analysis.scores import scores
 from timing_logger.analysis.spread import spread_between_ranks
+from timing_logger.analysis.stragglers import stragglers
 from timing_logger.analysis.summary import (
     Summary,
     compare_counters,
@@ -22,10 +24,14 @@ from timing_logger.analysis.summary import (
     summarize_statuses,
 )
 from timing_logger.analysis.totals import summarize
+from timing_logger.analysis.verdict import Gate, Verdict
 from timing_logger.analysis.waiting import waits
+from timing_logger.analysis.windows import windows
 
 __all__ = [
+    "Gate",
     "Summary",
+    "Verdict",
     "bandwidth",
     "base_operation",
     "bus_bytes",
@@ -36,10 +42,13 @@ __all__ = [
     "match_collectives",
     "overlap",
     "overview",
+    "scores",
     "spread_between_ranks",
+    "stragglers",
     "summarize",
     "summarize_ranks",
     "summarize_statuses",
     "synchronises_all_ranks",
     "waits",
+    "windows",
 ]

@@ -1,0 +1,157 @@
+"""Simulated training runs: tables as ``read_timings`` returns, of ranks whose true speeds are known.
+
+A step of a data-parallel run is its phases, one after another, with an all-reduce before the last:
+no rank leaves that before all have come. A pipeline passes micro-batches down its stages and back,
+each stage waiting for its neighbour, and then reduces over the ranks of each stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from timing_logger.record import COLUMNS
+
+Floats = npt.NDArray[np.float64]
+
+PHASES_MS = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
+TRANSFER_MS = 1.5
+CLOCK_OFFSETS_S = 1000.0
+"""How far the clocks of two neighbouring ranks are apart: nothing may compare them."""
+
+_INTEGERS = ["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"]
+_TEXTS = {
+    "layer_name": "",
+    "phase": "train",
+    "clock": "host",
+    "group": "",
+    "thread": "MainThread",
+    "status": "ok",
+}
+
+
+def factors(iterations: int, ranks: int, noise: float = 0.0, seed: int = 0) -> Floats:
+    """How many times its usual time each rank takes in each step: 1, with lognormal noise."""
+    return np.exp(np.random.default_rng(seed).normal(0.0, noise, (iterations, ranks)))
+
+
+def data_parallel(
+    factor: Floats,
+    *,
+    phases_ms: Mapping[str, float] = PHASES_MS,
+    slow_phases: Sequence[str] = (),
+    noise: float = 0.0,
+    seed: int = 1,
+    logged: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """A run of ranks that all do the same.
+
+    Args:
+        factor: steps x ranks, what the times of the slow phases are multiplied by.
+        phases_ms: usual time of each phase; the last comes after the all-reduce.
+        slow_phases: those that ``factor`` stretches; by default all.
+        noise: sigma of lognormal noise of each single phase.
+        logged: the operations that are recorded; by default all.
+    """
+    n_steps, n_ranks = factor.shape
+    rng = np.random.default_rng(seed)
+    times = {
+        name: usual
+        * np.exp(rng.normal(0.0, noise, factor.shape))
+        * (factor if name in (slow_phases or phases_ms) else 1)
+        for name, usual in phases_ms.items()
+    }
+    *before, last = phases_ms
+    rows: list[dict[str, Any]] = []
+    now = np.zeros(n_ranks)
+    for step in range(n_steps):
+        for name in before:
+            rows.append(_row(name, step, now, times[name][step]))
+            now = now + times[name][step]
+        done = now.max() + TRANSFER_MS
+        rows.append(_row("ALLREDUCE", step, now, done - now, group="world", group_size=n_ranks, seq=step))
+        now = np.full(n_ranks, done)
+        rows.append(_row(last, step, now, times[last][step]))
+        now = now + times[last][step]
+    return _table(rows, logged)
+
+
+def pipeline(
+    factor: Floats, stages: int, *, micro_batches: int = 4, noise: float = 0.0, seed: int = 1
+) -> tuple[pd.DataFrame, dict[int, str]]:
+    """A run of ``stages`` x data-parallel ranks, and the role of each rank; rank = stage * width + replica.
+
+    Args:
+        factor: steps x ranks, what a rank's times are multiplied by.
+    """
+    n_steps, n_ranks = factor.shape
+    width = n_ranks // stages
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, Any]] = []
+    now = np.zeros(n_ranks)
+    for step in range(n_steps):
+        for operation, usual, order in (("FORWARD", 5.0, 1), ("BACKWARD", 10.0, -1)):
+            arrived = np.zeros((micro_batches, width))
+            for stage in range(stages)[::order]:
+                columns = np.arange(stage * width, (stage + 1) * width)
+                upstream = columns - order * width
+                for batch in range(micro_batches):
+                    if stage != (0 if order == 1 else stages - 1):
+                        wait = np.maximum(arrived[batch] - now[columns], 0.0) + 0.1
+                        rows.append(
+                            _row("RECV", step, now[columns], wait, columns, peer=upstream, group="world")
+                        )
+                        now[columns] += wait
+                    work = usual * factor[step, columns] * np.exp(rng.normal(0.0, noise, width))
+                    rows.append(_row(operation, step, now[columns], work, columns))
+                    now[columns] += work
+                    arrived[batch] = now[columns]
+        for stage in range(stages):
+            columns = np.arange(stage * width, (stage + 1) * width)
+            done = now[columns].max() + TRANSFER_MS
+            rows.append(
+                _row("REDUCE_SCATTER", step, now[columns], done - now[columns], columns,
+                     group=f"stage{stage}", group_size=width, seq=step)
+            )  # fmt: skip
+            now[columns] = done
+    roles = {rank: f"stage {rank // width}" for rank in range(n_ranks)}
+    return _table(rows, None), roles
+
+
+def _row(
+    operation: str, step: int, start_ms: Floats, elapsed_ms: Floats, ranks: Any = None, **fields: Any
+) -> dict[str, Any]:
+    """The rows of one operation on several ranks."""
+    ranks = np.arange(len(elapsed_ms)) if ranks is None else ranks
+    return {
+        "operation": operation, "iteration": step, "rank": ranks, "start_ms": start_ms,
+        "elapsed_ms": elapsed_ms, **fields,
+    }  # fmt: skip
+
+
+def _table(rows: Sequence[Mapping[str, Any]], logged: Sequence[str] | None) -> pd.DataFrame:
+    kept = [row for row in rows if logged is None or row["operation"] in logged]
+    lengths = [len(row["rank"]) for row in kept]
+    names = sorted({name for row in kept for name in row})
+    table = pd.DataFrame({name: _column(kept, lengths, name) for name in names})
+    table["start_counter"] = table.pop("start_ms") / 1000 + CLOCK_OFFSETS_S * (1 + table["rank"])
+    table["end_counter"] = table["start_counter"] + table["elapsed_ms"] / 1000
+    table["timestamp"] = pd.Timestamp("2026-02-06", tz="UTC")
+    table["incarnation"] = 1
+    for name in COLUMNS:
+        if name not in table:
+            table[name] = _TEXTS.get(name, pd.NA)
+    texts = {name: table[name].fillna(blank) for name, blank in _TEXTS.items()}
+    table = table.assign(**texts).astype(dict.fromkeys(_INTEGERS, "Int64"))
+    return table[[*COLUMNS, "rank", "incarnation"]].sort_values("rank", kind="stable").reset_index(drop=True)
+
+
+def _column(rows: Sequence[Mapping[str, Any]], lengths: Sequence[int], name: str) -> Any:
+    parts = [np.broadcast_to(row.get(name, np.nan), n) for row, n in zip(rows, lengths, strict=True)]
+    if isinstance(rows[0].get(name), str) or name in _TEXTS:
+        return [value if isinstance(value, str) else None for part in parts for value in part.tolist()]
+    return np.concatenate(parts)

@@ -1,0 +1,58 @@
+"""A published trace of pipeline-parallel training, in which it is known who is slow and who only passes it on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from straggler_trace import load, readers
+
+from timing_logger.analysis import stragglers, windows
+from timing_logger.analysis._step_times import step_times
+
+TRACE = Path(
+    os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")
+    or Path(__file__).parents[2] / "shared" / "data" / "straggler-AR.parquet"
+)
+
+pytestmark = [
+    pytest.mark.skipif(not TRACE.is_file(), reason="no trace; TIMING_LOGGER_STRAGGLER_TRACE can name it"),
+    pytest.mark.skipif(not readers(), reason="no polars, pyarrow or duckdb to read Parquet"),
+]
+
+
+@pytest.fixture(scope="module")
+def trace() -> pd.DataFrame:
+    return load(TRACE)
+
+
+def test_the_rank_whose_own_computation_is_slow_is_named(trace: pd.DataFrame) -> None:
+    verdict = stragglers(trace)
+    assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (0,), "pipeline_stage=0")
+    assert verdict.window == "persistent"
+    explained = next(gate.value for gate in verdict.gates if "explained" in gate.name)
+    assert explained == pytest.approx(1.0, abs=0.01)
+
+
+def test_its_own_time_is_2_35_times_that_of_its_peers_and_the_next_rank_s_1_05(trace: pd.DataFrame) -> None:
+    own_ms = np.nanmedian(step_times(trace).self_ms, axis=0)
+    ratios = np.sort(own_ms / np.median(own_ms))
+    assert ratios[-1] == pytest.approx(2.35, abs=0.01)
+    assert ratios[-2] == pytest.approx(1.05, abs=0.01)
+
+
+def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(trace: pd.DataFrame) -> None:
+    (sentence,) = (text for text in stragglers(trace).evidence if "passing on" in text)
+    assert "16, 32" in sentence
+
+
+def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:
+    assert stragglers(trace, roles=dict.fromkeys(range(64), "any")).ranks == (0,)
+
+
+def test_no_other_rank_has_a_window_of_self_time(trace: pd.DataFrame) -> None:
+    found = windows(trace)
+    assert found.loc[found["phase"] == "SELF_TIME", "rank"].tolist() == [0]

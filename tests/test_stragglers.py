@@ -1,0 +1,345 @@
+"""Who is named, on runs of which it is known who is slow; and above all who is not."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from simulated_runs import PHASES_MS, data_parallel, factors, pipeline
+
+from timing_logger.analysis import Verdict, stragglers, windows
+
+TEN_COLUMNS = [
+    "timestamp", "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes",
+    "elapsed_ms", "start_counter", "end_counter",
+]  # fmt: skip
+
+
+def slowed(rank: int | list[int], times: float, steps: slice = slice(None), **shape: int) -> Any:
+    """Factors of a run of 200 steps and 8 ranks, with some noise, in which ``rank`` is slow in ``steps``."""
+    factor = factors(shape.get("iterations", 200), shape.get("ranks", 8), noise=0.05, seed=7)
+    factor[steps, rank] *= times
+    return factor
+
+
+def gate(verdict: Verdict, name: str) -> float:
+    return next(gate.value for gate in verdict.gates if gate.name == name)
+
+
+# -- one slow rank -----------------------------------------------------------------------------------
+
+
+def test_a_rank_that_is_always_slow_is_named_with_its_phase_and_cost() -> None:
+    factor = factors(100, 4)
+    factor[:, 2] = 2.0
+    verdict = stragglers(data_parallel(factor, slow_phases=["BACKWARD"]))
+    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (2,), "BACKWARD")
+    assert (verdict.window, verdict.first_iteration, verdict.last_iteration) == ("persistent", 0, 99)
+    usual_ms = sum(PHASES_MS.values())
+    assert verdict.score == pytest.approx(usual_ms / (usual_ms + PHASES_MS["BACKWARD"]))
+    assert verdict.cost_ms == pytest.approx(100 * PHASES_MS["BACKWARD"])
+
+
+def test_a_rank_slow_for_a_while_is_named_with_that_while() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 61)), noise=0.1))
+    assert (verdict.ranks, verdict.window) == ((3,), "bounded")
+    assert verdict.first_iteration == pytest.approx(40, abs=2)
+    assert verdict.last_iteration == pytest.approx(60, abs=2)
+
+
+def test_a_rank_slow_in_every_seventh_iteration_is_named_as_intermittent() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 3.0, slice(None, None, 7)), noise=0.1))
+    assert (verdict.ranks, verdict.window) == ((3,), "intermittent")
+    assert (verdict.first_iteration, verdict.last_iteration) == (0, 196)
+
+
+def test_a_rank_that_became_slow_and_still_is_is_named_as_ongoing() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 1.3, slice(150, None)), noise=0.05))
+    assert (verdict.ranks, verdict.window, verdict.last_iteration) == ((3,), "ongoing", 199)
+    assert verdict.first_iteration == pytest.approx(150, abs=2)
+
+
+def test_two_slow_ranks_of_eight_are_both_named() -> None:
+    verdict = stragglers(data_parallel(slowed([1, 6], 1.5)))
+    assert (verdict.verdict, set(verdict.ranks)) == ("rank", {1, 6})
+
+
+def test_of_two_ranks_the_slower_one_is_named_and_the_evidence_says_how() -> None:
+    verdict = stragglers(data_parallel(slowed(1, 1.5, ranks=2)))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (1,))
+    assert any("Two ranks" in sentence for sentence in verdict.evidence)
+
+
+def test_only_a_few_steps_suffice_if_these_are_all_and_the_evidence_says_so() -> None:
+    verdict = stragglers(data_parallel(slowed(1, 1.5, iterations=12)))
+    assert verdict.ranks == (1,)
+    assert any("Only 12 steps" in sentence for sentence in verdict.evidence)
+
+
+def test_sampled_iterations_are_enough() -> None:
+    timings = data_parallel(slowed(3, 1.5, iterations=300))
+    verdict = stragglers(timings[timings["iteration"] % 10 == 0])
+    assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 0, 290)
+
+
+def test_a_rank_slow_while_warming_up_hides_no_later_window() -> None:
+    factor = slowed(3, 2.0, slice(100, 130))
+    factor[:3] *= 20
+    factor[:3, 0] *= 5
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 129)
+
+
+# -- only collectives are logged -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [1, 10])
+def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
+    timings = data_parallel(slowed(5, 1.5, iterations=400), noise=0.05, logged=["ALLREDUCE"])
+    verdict = stragglers(timings[timings["iteration"] % every == 0])
+    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (5,), "UNLOGGED")
+    assert any("time between communication" in sentence for sentence in verdict.evidence)
+
+
+def test_work_that_is_not_logged_counts_where_the_logged_work_is_little() -> None:
+    timings = data_parallel(slowed(5, 1.5), slow_phases=["BACKWARD"], logged=["DATA", "ALLREDUCE"])
+    assert stragglers(timings).ranks == (5,)
+
+
+def test_the_clocks_of_the_ranks_do_not_matter() -> None:
+    timings = data_parallel(slowed(5, 1.5), logged=["ALLREDUCE"])
+    shift_s = 1e5 * timings["rank"]
+    elsewhere = timings.assign(
+        start_counter=timings["start_counter"] + shift_s, end_counter=timings["end_counter"] + shift_s
+    )
+    assert stragglers(elsewhere).ranks == stragglers(timings).ranks == (5,)
+
+
+# -- nobody ------------------------------------------------------------------------------------------
+
+
+def healthy_factors(seed: int) -> Any:
+    """Noise, at times with heavy tails, hiccups that all ranks share, and fair differences of 3%."""
+    rng = np.random.default_rng(seed)
+    n_steps, n_ranks = (60, 200)[seed % 2], (2, 3, 4, 8)[seed % 4]
+    factor = factors(n_steps, n_ranks, noise=(0.05, 0.1, 0.2)[seed % 3], seed=seed)
+    factor *= np.exp(rng.normal(0, 0.03, n_ranks))
+    if seed % 5 < 2:
+        factor *= 1 + 2 * (rng.random(factor.shape) < 0.01) * rng.pareto(1.5, factor.shape)
+    factor[rng.random(n_steps) < 0.02] *= 5
+    return factor
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
+    logged = ["ALLREDUCE"] if seed % 7 == 0 else None
+    verdict = stragglers(data_parallel(healthy_factors(seed), noise=0.05, seed=seed, logged=logged))
+    assert verdict.verdict in ("healthy", "diffuse")
+    assert verdict.ranks == ()
+
+
+def test_a_quiet_healthy_run_is_called_healthy() -> None:
+    verdict = stragglers(data_parallel(factors(200, 8, noise=0.05), noise=0.1))
+    assert (verdict.verdict, verdict.phase, verdict.cost_ms) == ("healthy", "", 0)
+
+
+def test_another_rank_slow_in_each_step_is_diffuse() -> None:
+    factor = factors(200, 8, noise=0.05)
+    factor[np.arange(200), np.random.default_rng(3).integers(0, 8, 200)] *= 2
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
+
+
+def test_ranks_each_slower_than_the_next_are_no_single_rank_s_fault() -> None:
+    verdict = stragglers(data_parallel(factors(100, 4) * [1, 2, 3, 4]))
+    assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
+
+
+def test_a_rank_that_nobody_waits_for_is_not_named() -> None:
+    """Its peers do not log what it logs, or it is slow beside the critical path."""
+    timings = data_parallel(factors(100, 4, noise=0.02))
+    longer = (timings["operation"] == "DATA") & (timings["rank"] == 2)
+    timings.loc[longer, "elapsed_ms"] += 30.0
+    verdict = stragglers(timings.assign(start_counter=np.nan, end_counter=np.nan))
+    assert verdict.ranks == ()
+    assert any("that others waited" in sentence for sentence in verdict.evidence)
+
+
+def test_a_window_of_fewer_than_20_steps_names_nobody_but_is_in_the_evidence() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 52))))
+    assert verdict.ranks == ()
+    assert any(sentence.startswith("Rank 3") and "steps 12" in sentence for sentence in verdict.evidence)
+
+
+def test_a_difference_of_5_percent_names_nobody() -> None:
+    factor = factors(200, 4, noise=0.005)
+    factor[:, 1] *= 1.05
+    assert stragglers(data_parallel(factor)).verdict == "healthy"
+
+
+# -- all ranks, roles, pipelines ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("until", "kind"), [(150, "bounded"), (200, "ongoing")])
+def test_all_ranks_slow_for_a_while_is_group_wide(until: int, kind: str) -> None:
+    verdict = stragglers(data_parallel(slowed(list(range(8)), 2.0, slice(100, until))))
+    assert (verdict.verdict, verdict.ranks, verdict.window) == ("group-wide", (), kind)
+    assert (verdict.first_iteration, verdict.last_iteration) == (100, until - 1)
+    assert verdict.score == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_slow_start_of_all_ranks_is_not_group_wide() -> None:
+    assert stragglers(data_parallel(slowed(list(range(8)), 5.0, slice(0, 30)))).verdict == "healthy"
+
+
+def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on() -> None:
+    factor = factors(60, 12, noise=0.03)
+    factor[:, 4] *= 1.6
+    timings, roles = pipeline(factor, stages=4)
+    verdict = stragglers(timings, roles=roles)
+    assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (4,), "stage 1")
+    assert any("passing on a delay: 1, 7, 10" in sentence for sentence in verdict.evidence)
+
+
+def test_where_a_delay_may_have_been_passed_on_unseen_nobody_is_named() -> None:
+    factor = factors(60, 12, noise=0.03)
+    factor[:, 4] *= 1.6
+    timings, roles = pipeline(factor, stages=4)
+    only_reductions = timings[timings["operation"] == "REDUCE_SCATTER"]
+    assert stragglers(only_reductions, roles=roles).ranks == ()
+
+
+def test_a_whole_stage_that_is_slower_is_a_role() -> None:
+    factor = factors(60, 12, noise=0.03)
+    factor[:, 3:6] *= 1.6
+    timings, roles = pipeline(factor, stages=4)
+    verdict = stragglers(timings, roles=roles)
+    assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 1", (3, 4, 5))
+
+
+def test_ranks_of_unequal_roles_are_not_compared() -> None:
+    factor = factors(60, 8, noise=0.03)
+    factor[:, 6:] *= 1.25  # the last stage has more to do
+    timings, roles = pipeline(factor, stages=4)
+    assert stragglers(timings, roles=roles).ranks == ()
+
+
+def test_a_rank_alone_in_its_role_is_not_named_as_a_rank() -> None:
+    factor = factors(60, 4, noise=0.03)
+    factor[:, 2] *= 2
+    timings, roles = pipeline(factor, stages=4)
+    verdict = stragglers(timings, roles=roles)
+    assert (verdict.verdict, verdict.ranks) == ("role", (2,))
+    assert any("cannot be told" in sentence for sentence in verdict.evidence)
+
+
+def test_roles_come_from_a_column_or_from_the_labels_of_the_loggers() -> None:
+    factor = factors(60, 12, noise=0.03)
+    factor[:, 4] *= 1.6
+    timings, roles = pipeline(factor, stages=4)
+    assert stragglers(timings.assign(role=timings["rank"].map(roles))).labels == "stage 1"
+    timings.attrs["files"] = [
+        {"rank": rank, "sidecar": {"labels": {"pipeline_stage": rank // 3}}} for rank in range(12)
+    ]
+    assert stragglers(timings).labels == "pipeline_stage=1"
+
+
+# -- tables as they come -------------------------------------------------------------------------------
+
+
+def test_waiting_inside_a_phase_is_not_the_rank_s_own_time() -> None:
+    timings = data_parallel(slowed(3, 1.5), slow_phases=["FORWARD"])
+    reduced = timings[timings["operation"] == "ALLREDUCE"].set_index(["rank", "iteration"])["elapsed_ms"]
+    is_backward = timings["operation"] == "BACKWARD"
+    keys = pd.MultiIndex.from_frame(timings.loc[is_backward, ["rank", "iteration"]])
+    timings.loc[is_backward, "elapsed_ms"] += reduced.reindex(keys).to_numpy()
+    timings.loc[is_backward, "end_counter"] += reduced.reindex(keys).to_numpy() / 1000
+    verdict = stragglers(timings)
+    assert (verdict.ranks, verdict.phase) == ((3,), "FORWARD")
+    assert verdict.score == pytest.approx(35 / 40, abs=0.02)
+
+
+def test_ten_columns_are_enough() -> None:
+    timings = data_parallel(slowed(3, 1.5))[[*TEN_COLUMNS, "rank"]]
+    bare = timings.assign(clock="host", status="ok", group="", thread="", group_size=pd.NA, seq=pd.NA)
+    assert stragglers(bare.astype({"group_size": "Int64", "seq": "Int64"})).ranks == (3,)
+
+
+def test_a_polars_table_gives_the_same_verdict() -> None:
+    timings = data_parallel(slowed(3, 1.5))
+    plain = timings.astype(object).where(timings.notna(), None)
+    as_polars = pl.DataFrame({name: plain[name].to_list() for name in plain.columns})
+    assert stragglers(as_polars).as_dict() == stragglers(timings).as_dict()
+
+
+def test_steps_are_counted_where_no_iteration_is_recorded() -> None:
+    timings = data_parallel(slowed(3, 1.5, slice(100, None)))
+    verdict = stragglers(timings.assign(iteration=pd.array([pd.NA] * len(timings), "Int64")))
+    assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 199)
+    assert any("No iteration" in sentence for sentence in verdict.evidence)
+
+
+def test_missing_ranks_and_ranks_of_different_length_are_endured() -> None:
+    timings = data_parallel(slowed(3, 1.5))
+    cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 70))]
+    assert stragglers(cut).ranks == (3,)
+
+
+def test_unknown_times_are_endured() -> None:
+    timings = data_parallel(slowed(3, 1.5))
+    timings.loc[np.random.default_rng(1).random(len(timings)) < 0.05, "elapsed_ms"] = np.nan
+    assert stragglers(timings).ranks == (3,)
+
+
+def test_failed_rows_do_not_count() -> None:
+    timings = data_parallel(factors(100, 4, noise=0.05))
+    failed = (timings["rank"] == 1) & (timings["operation"] == "BACKWARD") & (timings["iteration"] < 30)
+    timings.loc[failed, ["elapsed_ms", "status"]] = [1000.0, "error:RuntimeError"]
+    assert stragglers(timings).ranks == ()
+
+
+def test_of_two_incarnations_of_a_rank_the_later_counts() -> None:
+    before = data_parallel(slowed(3, 3.0))
+    after = data_parallel(factors(200, 8, noise=0.05)).assign(incarnation=2)
+    assert stragglers(pd.concat([before, after], ignore_index=True)).verdict == "healthy"
+
+
+def test_one_rank_has_nobody_to_be_slower_than() -> None:
+    verdict = stragglers(data_parallel(factors(50, 1, noise=0.05)))
+    assert (verdict.verdict, verdict.ranks) == ("healthy", ())
+    assert any("nobody to compare it with" in sentence for sentence in verdict.evidence)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 5])
+def test_next_to_no_rows_are_healthy(rows: int) -> None:
+    assert stragglers(data_parallel(factors(2, 4)).head(rows)).verdict == "healthy"
+
+
+def test_a_verdict_is_plain_json() -> None:
+    for factor in (slowed(3, 1.5), factors(50, 1), factors(50, 4)):
+        verdict = stragglers(data_parallel(factor))
+        told = json.loads(json.dumps(verdict.as_dict(), allow_nan=False))
+        assert told["ranks"] == list(verdict.ranks)
+        assert [row["name"] for row in told["gates"]] == [gate.name for gate in verdict.gates]
+
+
+def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 1.5)))
+    assert all(gate.passed for gate in verdict.gates)
+    assert gate(verdict, "part of the lost time explained") >= 0.8
+    assert gate(verdict, "score below that of its peers") == pytest.approx(1 - 1 / 1.5, abs=0.05)
+
+
+def test_windows_and_verdict_agree() -> None:
+    timings = data_parallel(slowed(3, 2.0, slice(40, 61)))
+    first = windows(timings).iloc[0]
+    assert (first["rank"], first["phase"], first["kind"]) == (3, "SELF_TIME", "bounded")
+    verdict = stragglers(timings)
+    assert (first["first_iteration"], first["last_iteration"]) == (
+        verdict.first_iteration,
+        verdict.last_iteration,
+    )

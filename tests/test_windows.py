@@ -1,0 +1,195 @@
+"""Windows of slow iterations, scores, and the parts that they stand on."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from simulated_runs import data_parallel, factors
+
+from timing_logger.analysis import scores, windows
+from timing_logger.analysis._change_points import change_points
+from timing_logger.analysis._collective_waits import clock_free_waits
+from timing_logger.analysis._peers import peer_medians
+from timing_logger.analysis._self_time import exclusive_ms, is_own_work
+from timing_logger.analysis.scores import individual_score
+
+
+def of_self_time(table: pd.DataFrame) -> pd.DataFrame:
+    return table[table["phase"] == "SELF_TIME"].reset_index(drop=True)
+
+
+# -- scores ----------------------------------------------------------------------------------------
+
+
+def test_ranks_slowed_1_2_3_and_4_times_score_1_one_half_one_third_and_one_quarter() -> None:
+    found = scores(data_parallel(factors(50, 4) * [1, 2, 3, 4]))
+    for phase, rows in found.groupby("phase"):
+        assert rows["score"].tolist() == pytest.approx([1, 1 / 2, 1 / 3, 1 / 4], rel=1e-12), phase
+    assert of_self_time(found)["flagged"].tolist() == [False, True, True, True]
+
+
+def test_ranks_of_other_roles_do_not_enter_a_score() -> None:
+    timings = data_parallel(factors(50, 4) * [1, 2, 3, 4])
+    found = of_self_time(scores(timings, roles={0: "a", 1: "b", 2: "a", 3: "b"})).set_index("rank")
+    assert found["score"].to_dict() == pytest.approx({0: 1, 2: 1 / 3, 1: 1, 3: 1 / 2})
+    assert found["labels"].to_dict() == {0: "a", 1: "b", 2: "a", 3: "b"}
+
+
+def test_the_individual_score_is_the_best_past_by_the_present() -> None:
+    own_ms = np.repeat([3.0, 1.0, 2.0, 4.0], 20)
+    assert individual_score(own_ms) == 1 / 4
+    assert individual_score(own_ms[:40]) == 3
+    assert math.isnan(individual_score(own_ms[:39]))
+
+
+# -- windows ----------------------------------------------------------------------------------------
+
+
+def test_a_window_has_its_ratio_score_and_cost() -> None:
+    factor = factors(100, 4)
+    factor[30:60, 2] = 1.5
+    (row,) = of_self_time(windows(data_parallel(factor))).to_dict("records")
+    assert row == {
+        "rank": 2, "phase": "SELF_TIME", "labels": "", "kind": "bounded", "first_iteration": 30,
+        "last_iteration": 59, "iterations": 30, "ratio": pytest.approx(1.5), "score": pytest.approx(1 / 1.5),
+        "cost_ms": pytest.approx(30 * 35 * 0.5),
+    }  # fmt: skip
+
+
+def test_a_slow_phase_has_windows_and_the_others_have_none() -> None:
+    factor = factors(100, 4)
+    factor[:, 2] = 2
+    found = windows(data_parallel(factor, slow_phases=["DATA", "FORWARD"], noise=0.01))
+    assert set(found["phase"]) == {"SELF_TIME", "DATA", "FORWARD"}
+    assert set(found["rank"]) == {2}
+    assert set(found["kind"]) == {"persistent"}
+
+
+def test_a_rank_can_have_several_windows() -> None:
+    factor = factors(200, 4, noise=0.03)
+    factor[20:40, 1] *= 2
+    factor[100:125, 1] *= 1.5
+    factor[190:, 3] *= 2
+    found = of_self_time(windows(data_parallel(factor))).sort_values("first_iteration")
+    columns = ["rank", "kind", "first_iteration", "last_iteration"]
+    assert found[columns].to_numpy().tolist() == [
+        [1, "bounded", 20, 39], [1, "bounded", 100, 124], [3, "ongoing", 190, 199],
+    ]  # fmt: skip
+
+
+def test_a_window_of_three_steps_is_found_though_single_spikes_are_none() -> None:
+    factor = factors(200, 4, noise=0.03)
+    factor[80:83, 1] *= 3
+    factor[[20, 130], 2] *= 3
+    found = of_self_time(windows(data_parallel(factor)))
+    assert found[["rank", "first_iteration", "last_iteration"]].to_numpy().tolist() == [[1, 80, 82]]
+
+
+def test_windows_are_in_the_numbers_of_iterations_that_were_sampled() -> None:
+    factor = factors(1000, 4, noise=0.03)
+    factor[400:600, 1] *= 2
+    timings = data_parallel(factor)
+    (row,) = of_self_time(windows(timings[timings["iteration"] % 10 == 0])).to_dict("records")
+    assert (row["first_iteration"], row["last_iteration"], row["iterations"]) == (400, 590, 20)
+
+
+def test_what_all_ranks_do_is_nobody_s_window() -> None:
+    factor = factors(200, 4, noise=0.03)
+    factor[50:100] *= 3
+    assert len(windows(data_parallel(factor))) == 0
+
+
+def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> None:
+    timings = data_parallel(factors(60, 4) * [1, 1, 1, 2])
+    plain = timings.astype(object).where(timings.notna(), None)
+    as_polars = pl.DataFrame({name: plain[name].to_list() for name in plain.columns})
+    assert isinstance(windows(as_polars), pl.DataFrame)
+    assert isinstance(scores(as_polars), pl.DataFrame)
+    for analysis in (windows, scores):
+        empty, full = analysis(timings.head(0)), analysis(timings)
+        assert len(empty) == 0
+        assert len(full) > 0
+        assert empty.dtypes.to_dict() == full.dtypes.to_dict()
+
+
+# -- change points ------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.integers(5, 150), st.integers(8, 60), st.integers(0, 1000))
+def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, length: int, seed: int) -> None:
+    series = np.random.default_rng(seed).normal(0, 0.05, start + length + 40)
+    series[start : start + length] += 0.5
+    found = change_points(series, cap=0.29, min_sigma=0.02)
+    assert min(abs(at - start) for at in found) <= 2
+    assert min(abs(at - start - length) for at in found) <= 2
+
+
+def test_noise_has_next_to_no_change_points() -> None:
+    rng = np.random.default_rng(5)
+    found = [change_points(rng.normal(0, 0.1, 300), cap=0.29, min_sigma=0.02) for _ in range(100)]
+    assert sum(map(bool, found)) <= 2
+
+
+def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
+    for length in range(6):
+        assert change_points(np.arange(float(length)), cap=9, min_sigma=0.02) == []
+
+
+# -- self time, peers, waits -----------------------------------------------------------------------------
+
+
+def test_each_instant_belongs_to_the_innermost_row_of_its_thread() -> None:
+    """A step of 10 s with a phase of 6 s in it, of which 2 s and 1 s are collectives; another thread's row."""
+    starts = np.array([0.0, 1.0, 2.0, 5.0, 3.0])
+    ends = np.array([10.0, 7.0, 4.0, 6.0, 6.0])
+    lanes = np.array([0, 0, 0, 0, 1])
+    alone = exclusive_ms(1000 * (ends - starts), starts, ends, lanes)
+    assert alone.tolist() == [4000, 3000, 2000, 1000, 3000]
+
+
+def test_rows_of_one_and_the_same_interval_are_taken_off_once() -> None:
+    starts, ends = np.array([0.0, 1.0, 1.0, 1.0]), np.array([10.0, 3.0, 3.0, 3.0])
+    assert exclusive_ms(1000 * (ends - starts), starts, ends, np.zeros(4, np.int64))[0] == 8000
+
+
+def test_rows_without_instants_keep_their_duration() -> None:
+    unknown = np.array([np.nan, np.nan])
+    assert exclusive_ms(np.array([5.0, np.nan]), unknown, unknown, np.zeros(2, np.int64))[0] == 5
+
+
+def test_own_work_is_what_needs_no_other_rank() -> None:
+    own = ["FORWARD", "DATA", "COMPRESS", "H2D", "my_phase", "SYNTHETIC_STRAGGLER"]
+    others = ["ALLREDUCE_DENSE", "ISEND", "WAIT", "BCAST", "PROBE", "BARRIER"]
+    assert all(map(is_own_work, own))
+    assert not any(map(is_own_work, others))
+
+
+@given(st.lists(st.lists(st.floats(0.1, 10), min_size=5, max_size=5), min_size=1, max_size=6))
+def test_the_peer_median_is_the_lower_median_of_the_other_ranks(rows: list[list[float]]) -> None:
+    times = np.array(rows)
+    found = peer_medians(times)
+    for row, medians in zip(times, found, strict=True):
+        assert medians.tolist() == [np.sort(np.delete(row, rank))[1] for rank in range(5)]
+
+
+def test_ranks_whose_time_is_unknown_are_no_peers() -> None:
+    nan = np.nan
+    found = peer_medians(np.array([[1.0, nan, 3.0, 5.0], [nan, nan, nan, 2.0]]))
+    np.testing.assert_equal(found, [[3.0, 3.0, 1.0, 1.0], [2.0, 2.0, 2.0, nan]])
+
+
+def test_the_last_to_arrive_waits_for_nobody_and_the_others_for_it() -> None:
+    waits = clock_free_waits(
+        np.array([7, 8, 7, 8, 7, 9]),
+        np.array([5.0, 3.0, 1.0, 3.0, 4.0, 2.0]),
+        np.array([3, np.nan, 3, np.nan, 3, 2]),
+    )
+    np.testing.assert_equal(waits.own_ms, [4, 0, 0, 0, 3, np.nan])
+    np.testing.assert_equal(waits.others_ms, [1.5, 0, 3.5, 0, 2, np.nan])

@@ -1,0 +1,193 @@
+"""One process's rows -> what it did in each step, how long it was not communicating, whom it met."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from timing_logger.analysis._frames import Floats, Frame, numbers
+from timing_logger.analysis._self_time import Booleans, Integers, covered_s, exclusive_ms, is_own_work
+from timing_logger.analysis.operations import WAIT, base_operation, goes_on, synchronises_all_ranks
+from timing_logger.record import OK
+
+TEXT = ("operation", "layer_name", "group", "thread", "clock", "status")
+NUMBERS = ("iteration", "elapsed_ms", "start_counter", "end_counter", "group_size", "seq")
+
+_MAX_NUMBER = 2**40  # of a collective in its group
+
+
+class Meetings(NamedTuple):
+    """A process's part in collectives that synchronise ranks; one entry for each.
+
+    Attributes:
+        instances: the same number on every rank for the same collective.
+        iterations: in which it was.
+        durations_ms: how long this rank was in it.
+        group_sizes: NaN where unknown.
+    """
+
+    instances: Integers
+    iterations: Integers
+    durations_ms: Floats
+    group_sizes: Floats
+
+
+class RankSteps(NamedTuple):
+    """One process by step; the arrays are as long as ``iterations``.
+
+    Attributes:
+        work_ms: for each operation of its own work the time in it, 0 in steps without; NaN if unknown.
+        gap_ms: time from the last communication of the step before to the last of this one, less
+            the communication; per iteration, also where only some iterations are recorded.
+    """
+
+    rank: int
+    iterations: Integers
+    work_ms: dict[str, Floats]
+    gap_ms: Floats
+    meetings: Meetings
+
+
+class _Rows(NamedTuple):
+    """Columns of one process: texts as positions in ``names``, times NaN where unknown or failed."""
+
+    names: Mapping[str, list[str]]
+    text: Mapping[str, Integers]
+    number: Mapping[str, Floats]
+    steps: Integers
+    iterations: Integers
+
+    def whose(self, column: str, wanted: Sequence[bool]) -> Booleans:
+        """The rows whose text in ``column`` is wanted; ``wanted`` goes with the names of the column."""
+        chosen: Booleans = np.asarray(wanted, dtype=bool)[self.text[column]]
+        return chosen
+
+    def operations(self, predicate: Any) -> Booleans:
+        return self.whose("operation", [predicate(name) for name in self.names["operation"]])
+
+
+def rank_steps(rows: Frame, rank: int, names: Mapping[str, list[str]], *, has_iterations: bool) -> RankSteps:
+    """What one process did.
+
+    Args:
+        rows: its rows, in the order of recording.
+        names: the distinct texts of each column of ``TEXT``, over all processes.
+        has_iterations: else the n-th rows of each operation and layer are taken to be of step n.
+    """
+    part = _columns(rows, names, has_iterations)
+    own, going_on = part.operations(is_own_work), _going_on(part)
+    alone_ms = _alone_ms(part, ~going_on)
+    work_ms = {
+        name: _sums(part.steps[here], alone_ms[here], len(part.iterations))
+        for code, name in enumerate(names["operation"])
+        if is_own_work(name) and (here := part.text["operation"] == code).any()
+    }
+    return RankSteps(rank, part.iterations, work_ms, _gap_ms(part, own, ~own & ~going_on), _meetings(part))
+
+
+def _sums(positions: Integers, values: Floats, length: int) -> Floats:
+    return np.bincount(positions, values, minlength=length).astype(np.float64)
+
+
+def _columns(rows: Frame, names: Mapping[str, list[str]], has_iterations: bool) -> _Rows:
+    text = {name: _positions(rows[name], names[name]) for name in TEXT}
+    number = {name: numbers(rows, name) for name in NUMBERS}
+    if not has_iterations:
+        number["iteration"] = _ordinals(text["operation"] * len(names["layer_name"]) + text["layer_name"])
+    inside = ~np.isnan(number["iteration"])
+    text = {name: column[inside] for name, column in text.items()}
+    number = {name: column[inside] for name, column in number.items()}
+    iterations, steps = np.unique(number.pop("iteration").astype(np.int64), return_inverse=True)
+    unsaid = [name not in (OK, "") for name in names["status"]]
+    number["elapsed_ms"][np.asarray(unsaid, dtype=bool)[text["status"]]] = np.nan
+    return _Rows(names, text, number, steps, iterations)
+
+
+def _positions(texts: nw.Series[Any], names: list[str]) -> Integers:
+    if len(names) == 1:
+        return np.zeros(len(texts), np.int64)
+    return texts.replace_strict(names, range(len(names)), return_dtype=nw.Int64).to_numpy().astype(np.int64)
+
+
+def _ordinals(kinds: Integers) -> Floats:
+    """How many rows of the same kind came before each."""
+    order = np.argsort(kinds, kind="stable")
+    _, firsts, counts = np.unique(kinds[order], return_index=True, return_counts=True)
+    ordinals = np.empty(len(kinds))
+    ordinals[order] = np.arange(len(kinds)) - np.repeat(firsts, counts)
+    return ordinals
+
+
+def _collective_numbers(rows: _Rows) -> Floats:
+    """One number for each group and seq; NaN without a seq."""
+    numbered: Floats = rows.text["group"] * float(_MAX_NUMBER) + rows.number["seq"]
+    return numbered
+
+
+def _going_on(rows: _Rows) -> Booleans:
+    """The operations that held nobody up themselves: what was waited for has a row of its own."""
+    collectives = _collective_numbers(rows)
+    waits = rows.operations(lambda name: base_operation(name) == WAIT)
+    work = rows.operations(is_own_work)
+    waited_for = np.isin(collectives, collectives[waits & ~np.isnan(collectives)])
+    started: Booleans = rows.operations(goes_on) | (waited_for & ~waits)
+    return started & ~work
+
+
+def _alone_ms(rows: _Rows, held: Booleans) -> Floats:
+    lanes = rows.text["thread"] * len(rows.names["clock"]) + rows.text["clock"]
+    alone = np.full(len(held), np.nan)
+    number = rows.number
+    alone[held] = exclusive_ms(
+        number["elapsed_ms"][held], number["start_counter"][held], number["end_counter"][held], lanes[held]
+    )
+    return alone
+
+
+def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
+    """NaN for the first step and wherever an instant is unknown."""
+    placed = ~np.isnan(rows.number["start_counter"]) & ~np.isnan(rows.number["end_counter"])
+    gaps = np.full(len(rows.iterations), np.nan)
+    last_ends = np.full(len(rows.iterations), -np.inf)
+    np.maximum.at(last_ends, rows.steps[placed & blocking], rows.number["end_counter"][placed & blocking])
+    at = np.flatnonzero(np.isfinite(last_ends))
+    since, until = last_ends[at[:-1]], last_ends[at[1:]]
+    # Communication beside own work holds nobody up, so only what it adds to the work is taken off.
+    busy_s = _covered(rows, placed & (own | blocking), since, until)
+    held_s = busy_s - _covered(rows, placed & own, since, until)
+    span_s = np.diff(last_ends[at]) / np.diff(rows.iterations[at])
+    gaps[at[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
+    return gaps
+
+
+def _covered(rows: _Rows, chosen: Booleans, since: Floats, until: Floats) -> Floats:
+    starts, ends = rows.number["start_counter"][chosen], rows.number["end_counter"][chosen]
+    order = np.argsort(starts, kind="stable")
+    return covered_s(since, until, starts[order], ends[order])
+
+
+def _meetings(rows: _Rows) -> Meetings:
+    met = rows.operations(synchronises_all_ranks) & ~np.isnan(rows.number["elapsed_ms"])
+    collectives = _collective_numbers(rows)
+    numbered = met & ~np.isnan(collectives)
+    named = Meetings(
+        collectives[numbered].astype(np.int64),
+        rows.iterations[rows.steps[numbered]],
+        rows.number["elapsed_ms"][numbered],
+        rows.number["group_size"][numbered],
+    )
+    nameless = _by_step(rows, met & np.isnan(collectives))
+    return Meetings(*(np.concatenate(pair) for pair in zip(named, nameless, strict=True)))
+
+
+def _by_step(rows: _Rows, met: Booleans) -> Meetings:
+    """Collectives without a number: those of one group in one step count as one, if as many on each rank."""
+    sizes = np.nan_to_num(rows.number["group_size"][met], nan=-1.0)
+    keys = np.stack([rows.text["group"][met], rows.iterations[rows.steps[met]], sizes.astype(np.int64)])
+    (group, iteration, size), at, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
+    durations = _sums(at.ravel(), rows.number["elapsed_ms"][met], len(counts))
+    instances = -1 - ((iteration * len(rows.names["group"]) + group) * 1024 + np.minimum(counts, 1023))
+    return Meetings(instances, iteration, durations, np.where(size < 0, np.nan, size.astype(np.float64)))

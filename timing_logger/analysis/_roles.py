@@ -1,0 +1,47 @@
+"""Who may be compared with whom: ranks of one role do the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import narwhals as nw
+from narwhals.typing import IntoDataFrameT
+
+NO_ROLE = ""
+"""The role of every rank where none is stated."""
+
+
+def roles_of(
+    timings: IntoDataFrameT, ranks: Iterable[int], stated: Mapping[int, Any] | None
+) -> dict[int, str]:
+    """The role of each rank, as text.
+
+    Taken from what the caller states, else from a column ``role``, else from the labels in the
+    sidecars of the files that were read (``timings.attrs["files"]``): equal labels are one role.
+    A rank of which nothing is stated has the role ``NO_ROLE``.
+    """
+    known = _stated(stated) or _from_column(timings) or _from_labels(timings)
+    return {rank: known.get(rank, NO_ROLE) for rank in ranks}
+
+
+def _stated(roles: Mapping[int, Any] | None) -> dict[int, str]:
+    return {rank: _text(role) for rank, role in (roles or {}).items()}
+
+
+def _from_column(timings: IntoDataFrameT) -> dict[int, str]:
+    frame = nw.from_native(timings, eager_only=True)
+    if "role" not in frame.columns:
+        return {}
+    return {rank: _text(role) for rank, role in frame.select("rank", "role").unique().iter_rows()}
+
+
+def _from_labels(timings: Any) -> dict[int, str]:
+    files = getattr(timings, "attrs", {}).get("files", [])
+    return {file["rank"]: _text((file.get("sidecar") or {}).get("labels")) for file in files}
+
+
+def _text(role: Any) -> str:
+    if isinstance(role, Mapping):
+        return ", ".join(f"{name}={value}" for name, value in sorted(role.items()))
+    return NO_ROLE if role is None or role != role else str(role)

@@ -1,0 +1,69 @@
+"""What a rank did on its own account: its rows without the time in which they were held up by others.
+
+A row of a rank's own work (``BACKWARD``) may enclose calls that wait for other ranks, and further
+rows of work. Each instant is charged to the innermost row of its thread, as profilers count
+exclusive time, so nothing is counted twice and waiting is nobody's work.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.analysis._frames import Floats
+from timing_logger.analysis.operations import WAIT, base_operation, is_communication
+
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+_WAITING = {WAIT, "PROBE", "MPROBE"}
+
+
+def is_own_work(operation: str) -> bool:
+    """Whether the operation needs no other rank: ``FORWARD``, ``DATA``, ``COMPRESS``, ``H2D``, free names."""
+    return not is_communication(operation) and base_operation(operation) not in _WAITING
+
+
+def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Integers) -> Floats:
+    """The time of each row without that of the rows inside it.
+
+    Args:
+        elapsed_ms: durations.
+        starts_s, ends_s: intervals on one clock, in seconds; rows without them keep their duration.
+        lanes: rows can enclose each other only within a lane (a thread and its clock).
+    """
+    alone = elapsed_ms.copy()
+    placed = ~np.isnan(starts_s) & ~np.isnan(ends_s)
+    for lane in np.unique(lanes[placed]):
+        rows = np.flatnonzero(placed & (lanes == lane))
+        alone[rows] -= 1000 * _enclosed_s(starts_s[rows], ends_s[rows])
+    exclusive: Floats = np.maximum(alone, 0.0)
+    return exclusive
+
+
+def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
+    """How much of each interval lies under intervals one level further in."""
+    order = np.lexsort((-ends, starts))
+    starts, ends = starts[order], ends[order]
+    depth = np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
+    enclosed = np.zeros(len(starts))
+    for level in range(int(depth.max(initial=0))):
+        outer, inner = depth == level, depth == level + 1
+        if inner.any():
+            enclosed[outer] = covered_s(starts[outer], ends[outer], starts[inner], ends[inner])
+    in_order = np.empty_like(enclosed)
+    in_order[order] = enclosed
+    return in_order
+
+
+def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Floats:
+    """How much of each span ``[from_s, to_s]`` the union of the intervals covers; ``starts`` ascending."""
+    if not len(starts):
+        return np.zeros(len(from_s))
+    latest_end = np.maximum.accumulate(ends)
+    begin = np.maximum(starts, np.concatenate([starts[:1], latest_end[:-1]]))
+    lengths = np.maximum(latest_end - begin, 0.0)
+    instants = np.stack([begin, np.maximum(latest_end, begin)], axis=1).ravel()
+    total = np.stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)], axis=1).ravel()
+    covered: Floats = np.interp(to_s, instants, total) - np.interp(from_s, instants, total)
+    return covered

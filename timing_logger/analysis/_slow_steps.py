@@ -1,0 +1,130 @@
+"""In which steps is a rank slower than its peers? Stretches between change points, and recurring steps."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis._change_points import change_points, robust_sigma
+from timing_logger.analysis._frames import Floats
+from timing_logger.analysis._self_time import Booleans, Integers
+
+Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
+
+MIN_GAP = 0.10
+"""A score that is this much lower than that of the peers matters; 1 / (1 - MIN_GAP) as a ratio."""
+
+FLAGGED_SCORE = 0.75
+"""A relative or individual score below this is flagged."""
+
+MIN_Z = 3.5
+"""A robust z-score from the median absolute deviation beyond this is significant (Iglewicz, Hoaglin 1993)."""
+
+MIN_SHARE_SLOWER = 0.75
+"""In a stretch that counts as slow the rank is slower than its peers in this part of the steps."""
+
+MIN_RECURRING_SHARE = 0.05
+"""Slow steps recur if they are this part of all; the same share at either end of a run is its edge."""
+
+MIN_SIGMA = 0.02
+"""Times that differ by less than 2% are equal, however quiet the run is."""
+
+_MATTERS = -float(np.log(1 - MIN_GAP))
+_FLAGGED = -float(np.log(FLAGGED_SCORE))
+_MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
+
+
+class SlowSteps(NamedTuple):
+    """One rank's slow steps that belong together.
+
+    Attributes:
+        column: of the rank.
+        steps: positions of the slow steps, ascending.
+        kind: persistent; ongoing: still at the end; bounded; intermittent: single steps that recur.
+        level: the median of log(time / peer median) in them.
+        z: by how many standard errors the level is above 0.
+    """
+
+    column: int
+    steps: Integers
+    kind: Kind
+    level: float
+    z: float
+
+
+def slow_steps(ratios: Floats) -> list[SlowSteps]:
+    """The slow steps of every rank.
+
+    Args:
+        ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
+    """
+    columns = range(ratios.shape[1])
+    stretches = [found for column in columns for found in _stretches(ratios[:, column], column)]
+    return stretches + _recurring(ratios, stretches)
+
+
+def _stretches(series: Floats, column: int) -> list[SlowSteps]:
+    known = np.flatnonzero(~np.isnan(series))
+    values = series[known]
+    edges = [0, *change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA), len(values)]
+    spans = [(a, b) for a, b in pairwise(edges) if _is_slow(values[a:b])]
+    return [_stretch(values, known, span, column) for span in _joined(spans)]
+
+
+def _is_slow(values: Floats) -> bool:
+    return bool(
+        len(values) > 0
+        and np.median(values) >= _MATTERS
+        and np.mean(values > 0) >= MIN_SHARE_SLOWER
+        and z_of_level(values) >= MIN_Z
+    )
+
+
+def z_of_level(values: Floats) -> float:
+    """The median in standard errors, the noise taken from the median absolute deviation."""
+    error = _MEDIAN_ERROR * max(MIN_SIGMA, robust_sigma(values)) / len(values) ** 0.5
+    return float(np.median(values) / error)
+
+
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that touch, differing only in how slow they are, are one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in spans:
+        if joined and joined[-1][1] == start:
+            start = joined.pop()[0]
+        joined.append((start, end))
+    return joined
+
+
+def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int) -> SlowSteps:
+    inside = values[slice(*span)]
+    edge = MIN_RECURRING_SHARE * len(values)
+    from_start, to_end = span[0] <= edge, span[1] >= len(values)
+    kind: Kind = "ongoing" if to_end else "bounded"
+    if from_start and span[1] >= len(values) - edge:
+        kind = "persistent"
+    return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), z_of_level(inside))
+
+
+def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
+    """Single slow steps outside of the stretches, of ranks that have far more of them than their peers."""
+    single = _single_slow(ratios, stretches)
+    counts = single.sum(axis=0)
+    found = []
+    for column in range(len(counts)):
+        expected = float(np.median(np.delete(counts, column))) if len(counts) > 1 else np.inf
+        steps = np.flatnonzero(single[:, column])
+        z = (counts[column] - expected) / (expected + 1) ** 0.5  # counts of rare events
+        if z >= MIN_Z and len(steps) - expected >= MIN_RECURRING_SHARE * len(ratios):
+            found.append(SlowSteps(column, steps, "intermittent", float(np.median(ratios[steps, column])), z))
+    return found
+
+
+def _single_slow(ratios: Floats, stretches: list[SlowSteps]) -> Booleans:
+    sigma = np.array([robust_sigma(column[~np.isnan(column)]) for column in ratios.T])
+    single: Booleans = np.nan_to_num(ratios) > np.maximum(_FLAGGED, MIN_Z * sigma)
+    for stretch in stretches:
+        single[stretch.steps, stretch.column] = False
+    return single

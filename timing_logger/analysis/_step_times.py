@@ -1,0 +1,132 @@
+"""Rows -> what each rank did and how long it waited, step by step: the arrays that judgements stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._collective_waits import Waits, clock_free_waits
+from timing_logger.analysis._frames import Floats, Frame, opened
+from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
+from timing_logger.analysis._self_time import Integers, is_own_work
+
+UNLOGGED = "UNLOGGED"
+"""The phase of the time for which a rank has no row, neither of work nor of communication."""
+
+MIN_COVERAGE = 0.8
+"""Rows of own work are a rank's self time if on every rank they cover this part of the time it was
+not communicating."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """Times by step and rank, in ms; NaN where unknown.
+
+    Attributes:
+        ranks: ascending.
+        iterations: of the training, ascending. Where none is recorded, steps counted from 0.
+        phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
+        phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
+        self_ms: steps x ranks, time on the rank's own account, of all phases together.
+        waits: in collectives that synchronise ranks, each steps x ranks.
+        gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
+        from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
+        has_iterations: whether iterations are recorded.
+    """
+
+    ranks: list[int]
+    iterations: Integers
+    phases: list[str]
+    phase_ms: Floats
+    self_ms: Floats
+    waits: Waits
+    gap_ms: Floats
+    from_gaps: bool
+    has_iterations: bool
+
+    @property
+    def rows_suffice(self) -> bool:
+        """Whether rows of own work cover, on every rank, most of the time without communication."""
+        known = ~np.isnan(self.gap_ms)
+        covered = np.where(known, np.nan_to_num(self.phase_ms.sum(axis=0)), 0.0).sum(axis=0)
+        return bool((covered >= MIN_COVERAGE * np.nansum(self.gap_ms, axis=0)).all())
+
+    def by_gaps(self) -> StepTimes:
+        """The same steps, with the time between communication as self time."""
+        unlogged_ms = np.maximum(self.gap_ms - np.nan_to_num(self.self_ms), 0.0)
+        return replace(
+            self,
+            phases=[*self.phases, UNLOGGED],
+            phase_ms=np.concatenate([self.phase_ms, unlogged_ms[None]]),
+            self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
+            from_gaps=True,
+        )
+
+
+def step_times(timings: IntoDataFrameT) -> StepTimes:
+    """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
+    frame = opened(timings).select(*TEXT, *NUMBERS, "rank", "incarnation")
+    has_iterations = frame["iteration"].count() > 0
+    names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
+    if not len(frame):
+        return _nothing(has_iterations)
+    processes = sorted(frame.select("rank", "incarnation").unique().iter_rows())
+    found = [
+        rank_steps(_rows_of(frame, rank, incarnation), rank, names, has_iterations=has_iterations)
+        for rank, incarnation in processes
+    ]
+    return _assembled(found, list(filter(is_own_work, names["operation"])), has_iterations)
+
+
+def _nothing(has_iterations: bool) -> StepTimes:
+    none = np.zeros((0, 0))
+    return StepTimes(
+        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none,
+        from_gaps=False, has_iterations=has_iterations,
+    )  # fmt: skip
+
+
+def _rows_of(frame: Frame, rank: int, incarnation: int) -> Frame:
+    return frame.filter((nw.col("rank") == rank) & (nw.col("incarnation") == incarnation))
+
+
+def _assembled(found: Sequence[RankSteps], phases: list[str], has_iterations: bool) -> StepTimes:
+    ranks = sorted({steps.rank for steps in found})
+    iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
+    phase_ms = np.full((len(phases), len(iterations), len(ranks)), np.nan)
+    gap_ms = np.full(phase_ms.shape[1:], np.nan)
+    for steps in found:
+        at, column = np.searchsorted(iterations, steps.iterations), ranks.index(steps.rank)
+        gap_ms[at, column] = steps.gap_ms
+        for i, phase in enumerate(phases):
+            phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
+    self_ms = phase_ms.sum(axis=0)
+    return StepTimes(
+        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
+        _waits(found, ranks, iterations), gap_ms, from_gaps=False, has_iterations=has_iterations,
+    )  # fmt: skip
+
+
+def _waits(found: Sequence[RankSteps], ranks: list[int], iterations: Integers) -> Waits:
+    """Clock-free waits, summed by step and rank (steps x ranks); NaN where the rank met nobody."""
+    met = Meetings(*map(np.concatenate, zip(*(steps.meetings for steps in found), strict=True)))
+    columns = np.repeat(
+        [ranks.index(steps.rank) for steps in found], [len(steps.meetings.instances) for steps in found]
+    )
+    cells = np.searchsorted(iterations, met.iterations) * len(ranks) + columns
+    waits = clock_free_waits(met.instances, met.durations_ms, met.group_sizes)
+    shape = (len(iterations), len(ranks))
+    return Waits(_cell_sums(cells, waits.own_ms, shape), _cell_sums(cells, waits.others_ms, shape))
+
+
+def _cell_sums(cells: Integers, values: Floats, shape: tuple[int, int]) -> Floats:
+    """NaN in cells of which nothing is known."""
+    here = ~np.isnan(values)
+    sums = np.bincount(cells[here], values[here], minlength=shape[0] * shape[1])
+    counts = np.bincount(cells[here], minlength=shape[0] * shape[1])
+    summed: Floats = np.where(counts > 0, sums, np.nan).reshape(shape)
+    return summed

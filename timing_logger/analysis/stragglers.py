@@ -1,0 +1,198 @@
+"""Which rank is slow, in which phase, since when, and what does it cost? And nobody, where nobody is.
+
+Judged is the time that each rank spends on its own account, without waiting for others, against that
+of its peers in the same step: no clocks are compared, and a delay that is passed on, from stage to
+stage, stays with the rank that caused it. Who arrives last is asked only afterwards, as a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._peers import column_medians, members, peer_medians
+from timing_logger.analysis._roles import roles_of
+from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis._suspects import MIN_EXPLAINED, Suspect, explained, saved_ms, suspects
+from timing_logger.analysis._without_a_rank import diffuse, group_wide, whole_role
+from timing_logger.analysis.verdict import Gate, Verdict
+
+
+def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> Verdict:
+    """Who is slow, if anybody.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, such as its pipeline stage: ranks of equal roles do equal work
+            and are compared. By default a column ``role`` says it, or the labels that the loggers
+            were given (``timings.attrs["files"]``); else all ranks have one role.
+
+    Returns:
+        The first of these that holds: a minority of one role's ranks passes every gate (``rank``);
+        a role is slower than the others (``role``); all ranks are slower than in their own past
+        (``group-wide``); much time is lost to late ranks, but to no one in particular (``diffuse``);
+        or ``healthy``.
+    """
+    times = step_times(timings)
+    role_of = roles_of(timings, times.ranks, roles)
+    return judged(times, role_of).verdict
+
+
+class Judgement(NamedTuple):
+    """A verdict, and the times on which it stands."""
+
+    times: StepTimes
+    verdict: Verdict
+
+
+def judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+    """By the rows of own work; by the time between communication only if these say too little."""
+    by_rows = _verdict(times, roles)
+    if times.rows_suffice or by_rows.verdict == "rank":
+        return Judgement(times, by_rows)
+    gaps = times.by_gaps()
+    return Judgement(gaps, _verdict(gaps, roles))
+
+
+def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
+    notes = _what_it_rests_on(times, roles)
+    found = suspects(times, roles)
+    named, last_gate = _named(times, found)
+    if named:
+        return _of_ranks(times, named, found, last_gate, notes)
+    refused = tuple(_why_not(times, suspect, last_gate) for suspect in found[:3])
+    without_owner = any(suspect.may_be_named for suspect in found)
+    verdict = whole_role(times, roles) or group_wide(times) or diffuse(times, roles, without_owner)
+    return replace(verdict, evidence=(*verdict.evidence, *refused, *notes))
+
+
+def _named(times: StepTimes, found: Sequence[Suspect]) -> tuple[list[Suspect], Gate | None]:
+    """The fewest suspects, costliest first, that explain enough; none if that takes too many."""
+    chosen: list[Suspect] = []
+    gate = None
+    for suspect in (suspect for suspect in found if suspect.may_be_named):
+        chosen.append(suspect)
+        if _too_many(times, chosen):
+            return [], gate
+        share = explained(times, chosen, found)
+        gate = Gate("part of the lost time explained", share, MIN_EXPLAINED, share >= MIN_EXPLAINED)
+        if gate.passed:
+            return chosen, gate
+    return [], gate
+
+
+def _too_many(times: StepTimes, chosen: Sequence[Suspect]) -> bool:
+    """Half of a role or more has no peers to be slow against. Between logged communication there may
+    be waiting that is not logged: then slow ranks in several roles may be one delay, passed on."""
+    for role in {suspect.role for suspect in chosen}:
+        slow = {suspect.column for suspect in chosen if suspect.role == role}
+        n_ranks = next(len(suspect.columns) for suspect in chosen if suspect.role == role)
+        if len(slow) > max(1, (n_ranks - 1) // 2):
+            return True
+    return times.from_gaps and len({suspect.role for suspect in chosen}) > 1
+
+
+def _of_ranks(
+    times: StepTimes,
+    named: Sequence[Suspect],
+    found: Sequence[Suspect],
+    gate: Gate | None,
+    notes: tuple[str, ...],
+) -> Verdict:
+    first = named[0]
+    iterations = times.iterations[first.slow.steps]
+    phase, phase_share = _phase(times, first)
+    ranks = tuple(dict.fromkeys(times.ranks[suspect.column] for suspect in named))
+    others = [suspect for suspect in found if times.ranks[suspect.column] not in ranks]
+    return Verdict(
+        verdict="rank",
+        ranks=ranks,
+        phase=phase,
+        labels=first.role,
+        window=first.slow.kind,
+        first_iteration=int(iterations[0]),
+        last_iteration=int(iterations[-1]),
+        score=first.score,
+        cost_ms=saved_ms(times, named),
+        gates=(*first.gates, *((gate,) if gate else ())),
+        evidence=(
+            *(_sentence(times, suspect) for suspect in named),
+            f"{phase} holds {phase_share:.0%} of what rank {ranks[0]} spent beyond its peers.",
+            *_passed_on(times, first),
+            *(_why_not(times, suspect, gate) for suspect in others[:3]),
+            *_few_steps(first),
+            *notes,
+        ),
+    )
+
+
+def _phase(times: StepTimes, suspect: Suspect) -> tuple[str, float]:
+    """The phase with the most time beyond the peers', and its part of all that."""
+    steps = suspect.slow.steps
+    beyond_ms = []
+    for phase_ms in times.phase_ms[:, :, suspect.columns]:
+        beyond = phase_ms[steps, suspect.slow.column] - peer_medians(phase_ms)[steps, suspect.slow.column]
+        beyond_ms.append(float(np.nansum(beyond)))
+    most = int(np.argmax(beyond_ms))
+    total = sum(max(0.0, ms) for ms in beyond_ms)
+    return times.phases[most], beyond_ms[most] / total if total > 0 else float("nan")
+
+
+# -- sentences -----------------------------------------------------------------------------------
+
+
+def _sentence(times: StepTimes, suspect: Suspect) -> str:
+    iterations = times.iterations[suspect.slow.steps]
+    return (
+        f"Rank {times.ranks[suspect.column]}: {np.exp(suspect.slow.level):.2f} times the median of its "
+        f"peers ({suspect.slow.kind}, iterations {iterations[0]} to {iterations[-1]}, "
+        f"{len(iterations)} slow steps)."
+    )
+
+
+def _why_not(times: StepTimes, suspect: Suspect, last_gate: Gate | None) -> str:
+    failed = [gate for gate in suspect.gates if not gate.passed] or ([last_gate] if last_gate else [])
+    reasons = "; ".join(f"{gate.name} {gate.value:.2f}, not {gate.bound:.2f}" for gate in failed)
+    return f"{_sentence(times, suspect)} Not named: {reasons}." if reasons else _sentence(times, suspect)
+
+
+def _passed_on(times: StepTimes, suspect: Suspect) -> tuple[str, ...]:
+    """Who arrives last without being slow passes on the delay of somebody else."""
+    waits = times.waits.own_ms[suspect.slow.steps]
+    is_last = (waits == 0).mean(axis=0)
+    levels = column_medians(times.self_ms[suspect.slow.steps])
+    own = levels[suspect.column]
+    late = [i for i in np.flatnonzero(is_last >= 0.5) if i != suspect.column and levels[i] < own]
+    if not late:
+        return ()
+    names = ", ".join(str(times.ranks[i]) for i in late[:5])
+    return (f"Often the last to arrive, but not slow themselves, so passing on a delay: {names}.",)
+
+
+def _few_steps(suspect: Suspect) -> tuple[str, ...]:
+    n_steps = len(suspect.slow.steps)
+    steps_gate = next(gate for gate in suspect.gates if gate.name == "steps")
+    return () if steps_gate.bound >= 20 else (f"Only {n_steps} steps are recorded: all that there are.",)
+
+
+def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:
+    source = (
+        "Self time is the time between communication: rows of own work are missing or cover too little of it."
+        if times.from_gaps
+        else f"Self time is that of the rows of own work: {', '.join(times.phases) or 'there are none'}."
+    )
+    alone = [role for role, columns in members(times.ranks, roles).items() if len(columns) == 1]
+    notes = [source]
+    if len(times.ranks) > 1 and alone:
+        notes.append(f"Only one rank each has the role {'; '.join(alone[:5])}: no peers to compare it with.")
+    if len(times.ranks) == 1:
+        notes.append("Only one rank is recorded: nobody to compare it with.")
+    if len(times.ranks) == 2 and not alone:
+        notes.append("Two ranks: compared by their ratio, since one peer has no spread.")
+    if not times.has_iterations:
+        notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
+    return tuple(notes)

@@ -1,0 +1,81 @@
+"""What is said of a run: who is slow, in which phase, since when, at what cost; and why that may be said."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+VerdictKind = Literal["healthy", "rank", "role", "group-wide", "diffuse"]
+
+
+class Gate(NamedTuple):
+    """One condition that had to hold.
+
+    Attributes:
+        name: what was measured.
+        value: the figure; NaN if it could not be told.
+        bound: what it had to reach.
+        passed: whether it did.
+    """
+
+    name: str
+    value: float
+    bound: float
+    passed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The answer to "who is slow?".
+
+    Attributes:
+        verdict: ``rank``: the ranks named are slow. ``role``: all ranks of a role are. ``group-wide``:
+            all ranks were, against their own past. ``diffuse``: much time is lost to late ranks, but
+            no rank owns it. ``healthy``: none of that.
+        ranks: whom to look at, the costliest first; empty unless ``rank`` or ``role``.
+        phase: the operation in which the time goes; ``UNLOGGED`` if between the rows; "" if nobody is slow.
+        labels: the role of the first rank, "" if none is stated.
+        window: ``persistent``, ``ongoing`` (still so at the end), ``bounded`` or ``intermittent``; "".
+        first_iteration, last_iteration: of the slow steps; None if there are none.
+        score: relative score, of a rank against its peers, of a role against other roles; group-wide
+            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if nobody is slow.
+        cost_ms: time by which the run would be shorter without it, over the steps recorded.
+        gates: what decided, in the order of judging.
+        evidence: the same in sentences, and what the judgement rests on.
+    """
+
+    verdict: VerdictKind
+    ranks: tuple[int, ...] = ()
+    phase: str = ""
+    labels: str = ""
+    window: str = ""
+    first_iteration: int | None = None
+    last_iteration: int | None = None
+    score: float = math.nan
+    cost_ms: float = 0.0
+    gates: tuple[Gate, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values that JSON can hold: None for an unknown figure."""
+        return {
+            "verdict": self.verdict,
+            "ranks": list(self.ranks),
+            "phase": self.phase,
+            "labels": self.labels,
+            "window": self.window,
+            "first_iteration": self.first_iteration,
+            "last_iteration": self.last_iteration,
+            "score": _finite(self.score),
+            "cost_ms": _finite(self.cost_ms),
+            "gates": [
+                {**gate._asdict(), "value": _finite(gate.value), "bound": _finite(gate.bound)}
+                for gate in self.gates
+            ],
+            "evidence": list(self.evidence),
+        }
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
