@@ -79,11 +79,18 @@ class Bench:
         self.timing = GroupTiming(self.group, self.logger, NCCL)
         self.timing.backend_durations = BackendDurations.of(self.group, NCCL)
 
-    def issue(self, name: str = "allreduce", *, meanwhile: Callable[[], None] = lambda: None) -> None:
-        """A synchronous call, or a message; ``meanwhile`` happens before the call returns."""
+    def issue(
+        self, name: str = "allreduce", *, counted: bool = True, meanwhile: Callable[[], None] = lambda: None
+    ) -> None:
+        """A synchronous call, or a message.
+
+        Args:
+            counted: NCCL counts it as a collective.
+            meanwhile: happens before the call returns.
+        """
 
         def call(*_: object) -> None:
-            self.group.collectives += name != "send"
+            self.group.collectives += counted
             meanwhile()
 
         options = dist.AllreduceOptions()
@@ -208,11 +215,17 @@ def test_messages_and_batches_whose_numbers_are_not_the_collectives_are_left_out
 
 
 def test_a_message_is_not_taken_for_the_collective_before_it(bench: Bench) -> None:
+    bench.group.collectives = 1  # on an iteration that was not recorded
+    bench.group.complete(1)
+    bench.issue("send", counted=False)
+    assert bench.told == []
+
+
+def test_a_call_that_nccl_made_nothing_of_takes_no_row_from_the_one_before_it(bench: Bench) -> None:
     bench.issue()
+    bench.issue(counted=False)
     bench.group.complete(1)
-    bench.issue("send")
-    bench.group.complete(1)
-    assert [row.metadata for row in bench.told] == [{"of": "ALLREDUCE", "by": "nccl"}]
+    assert [row.seq for row in bench.told] == [0]
 
 
 def test_coalesced_operations_are_left_out(bench: Bench) -> None:
@@ -227,8 +240,9 @@ def test_an_operation_that_another_backend_worked_on_is_left_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_issue, "device_type", lambda *_: "cpu")
-    bench.issue()
-    bench.group.complete(0)
+    bench.group.collectives = 1  # on an iteration that was not recorded
+    bench.group.complete(1)
+    bench.issue(counted=False)
     assert bench.told == []
 
 
