@@ -4,6 +4,7 @@ The table is what ``read_timings`` returns, or a polars one with the same column
 """
 
 from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis.compression import compression
 from timing_logger.analysis.matching import match_collectives
 from timing_logger.analysis.operations import (
     base_operation,
@@ -36,6 +37,7 @@ __all__ = [
     "base_operation",
     "bus_bytes",
     "compare_counters",
+    "compression",
     "efficiencies",
     "is_collective",
     "is_communication",

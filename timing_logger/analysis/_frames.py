@@ -52,11 +52,15 @@ def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
     column = frame[name].fill_null("")
+    if frame.implementation.is_pandas_like():  # three times as fast as what serves all libraries
+        import pandas as pd
+
+        codes, distinct = pd.factorize(column.to_native(), sort=True)
+        return codes.astype(np.int64), list(distinct)
     texts: list[str] = sorted(column.unique().to_list())
     if len(texts) < 2:
         return np.zeros(len(frame), np.int64), texts
-    numbers_of_texts = list(range(len(texts)))
-    return column.replace_strict(texts, numbers_of_texts, return_dtype=nw.Int64).to_numpy(), texts
+    return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
 
 
 def each_text(
@@ -98,13 +102,22 @@ def new_column(frame: Frame, name: str, values: npt.NDArray[Any]) -> nw.Series[A
 def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]:
     """Integers in the library of ``frame``, NA where ``values`` is NaN; ``Int64`` in pandas."""
     missing = np.isnan(values)
-    integers = np.where(missing, 0, values).astype(np.int64)
+    return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
+
+
+def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> nw.Series[Any]:
+    """Booleans in the library of ``frame``, NA where ``missing``; ``boolean`` in pandas."""
+    return _nullable(frame, name, values, missing)
+
+
+def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools) -> nw.Series[Any]:
     if frame.implementation.is_pandas_like():
         import pandas as pd
 
-        native = pd.Series(pd.arrays.IntegerArray(integers, missing), name=name)
+        kind: Any = pd.arrays.BooleanArray if values.dtype == np.bool_ else pd.arrays.IntegerArray
+        native = pd.Series(kind(values, missing), name=name)
         return nw.from_native(native, series_only=True)
-    both = nw.from_dict({name: integers, "missing": missing}, backend=frame.implementation)
+    both = nw.from_dict({name: values, "missing": missing}, backend=frame.implementation)
     return both.select(nw.when(~nw.col("missing")).then(nw.col(name)))[name]
 
 

@@ -16,6 +16,21 @@ def any_row_of(group: Ints) -> Ints:
     return rows
 
 
+def order_by(group: Ints, values: Floats) -> Ints:
+    """The stable order by group, then value.
+
+    What ``np.lexsort`` gives, but several times as fast for rows that are nearly in order of time, and
+    for few groups, whose numbers are sorted by their digits.
+    """
+    by_value = np.argsort(values, kind="stable")
+    return by_value[_order_of_groups(group[by_value])]
+
+
+def _order_of_groups(group: Ints) -> Ints:
+    small = group.astype(np.min_scalar_type(group.max(initial=0)))
+    return np.argsort(small, kind="stable")
+
+
 def sums(values: Floats, group: Ints, n_groups: int) -> Floats:
     """Sum of each group's known values; 0 where there are none."""
     return np.bincount(group, np.nan_to_num(values), minlength=n_groups).astype(np.float64)
@@ -32,9 +47,11 @@ def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]
     """
     known = ~np.isnan(values)
     values, group = values[known], group[known]
-    values = values[np.lexsort((values, group))]
+    values = values[_order_of_groups(group)]
     n_values = np.bincount(group, minlength=n_groups)
     begin = np.cumsum(n_values) - n_values
+    for of_one in np.split(values, begin[1:]):  # numbers alone are sorted much faster than pairs
+        of_one.sort()
     return [_interpolated(values, begin, n_values, quantile) for quantile in which]
 
 

@@ -22,6 +22,7 @@ from timing_logger.analysis._frames import (
     each_text,
     numbers,
 )
+from timing_logger.analysis._grouped import order_by
 from timing_logger.analysis.operations import base_operation, is_collective
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
@@ -147,7 +148,7 @@ def _runs(frame: Frame) -> Ints:
 
 def _earlier_alike(key: Ints, starts: Floats) -> Ints:
     """For each entry, how many with the same key began before it."""
-    order = np.lexsort((starts, key))
+    order = order_by(key, starts)
     run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
     found = np.empty(len(key), np.int64)
@@ -165,7 +166,7 @@ def _lives(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
     """
     if not earlier.any():
         return earlier
-    order = np.lexsort((starts, group_of_rank))
+    order = order_by(group_of_rank, starts)
     offset = group_of_rank[order] * (earlier.max() + 1)
     lives = np.empty_like(earlier)
     lives[order] = np.maximum.accumulate(earlier[order] + offset) - offset

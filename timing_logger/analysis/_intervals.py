@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis._frames import Bools, Floats, Ints
+from timing_logger.analysis._grouped import order_by
 
 
 class Stretches(NamedTuple):
@@ -41,7 +42,7 @@ def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: in
     owner, kind = np.tile(owner[whole], 2), np.tile(kind[whole], 2)
     instants = np.concatenate([starts[whole], ends[whole]])
     change = np.repeat([1, -1], len(instants) // 2)
-    order = np.lexsort((instants, owner))
+    order = order_by(owner, instants)
     owner, instants, kind, change = owner[order], instants[order], kind[order], change[order]
     # The last instant of an owner closes all that is open, so none reaches into the next one's.
     is_open = [np.cumsum(np.where(kind == k, change, 0))[:-1] > 0 for k in range(n_kinds)]

@@ -108,6 +108,16 @@ def with_bytes(frame: Frame, parts: Instances) -> Bools:
     return (sizes > 0) | nobody_does
 
 
+def is_root(frame: Frame, parts: Instances) -> Bools:
+    """Whether the part is that of the operation's root; the parts are those of complete instances.
+
+    Ranks of a group are numbered from 0: as MPI and torch do by default, in the order of their own.
+    """
+    place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
+    found: Bools = place == numbers(frame, "peer")[parts.row]
+    return found
+
+
 # -- arrivals ----------------------------------------------------------------------------------------
 
 
@@ -137,13 +147,11 @@ class _Arrivals(NamedTuple):
         widest_s = parts.for_parts(_most(half_width_s, parts))
         start_s = np.where(np.isnan(widest_s), np.nan, start_s)
         counts = with_bytes(frame, parts)
-        # Ranks of a group are numbered from 0; like MPI and torch by default, in the order of their own.
-        place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
         return cls(
             start_s=start_s,
             elapsed_s=numbers(frame, "elapsed_ms")[parts.row] / 1e3,
             counts=counts,
-            is_root=place == numbers(frame, "peer")[parts.row],
+            is_root=is_root(frame, parts),
             earliest_s=_least(np.where(counts, start_s, np.inf), parts),
             latest_s=_most(np.where(counts, start_s, -np.inf), parts),
             uncertainty_s=half_width_s + widest_s,

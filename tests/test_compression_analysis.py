@@ -1,0 +1,168 @@
+"""What a compressed reduction takes, what it would take in full, and whether it pays."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+import pytest
+from rank_tables import as_polars, collective, only, table
+from timing_files import record
+
+from timing_logger._parsing import BARE_COLUMNS
+from timing_logger.analysis import compression
+from timing_logger.record import Record
+
+DENSE_BYTES = 1_000_000
+
+
+def reduction(
+    seq: int = 0, compress_ms: float = 2.0, layer: str = "fc", phase: str = "sparse"
+) -> list[Record]:
+    """One rank's rows: 2 ms to compress, 3 ms and 20 kB to exchange, 1 ms to merge and 4 ms to unpack."""
+    steps = [
+        ("COMPRESS", phase, compress_ms, DENSE_BYTES, None),
+        ("ALLGATHER", f"{phase} values", 1.0, 10_000, seq),
+        ("ALLGATHER", f"{phase} indices", 2.0, 10_000, seq + 1),
+        ("MERGE", phase, 1.0, 40_000, None),
+        ("DECOMPRESS", phase, 4.0, 40_000, None),
+    ]
+    return [
+        record(name, seq + i, ms, phase=words, message_size_bytes=size, seq=number)._replace(
+            layer_name=layer, group_size=2
+        )
+        for i, (name, words, ms, size, number) in enumerate(steps)
+    ]
+
+
+def dense(*points: tuple[int, float], ranks: int = 2) -> list[Record]:
+    """Full allreduces of so many bytes in so many ms."""
+    return [
+        record(
+            "ALLREDUCE", 50 + i, ms, message_size_bytes=size, seq=50 + i, layer_name="full", group_size=ranks
+        )
+        for i, (size, ms) in enumerate(points)
+    ]
+
+
+def judged(*rows: Record) -> dict[str, Any]:
+    return only(compression(table(list(rows), list(rows))))
+
+
+def test_the_parts_of_a_reduction_add_up() -> None:
+    found = judged(*reduction())
+    assert (found["layer_name"], found["phase"], found["count"]) == ("fc", "sparse", 2)
+    assert [found[f"{part}_ms"] for part in ("compress", "transfer", "decompress", "achieved")] == (
+        pytest.approx([2, 3, 5, 10])
+    )
+
+
+def test_figures_are_of_one_reduction() -> None:
+    found = judged(*reduction(0), *reduction(10, compress_ms=4))
+    assert found["count"] == 4
+    assert found["compress_ms"] == pytest.approx(3)
+    assert found["sent_bytes"] == pytest.approx(20_000)
+
+
+def test_bytes_saved_are_those_not_sent() -> None:
+    found = judged(*reduction())
+    assert (found["dense_bytes"], found["sent_bytes"], found["saved_bytes"]) == (1_000_000, 20_000, 980_000)
+
+
+def test_what_is_received_was_not_sent() -> None:
+    rows = reduction()[:1]
+    sent = record("SEND", 1, phase="sparse round 0", message_size_bytes=100, layer_name="fc", peer=1)
+    received = record("RECV", 1, phase="sparse round 0", message_size_bytes=100, layer_name="fc", peer=0)
+    assert only(compression(table([*rows, sent], [*rows, received])))["sent_bytes"] == pytest.approx(50)
+
+
+def test_a_broadcast_is_sent_by_its_root() -> None:
+    rows = reduction()[:1]
+    cast = collective(
+        [0, 0], 1, operation="BCAST", peer=1, layer_name="fc", phase="sparse", message_size_bytes=8
+    )
+    assert only(compression(table([*rows, *cast[0]], [*rows, *cast[1]])))["sent_bytes"] == pytest.approx(4)
+
+
+def test_waiting_for_a_late_rank_is_no_cost_of_compression() -> None:
+    early, late = reduction(), reduction()
+    early[1] = early[1]._replace(end_ns=early[1].start_ns + 90_000_000)
+    assert only(compression(table(early, late)))["transfer_ms"] == pytest.approx(3)
+
+
+def test_the_dense_time_is_that_measured_at_the_size() -> None:
+    found = judged(*reduction(), *dense((DENSE_BYTES, 20.0)))
+    assert (found["dense_estimate_ms"], found["extrapolated_by"]) == pytest.approx((20, 1))
+    assert found["break_even"] == pytest.approx(0.5)
+    assert bool(found["pays"]) is True
+
+
+def test_compression_that_takes_longer_does_not_pay() -> None:
+    assert bool(judged(*reduction(), *dense((DENSE_BYTES, 5.0)))["pays"]) is False
+
+
+def test_between_sizes_bandwidth_is_interpolated_in_logarithms() -> None:
+    # 0.025 GB/s at 250 kB and 0.1 GB/s at 4 MB: halfway, at 1 MB, 0.05 GB/s.
+    found = judged(*reduction(), *dense((250_000, 10.0), (4_000_000, 40.0)))
+    assert found["dense_estimate_ms"] == pytest.approx(20)
+    assert found["extrapolated_by"] == 1
+
+
+@pytest.mark.parametrize(
+    ("size", "extrapolated_by", "is_said"), [(500_000, 2, True), (250_000, 4, False), (8_000_000, 8, False)]
+)
+def test_far_from_all_sizes_measured_nothing_is_said(
+    size: int, extrapolated_by: float, is_said: bool
+) -> None:
+    found = compression(table(*[[*reduction(), *dense((size, 10.0))]] * 2))
+    assert found["extrapolated_by"].tolist() == pytest.approx([extrapolated_by])
+    assert found["pays"].isna().tolist() == [not is_said]
+    assert found["dense_estimate_ms"].notna().all()
+
+
+def test_groups_of_another_size_say_nothing() -> None:
+    found = compression(table(*[[*reduction(), *dense((DENSE_BYTES, 5.0), ranks=4)]] * 2))
+    assert found["dense_estimate_ms"].isna().all()
+    assert found["pays"].isna().all()
+
+
+def test_speeds_can_be_taken_from_another_run() -> None:
+    other = table(*[dense((DENSE_BYTES, 40.0))] * 2)
+    found = only(compression(table(*[[*reduction(), *dense((DENSE_BYTES, 20.0))]] * 2), other))
+    assert found["dense_estimate_ms"] == pytest.approx(40)
+
+
+def test_allreduces_of_the_compressed_path_are_not_dense_ones() -> None:
+    flags = record(
+        "ALLREDUCE", 5, phase="sparse", layer_name="fc", message_size_bytes=64, seq=9, group_size=2
+    )
+    found = compression(table(*[[*reduction(), flags]] * 2))
+    assert found["dense_estimate_ms"].isna().all()
+    assert found["transfer_ms"].tolist() == pytest.approx([4])
+
+
+def test_layers_are_kept_apart() -> None:
+    found = compression(table([*reduction(0), *reduction(10, layer="conv", phase="dense")]))
+    assert found[["layer_name", "phase"]].to_numpy().tolist() == [["conv", "dense"], ["fc", "sparse"]]
+
+
+@pytest.mark.parametrize("rows", [[], dense((8, 1.0))])
+def test_without_compression_there_are_no_rows_of_the_same_types(rows: list[Record]) -> None:
+    empty = compression(table(rows))
+    assert len(empty) == 0
+    assert empty.dtypes.to_dict() == compression(table(reduction())).dtypes.to_dict()
+
+
+def test_ten_columns_are_enough() -> None:
+    bare = table(reduction())[[*BARE_COLUMNS, "rank"]]
+    found = only(compression(bare))
+    assert found["achieved_ms"] == pytest.approx(10)
+    assert math.isnan(found["dense_estimate_ms"])
+
+
+def test_polars_gives_what_pandas_gives() -> None:
+    pytest.importorskip("polars")
+    df = table(*[[*reduction(), *dense((DENSE_BYTES, 20.0))]] * 2)
+    mine = pd.DataFrame(compression(as_polars(df)).to_dicts())
+    pd.testing.assert_frame_equal(mine, compression(df), check_dtype=False)

@@ -1,0 +1,122 @@
+"""Does compressing a layer's gradient pay?"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis._compressed_rows import CompressedRows
+from timing_logger.analysis._frames import (
+    Floats,
+    new_column,
+    nullable_booleans,
+    numbers,
+    opened,
+    text_column,
+)
+from timing_logger.analysis._grouped import quantiles, sums
+from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis.operations import bus_bytes
+
+_BYTES_PER_MS_AT_1_GB_PER_S = 1e6
+
+MAX_EXTRAPOLATION = 2.0
+"""Farther than so many times from the sizes that were measured, nothing is said about whether it pays."""
+
+
+def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = None) -> IntoDataFrameT:
+    """One row for each layer that is compressed: what its reduction takes, and would take in full.
+
+    A layer's rows are those of its name whose phase has the same first word as that of its ``COMPRESS``
+    rows (``sparse``, ``sparse values``). Figures are means over the reductions of all ranks; a reduction
+    has one ``DECOMPRESS`` row, or else one ``COMPRESS`` row. An exchange counts with its transfer time
+    (see ``waits``) where all its parts are there: waiting for a late rank is no cost of compression.
+
+    Args:
+        dense_timings: where to take the speed of uncompressed reductions from, such as the same
+            training without compression. Default: what else ``timings`` has of ``ALLREDUCE``.
+
+    Columns:
+        layer_name, phase: of the compressed layer; the phase's first word.
+        count: reductions, of all ranks (int64).
+        compress_ms, transfer_ms, decompress_ms: of one reduction. Transfer includes copies between
+            host and device, decompressing includes ``MERGE``.
+        achieved_ms: their sum.
+        dense_bytes: the gradient's, before compressing; the median.
+        sent_bytes: by a rank for one reduction; a broadcast counts at its root.
+        saved_bytes: ``dense_bytes - sent_bytes``.
+        dense_estimate_ms: the time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, at the
+            bus bandwidth measured at that size; between two sizes interpolated in the logarithms of
+            both, beyond them that of the nearest.
+        extrapolated_by: how many times larger or smaller than all sizes measured; 1 if among them.
+        break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
+        pays: whether it is below 1; NA if that is unknown, or extrapolated by more than 2.
+
+    NaN where there is nothing to tell from.
+    """
+    frame = opened(timings)
+    rows = CompressedRows.of(frame)
+    n = len(rows.layers)
+    compress_ms, transfer_ms, decompress_ms = (
+        sums(np.where(part, rows.time_ms, 0.0), rows.layer, n) / rows.n_reductions
+        for part in (rows.compresses, rows.transfers, rows.decompresses)
+    )
+    achieved_ms = compress_ms + transfer_ms + decompress_ms
+    dense_bytes = quantiles(np.where(rows.compresses, rows.size, np.nan), rows.layer, n, [0.5])[0]
+    sent_bytes = sums(np.where(rows.sends, rows.size, 0.0), rows.layer, n) / rows.n_reductions
+    others = frame[np.flatnonzero(~rows.belongs)].to_native() if dense_timings is None else dense_timings
+    estimate_ms, extrapolated_by = _dense_estimates(others, dense_bytes, rows.group_sizes)
+    break_even = achieved_ms / estimate_ms
+    found = {
+        "count": rows.n_reductions,
+        "compress_ms": compress_ms,
+        "transfer_ms": transfer_ms,
+        "decompress_ms": decompress_ms,
+        "achieved_ms": achieved_ms,
+        "dense_bytes": dense_bytes,
+        "sent_bytes": sent_bytes,
+        "saved_bytes": dense_bytes - sent_bytes,
+        "dense_estimate_ms": estimate_ms,
+        "extrapolated_by": extrapolated_by,
+        "break_even": break_even,
+    }
+    unknown = np.isnan(break_even) | (extrapolated_by > MAX_EXTRAPOLATION)
+    columns = [new_column(frame, name, values) for name, values in found.items()]
+    every = np.arange(n)
+    names = text_column(frame, "layer_name", [layer for layer, _ in rows.layers], every).to_frame()
+    table = names.with_columns(
+        text_column(frame, "phase", [phase for _, phase in rows.layers], every),
+        *columns,
+        nullable_booleans(frame, "pays", break_even < 1, unknown),
+    )
+    return cast("IntoDataFrameT", table.to_native())
+
+
+def _dense_estimates(timings: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
+    """For each layer the time of an allreduce in ms, and how far its size is from those measured."""
+    estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
+    for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
+        measured_bytes, gb_per_s = _allreduce_speeds(timings, group_size)
+        if not len(measured_bytes):
+            continue
+        here = np.flatnonzero(group_sizes == group_size)
+        at = np.clip(dense_bytes[here], measured_bytes[0], measured_bytes[-1])
+        expected = np.exp(np.interp(np.log(at), np.log(measured_bytes), np.log(gb_per_s)))
+        on_bus = np.array([bus_bytes("ALLREDUCE", size, group_size) for size in dense_bytes[here]])
+        estimate_ms[here] = on_bus / expected / _BYTES_PER_MS_AT_1_GB_PER_S
+        extrapolated_by[here] = np.maximum(dense_bytes[here] / at, at / dense_bytes[here])
+    return estimate_ms, extrapolated_by
+
+
+def _allreduce_speeds(timings: Any, group_size: float) -> tuple[Floats, Floats]:
+    """Message sizes in ascending order and the bus bandwidths measured at them, without waiting if known."""
+    frame = nw.from_native(bandwidth(timings), eager_only=True)
+    rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
+    own, transfer = numbers(rows, "busbw_gb_per_s"), numbers(rows, "transfer_busbw_gb_per_s")
+    sizes, speeds = numbers(rows, "message_size_bytes"), np.where(np.isnan(transfer), own, transfer)
+    known = speeds > 0
+    distinct, where = np.unique(sizes[known], return_inverse=True)
+    return distinct, quantiles(speeds[known], where, len(distinct), [0.5])[0]
