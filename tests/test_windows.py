@@ -146,7 +146,7 @@ def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
 
 
 def test_each_instant_belongs_to_the_innermost_row_of_its_thread() -> None:
-    """A step of 10 s with a phase of 6 s in it, of which 2 s and 1 s are collectives; another thread's row."""
+    """A step of 10 s with a phase of 6 s in it, of which 2 s and 1 s are collectives."""
     starts = np.array([0.0, 1.0, 2.0, 5.0, 3.0])
     ends = np.array([10.0, 7.0, 4.0, 6.0, 6.0])
     lanes = np.array([0, 0, 0, 0, 1])
