@@ -1,4 +1,4 @@
-"""A published trace of pipeline-parallel training, in which it is known who is slow and who only passes it on."""
+"""A published trace of pipeline-parallel training: it is known who is slow, and who passes it on."""
 
 from __future__ import annotations
 

@@ -339,7 +339,5 @@ def test_windows_and_verdict_agree() -> None:
     first = windows(timings).iloc[0]
     assert (first["rank"], first["phase"], first["kind"]) == (3, "SELF_TIME", "bounded")
     verdict = stragglers(timings)
-    assert (first["first_iteration"], first["last_iteration"]) == (
-        verdict.first_iteration,
-        verdict.last_iteration,
-    )
+    assert first["first_iteration"] == verdict.first_iteration
+    assert first["last_iteration"] == verdict.last_iteration

@@ -51,13 +51,14 @@ class StepTimes:
     @property
     def rows_suffice(self) -> bool:
         """Whether rows of own work cover, on every rank, most of the time without communication."""
-        known = ~np.isnan(self.gap_ms)
-        covered = np.where(known, np.nan_to_num(self.phase_ms.sum(axis=0)), 0.0).sum(axis=0)
-        return bool((covered >= MIN_COVERAGE * np.nansum(self.gap_ms, axis=0)).all())
+        work_ms = self.phase_ms.sum(axis=0)
+        known = ~np.isnan(work_ms) & ~np.isnan(self.gap_ms)
+        covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
+        return bool((covered >= MIN_COVERAGE * spent).all())
 
     def by_gaps(self) -> StepTimes:
         """The same steps, with the time between communication as self time."""
-        unlogged_ms = np.maximum(self.gap_ms - np.nan_to_num(self.self_ms), 0.0)
+        unlogged_ms = np.maximum(self.gap_ms - self.phase_ms.sum(axis=0), 0.0)
         return replace(
             self,
             phases=[*self.phases, UNLOGGED],
