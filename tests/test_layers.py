@@ -111,10 +111,11 @@ ONLINE = [
 OFFLINE = [
     *SCHEMA,
     "timing_logger._parsing",
-    "timing_logger._parsing",
     "timing_logger.reading",
+    "timing_logger._selection",
     "timing_logger.analysis",
     "timing_logger.report",
+    "timing_logger._commands",
     "timing_logger.cli",
 ]
 TABLES_OF_CONTENTS = ["timing_logger", "allreduce_instrumentation"]

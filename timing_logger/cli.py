@@ -1,17 +1,21 @@
-"""The command line: which report of which folder. It parses arguments and nothing else."""
+"""The command line: its arguments, and what is printed. ``_commands`` does the rest."""
 
 from __future__ import annotations
 
 import argparse
 import os
-import shutil
+import re
 import sys
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import TypeAlias
 
+from timing_logger import _commands
 from timing_logger.errors import TimingLoggerError
 
-_MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
+_KEYS = ("operation", "rank", "incarnation", "iteration", "phase", "layer_name", "group")
+_OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
+_VERDICTS = ("rank", "role", "group-wide", "diffuse")
+_INTERRUPTED = 130  # as a shell has it for SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,17 +25,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: the arguments; default those of the process.
 
     Returns:
-        The exit code: 0, or 2 if there is nothing to report on (stderr says why).
+        The exit code: 0, also if the news are bad; 1 for a verdict that ``--fail-on`` names; 2 if there
+        is nothing to report on (stderr says why); 130 after an interrupt.
     """
     arguments = _parser().parse_args(argv)
-    report: Callable[[argparse.Namespace], str] = arguments.report
+    command: _commands.Command = arguments.command
     try:
-        text = report(arguments)
+        answer = command(arguments)
     except (TimingLoggerError, OSError) as error:
         print(f"timing-logger: {error}", file=sys.stderr)
         return 2
-    _print(text)
-    return 0
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    _print(answer.text)
+    return answer.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -39,41 +46,165 @@ def _parser() -> argparse.ArgumentParser:
         prog="timing-logger", description="Says where the time of a logged training run went."
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    summary = commands.add_parser(
+    _add_summary(commands)
+    _add_stragglers(commands)
+    _add_waits(commands)
+    _add_bandwidth(commands)
+    _add_overlap(commands)
+    _add_compression(commands)
+    return parser
+
+
+# -- commands --------------------------------------------------------------------------------------
+
+_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_summary(commands: _Commands) -> None:
+    summary = _question(
+        commands,
         "summary",
-        help="operations by rank, totals by rank, files and counters",
-        description="Per operation and rank: count, bytes, median and 99th percentile, total and share of "
-        "wall time. Per rank: totals. Per file: rows read, and what its logger counted.",
-        epilog="example: timing-logger summary logs/timing",
+        _commands.summary,
+        "operations by rank, totals by rank, files and counters",
+        "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall "
+        "time. Per rank: totals. Per file: rows read, and what its logger counted.",
     )
     summary.add_argument(
+        "--by", type=_keys, metavar="KEYS",
+        help=f"only totals, by any of {', '.join(_KEYS)}; several with commas",
+    )  # fmt: skip
+
+
+def _add_stragglers(commands: _Commands) -> None:
+    stragglers = _question(
+        commands,
+        "stragglers",
+        _commands.stragglers,
+        "which rank is slow, in which phase, since when, at what cost; or nobody",
+        "The verdict, what decided it, and the windows of iterations in which a rank was slower than its "
+        "peers. Ranks that were given the same labels are peers.",
+    )
+    stragglers.add_argument(
+        "--fail-on", type=_verdicts, metavar="VERDICTS", default=(),
+        help=f"exit with {_commands.BAD_NEWS} if the verdict is one of these: any of {', '.join(_VERDICTS)}; "
+        "several with commas",
+    )  # fmt: skip
+
+
+def _add_waits(commands: _Commands) -> None:
+    _question(
+        commands,
+        "waits",
+        _commands.waits,
+        "who waits for whom in the collectives",
+        "Per operation and rank: time waited for the last to arrive, how far arrivals lie apart, the "
+        "transfer itself, and how often the rank was the last.",
+    )
+
+
+def _add_bandwidth(commands: _Commands) -> None:
+    _question(
+        commands,
+        "bandwidth",
+        _commands.bandwidth,
+        "algorithm and bus bandwidth by operation, group and size",
+        "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
+        "the wait for the last rank.",
+    )
+
+
+def _add_overlap(commands: _Commands) -> None:
+    overlap = _question(
+        commands,
+        "overlap",
+        _commands.overlap,
+        "how much communication is hidden behind computing",
+        "Per rank: communication that was exposed and hidden, own work, waits and copies.",
+    )
+    overlap.add_argument(
+        "--by", choices=["rank", "iteration"], default="rank",
+        help="one row per rank, with medians (default), or per rank and iteration",
+    )  # fmt: skip
+
+
+def _add_compression(commands: _Commands) -> None:
+    compression = _question(
+        commands,
+        "compression",
+        _commands.compression,
+        "does compressing pay, layer by layer",
+        "Per compressed layer: what it takes, what an uncompressed allreduce of its size would take at the "
+        "bandwidth measured, bytes saved, and the break-even.",
+    )
+    compression.add_argument(
+        "--dense", metavar="LOGDIR", help="take the uncompressed bandwidth from this run instead"
+    )
+
+
+def _question(
+    commands: _Commands, name: str, command: _commands.Command, short: str, long: str
+) -> argparse.ArgumentParser:
+    """A command that reads files, selects rows, and prints an answer as text or JSON."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=short, description=long, epilog=f"example: timing-logger {name} logs/timing"
+    )
+    parser.add_argument(
         "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
     )
-    summary.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
-    summary.add_argument(
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="only these, such as 0,2,8-15")
+    parser.add_argument(
+        "--iterations", type=_iterations, metavar="A:B",
+        help="only those from A on and before B; either may be left out",
+    )  # fmt: skip
+    parser.add_argument(
         "--incarnations",
         choices=["latest", "all"],
         default="latest",
         help="after restarts into the same folder: the newest file of each rank (default), or all",
     )
-    summary.set_defaults(report=_summary)
+    parser.set_defaults(command=command)
     return parser
 
 
-def _summary(arguments: argparse.Namespace) -> str:
-    from timing_logger.analysis import overview
-    from timing_logger.reading import read_timings
-    from timing_logger.report import summary_json, summary_text
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the report says what it warns of
-        summary = overview(read_timings(arguments.logdir, incarnations=arguments.incarnations))
-    return summary_json(summary) if arguments.json else summary_text(summary, _width())
+# -- arguments ---------------------------------------------------------------------------------------
 
 
-def _width() -> int:
-    columns = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
-    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)
+def _keys(text: str) -> list[str]:
+    names = [_OTHER_NAMES.get(name, name) for name in text.split(",")]
+    return _some_of(names, _KEYS, text)
+
+
+def _verdicts(text: str) -> list[str]:
+    return _some_of(text.split(","), _VERDICTS, text)
+
+
+def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: name each once, of {', '.join(known)}")
+    return names
+
+
+def _ranks(text: str) -> set[int]:
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise argparse.ArgumentTypeError(f"{text!r}: say ranks and ranges with commas, such as 0,2,8-15")
+        first = int(match[1])
+        ranks.update(range(first, int(match[2] or first) + 1))
+    return ranks
+
+
+def _iterations(text: str) -> slice:
+    match = re.fullmatch(r"(\d*):(\d*)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: say A:B, such as 100:200, 100: or :200")
+    start, stop = (int(number) if number else None for number in match.groups())
+    return slice(start, stop)
+
+
+# -- output ------------------------------------------------------------------------------------------
 
 
 def _print(text: str) -> None:

@@ -14,6 +14,7 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.overlap import efficiencies, overlap
+from timing_logger.analysis.per_rank import summarize_overlap, summarize_waits
 from timing_logger.analysis.scores import scores
 from timing_logger.analysis.spread import spread_between_ranks
 from timing_logger.analysis.stragglers import stragglers
@@ -48,8 +49,10 @@ __all__ = [
     "spread_between_ranks",
     "stragglers",
     "summarize",
+    "summarize_overlap",
     "summarize_ranks",
     "summarize_statuses",
+    "summarize_waits",
     "synchronises_all_ranks",
     "waits",
     "windows",

@@ -1,6 +1,27 @@
 """Draws what the analyses return, and computes nothing. Every report is a string."""
 
-from timing_logger.report.json import summary_json
+from timing_logger.report.answers import (
+    bandwidth_text,
+    compression_text,
+    overlap_text,
+    stragglers_text,
+    totals_text,
+    verdict_sentence,
+    waits_text,
+)
+from timing_logger.report.json import rows_json, summary_json, verdict_json
 from timing_logger.report.text import summary_text
 
-__all__ = ["summary_json", "summary_text"]
+__all__ = [
+    "bandwidth_text",
+    "compression_text",
+    "overlap_text",
+    "rows_json",
+    "stragglers_text",
+    "summary_json",
+    "summary_text",
+    "totals_text",
+    "verdict_json",
+    "verdict_sentence",
+    "waits_text",
+]

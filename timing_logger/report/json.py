@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from timing_logger.analysis import Summary
+from timing_logger.analysis import Summary, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def summary_json(summary: Summary) -> str:
@@ -25,6 +28,20 @@ def summary_json(summary: Summary) -> str:
         "files": files,
         "left_out": summary.left_out,
     }
+    return _dumped(content)
+
+
+def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
+    """One object: what ``Verdict.as_dict`` has, and ``windows`` as the analysis of this name, row by row."""
+    return _dumped({**verdict.as_dict(), "windows": windows.to_dict("records")})
+
+
+def rows_json(**tables: pd.DataFrame) -> str:
+    """One object with the rows of each table under its name."""
+    return _dumped({name: table.to_dict("records") for name, table in tables.items()})
+
+
+def _dumped(content: dict[str, Any]) -> str:
     return json.dumps(_strict(content), indent=1, allow_nan=False) + "\n"
 
 
@@ -35,4 +52,4 @@ def _strict(value: Any) -> Any:
         return [_strict(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    return None if type(value).__name__ == "NAType" else value  # pandas' way to know nothing

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,14 +11,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.operations import WAIT, goes_on
 from timing_logger.record import escape_text
+from timing_logger.report._drawing import (
+    UNKNOWN,
+    bar,
+    count,
+    drawn,
+    fixed,
+    new_table,
+    or_unknown,
+    percent,
+    quoted,
+    seconds,
+    size,
+    wrapped,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
-
-_UNKNOWN = "-"
-_LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # a rule below the heads and nothing else
-_MAX_QUOTED = 60
 
 _Row: TypeAlias = Mapping[str, Any]
 
@@ -34,12 +41,12 @@ def summary_text(summary: Summary, width: int = 100) -> str:
         width: columns of the terminal; from 80 on nothing is folded but long names.
     """
     parts = [
-        _wrapped(_heading(summary), width),
-        _drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
-        *(_wrapped(line, width) for line in (*_on_waits(summary), *_standing_out(summary))),
-        _drawn(_ranks_table(summary), width),
-        _drawn(_files_table(summary), width),
-        "\n".join(_wrapped(line, width) for line in _remarks(summary)),
+        wrapped(_heading(summary), width),
+        drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
+        *(wrapped(line, width) for line in (*_on_waits(summary), *_standing_out(summary))),
+        drawn(_ranks_table(summary), width),
+        drawn(_files_table(summary), width),
+        "\n".join(wrapped(line, width) for line in _remarks(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -49,7 +56,7 @@ def _heading(summary: Summary) -> str:
     folder = folders.pop() if len(folders) == 1 else os.path.commonpath(map(os.path.abspath, folders))
     n_ranks = len({file["rank"] for file in summary.files})
     n_rows = sum(file["rows"] for file in summary.files)
-    return f"{escape_text(folder)}: {_count(n_rows, 'row')} of {_count(n_ranks, 'rank')}"
+    return f"{escape_text(folder)}: {count(n_rows, 'row')} of {count(n_ranks, 'rank')}"
 
 
 # -- tables ------------------------------------------------------------------------------------
@@ -60,7 +67,7 @@ def _operations_table(summary: Summary, bar_width: int) -> Table:
     rows = _records(summary.operations)
     several = _several_incarnations(rows)
     heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
-    table = _table("operation", *_process_heads(several), *heads)
+    table = new_table("operation", *_process_heads(several), *heads)
     table.columns[-2].justify = "left"
     for operation, ranks in groupby(rows, key=lambda row: row["operation"]):
         group = list(ranks)
@@ -68,9 +75,9 @@ def _operations_table(summary: Summary, bar_width: int) -> Table:
         for i, row in enumerate(group):
             table.add_row(
                 escape_text(operation) if i == 0 else "", *_process_cells(row, several), str(row["count"]),
-                _size(row["bytes"]), _fixed(row["p50_ms"], 3), _fixed(row["p99_ms"], 3),
-                _fixed(row["total_ms"], 1), _bar(row["total_ms"], most_ms, bar_width),
-                _percent(row["wall_share"]),
+                size(row["bytes"]), fixed(row["p50_ms"], 3), fixed(row["p99_ms"], 3),
+                fixed(row["total_ms"], 1), bar(row["total_ms"], most_ms, bar_width),
+                percent(row["wall_share"]),
             )  # fmt: skip
         table.add_section()
     return table
@@ -79,50 +86,27 @@ def _operations_table(summary: Summary, bar_width: int) -> Table:
 def _ranks_table(summary: Summary) -> Table:
     rows = _records(summary.ranks)
     several = _several_incarnations(rows)
-    table = _table(
+    table = new_table(
         *_process_heads(several), "rows", "iterations", "wall s", "communication ms", "% wall", "waited ms"
     )
     for row in rows:
         table.add_row(
             *_process_cells(row, several), str(row["rows"]), str(row["iterations"]),
-            _fixed(row["wall_s"], 2), _fixed(row["communication_ms"], 1),
-            _percent(row["communication_share"]), _fixed(row["waited_ms"], 1),
+            fixed(row["wall_s"], 2), fixed(row["communication_ms"], 1),
+            percent(row["communication_share"]), fixed(row["waited_ms"], 1),
         )  # fmt: skip
     return table
 
 
 def _files_table(summary: Summary) -> Table:
-    table = _table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
+    table = new_table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
     for file, counters in zip(summary.files, summary.counters, strict=True):
-        counts = [_or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")]
-        closed = {True: "yes", False: "no"}.get(counters["closed"], _UNKNOWN)
+        counts = [or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")]
+        closed = {True: "yes", False: "no"}.get(counters["closed"], UNKNOWN)
         table.add_row(
-            escape_text(counters["file"]), str(counters["rows"]), _size(file["bytes"]), *counts, closed
+            escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]), *counts, closed
         )
     return table
-
-
-def _table(first: str, *others: str) -> Table:
-    from rich.box import Box
-    from rich.table import Table
-
-    table = Table(box=Box(_LINES, ascii=True), pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    table.add_column(first, overflow="fold")
-    for head in others:
-        table.add_column(head, justify="right", no_wrap=True)
-    return table
-
-
-def _drawn(table: Table, width: int) -> str:
-    from rich.console import Console
-
-    page = StringIO()
-    console = Console(
-        file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False,
-        markup=False, emoji=False, highlight=False,
-    )  # fmt: skip
-    console.print(table)
-    return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).rstrip()
 
 
 def _records(table: pd.DataFrame) -> list[_Row]:
@@ -159,21 +143,21 @@ def _standing_out(summary: Summary) -> Iterable[str]:
             spent, in_it = ("had it under way for", "") if goes_on(row["operation"]) else ("spent", " in it")
             yield (
                 f"{escape_text(row['operation'])}{group}: rank {row['least_rank']} {spent} "
-                f"{_seconds(row['least_ms'])}{in_it}, {_others(row)}, and the least time in "
+                f"{seconds(row['least_ms'])}{in_it}, {_others(row)}, and the least time in "
                 f"{row['least_in_steps']} of {row['steps']} steps. In a synchronising operation the ranks "
                 "that arrive early wait, so the one with the least time arrived last most often."
             )
 
 
 def _others(row: _Row) -> str:
-    low, high = _seconds(row["others_min_ms"]), _seconds(row["others_max_ms"])
+    low, high = seconds(row["others_min_ms"]), seconds(row["others_max_ms"])
     who = "the other" if row["ranks"] == 2 else "the others"
     return f"{who} {low}" if low == high else f"{who} {low} to {high}"
 
 
 def _remarks(summary: Summary) -> Iterable[str]:
     for row in _records(summary.statuses):
-        rows = f"{row['count']} of {_count(row['of'], 'row')}"
+        rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
@@ -184,10 +168,10 @@ def _remarks(summary: Summary) -> Iterable[str]:
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:
     if file["cut"]:
-        yield f"its last line is not finished and was cut: {_quoted(file['cut'])}."
+        yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
     if file["bad_lines"]:
-        lines = _count(file["bad_lines"], "damaged line")
-        yield f"{lines} skipped, such as {_quoted(file['bad_examples'][0])}."
+        lines = count(file["bad_lines"], "damaged line")
+        yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
 
 
 def _remarks_on_counters(counters: _Row) -> Iterable[str]:
@@ -195,57 +179,7 @@ def _remarks_on_counters(counters: _Row) -> Iterable[str]:
         yield "no sidecar, so what was accepted or dropped is not known."
     if counters["agrees"] is False:
         when = "" if counters["closed"] else " when its sidecar was last written; it was not closed"
-        rows = _count(counters["rows"], "row")
+        rows = count(counters["rows"], "row")
         yield f"{rows} read, but its logger had written {counters['written']}{when}."
     if counters["dropped"]:
-        yield f"{_count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."
-
-
-# -- words and figures -----------------------------------------------------------------------------
-
-
-def _wrapped(line: str, width: int) -> str:
-    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
-
-
-def _quoted(text: str) -> str:
-    shown = escape_text(text)
-    return f"'{shown}'" if len(shown) <= _MAX_QUOTED else f"'{shown[:_MAX_QUOTED]}...'"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _or_unknown(value: Any) -> str:
-    return _UNKNOWN if value is None else str(value)
-
-
-def _fixed(value: float, decimals: int) -> str:
-    return _UNKNOWN if math.isnan(value) else f"{value:.{decimals}f}"
-
-
-def _percent(share: float) -> str:
-    return _UNKNOWN if math.isnan(share) else f"{100 * share:.1f}%"
-
-
-def _seconds(ms: float) -> str:
-    return f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms / 1000:.3g} s"
-
-
-def _size(n_bytes: float) -> str:
-    if math.isnan(n_bytes):
-        return _UNKNOWN
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n_bytes >= factor:
-            return (
-                f"{n_bytes / factor:.3g} {unit}"
-                if n_bytes < 999.5 * factor
-                else f"{n_bytes / factor:.0f} {unit}"
-            )
-    return f"{n_bytes:.0f} B"
-
-
-def _bar(value: float, most: float, width: int) -> str:
-    """As long as ``value`` is of ``most``; anything above nothing is seen."""
-    return "#" * math.ceil(width * value / most) if most > 0 else ""
+        yield f"{count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."

@@ -1,0 +1,115 @@
+"""What each command of the command line does: read, select, ask one question, and say the answer."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import warnings
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
+
+BAD_NEWS = 1
+"""The exit code of a verdict that ``--fail-on`` names."""
+
+
+class Answer(NamedTuple):
+    """What is printed, and the exit code."""
+
+    text: str
+    exit_code: int = 0
+
+
+Command = Callable[[argparse.Namespace], Answer]
+
+
+def summary(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import overview, summarize
+    from timing_logger.report import rows_json, summary_json, summary_text, totals_text
+
+    timings = _read(arguments)
+    if arguments.by:
+        totals = summarize(timings, arguments.by)
+        return Answer(
+            rows_json(operations=totals) if arguments.json else totals_text(totals, arguments.by, _width())
+        )
+    found = overview(timings)
+    return Answer(summary_json(found) if arguments.json else summary_text(found, _width()))
+
+
+def bandwidth(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import bandwidth
+    from timing_logger.report import bandwidth_text, rows_json
+
+    found = bandwidth(_read(arguments))
+    return Answer(rows_json(bandwidth=found) if arguments.json else bandwidth_text(found, _width()))
+
+
+def stragglers(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import stragglers, windows
+    from timing_logger.report import stragglers_text, verdict_json
+
+    timings = _read(arguments)
+    verdict, slow = stragglers(timings), windows(timings)
+    text = verdict_json(verdict, slow) if arguments.json else stragglers_text(verdict, slow, _width())
+    return Answer(text, BAD_NEWS if verdict.verdict in arguments.fail_on else 0)
+
+
+def overlap(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import efficiencies, overlap, summarize_overlap
+    from timing_logger.report import overlap_text, rows_json
+
+    timings = _read(arguments)
+    steps, whole = overlap(timings), efficiencies(timings)
+    found = steps if arguments.by == "iteration" else summarize_overlap(steps)
+    if arguments.json:
+        return Answer(rows_json(overlap=found, efficiencies=whole))
+    return Answer(overlap_text(found, whole, _width()))
+
+
+def waits(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import match_collectives, summarize_waits, waits
+    from timing_logger.report import rows_json, waits_text
+
+    timings = _read(arguments)
+    totals = summarize_waits(waits(timings))
+    matched = match_collectives(timings).drop_duplicates("instance")
+    states = {str(state): int(count) for state, count in matched["state"].value_counts().items()}
+    if arguments.json:
+        flawed = matched.loc[matched["state"] != "complete", ["group", "seq", "operation", "state", "why"]]
+        return Answer(rows_json(waits=totals, flawed_collectives=flawed))
+    return Answer(waits_text(totals, states, _width()))
+
+
+def compression(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import compression
+    from timing_logger.report import compression_text, rows_json
+
+    dense = _timings([arguments.dense], "latest") if arguments.dense else None
+    found = compression(_read(arguments), dense)
+    return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
+
+
+def _read(arguments: argparse.Namespace) -> pd.DataFrame:
+    """The rows that the options choose."""
+    from timing_logger._selection import select
+
+    timings = _timings(arguments.logdir, arguments.incarnations)
+    return select(timings, ranks=arguments.ranks, iterations=arguments.iterations)
+
+
+def _timings(paths: Any, incarnations: Any) -> pd.DataFrame:
+    from timing_logger.reading import read_timings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # the summary says what it warns of
+        return read_timings(paths, incarnations=incarnations)
+
+
+def _width() -> int:
+    columns = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
+    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)

@@ -1,0 +1,36 @@
+"""A part of the rows: of some ranks, or of a range of iterations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def select(
+    timings: pd.DataFrame, *, ranks: Collection[int] | None = None, iterations: slice | None = None
+) -> pd.DataFrame:
+    """The rows of ``ranks`` in ``iterations``, with the attributes of the files of those ranks.
+
+    Args:
+        timings: what ``read_timings`` returned.
+        ranks: None for all.
+        iterations: from ``start`` on and before ``stop``; what belongs to no iteration is left out then.
+    """
+    chosen: pd.DataFrame = timings
+    if ranks is not None:
+        chosen = chosen[chosen["rank"].isin(list(ranks))]
+    if iterations is not None:
+        start, stop = iterations.start, iterations.stop
+        chosen = chosen[chosen["iteration"].notna()]
+        if start is not None:
+            chosen = chosen[chosen["iteration"] >= start]
+        if stop is not None:
+            chosen = chosen[chosen["iteration"] < stop]
+    chosen = chosen.reset_index(drop=True)
+    chosen.attrs = dict(timings.attrs)
+    if ranks is not None and "files" in timings.attrs:
+        chosen.attrs["files"] = [file for file in timings.attrs["files"] if file["rank"] in ranks]
+    return chosen
