@@ -161,13 +161,13 @@ def test_the_reference_is_the_one_that_most_files_were_measured_against(tmp_path
     assert df["start_s"].tolist() == [11.0, 12.0, 13.0, 1.0]
 
 
-@pytest.mark.parametrize(
-    "damaged",
-    [
-        "offsets", 7, None, {}, [7], [None], [{}], [offset(1, 1, offset_ns="1")],
-        [offset(1, 1, offset_ns=None)], [offset(1, 1, perf_counter_ns=2**70)], [offset(1, 1, reference_host=3)], [[1, 2, 3, 4, 5, 6, 7]],
-    ],
-)  # fmt: skip
+DAMAGED = [
+    "offsets", 7, None, {}, [7], [None], [{}], [[1, 2, 3, 4, 5, 6, 7]], [offset(1, 1, offset_ns="1")],
+    [offset(1, 1, offset_ns=None)], [offset(1, 1, perf_counter_ns=2**70)], [offset(1, 1, reference_host=3)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damaged", DAMAGED)
 def test_damaged_offsets_are_no_measurements(tmp_path: Path, damaged: Any) -> None:
     write_rank(tmp_path, 0, [1.0], **HERE)
     write_rank(tmp_path, 1, [1.0], **THERE, clock_offsets=damaged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from mpi_runner import run_on_ranks
+from mpi_runner import REPOSITORY, run_on_ranks
 from torch_runner import run_with_torchrun
 
 from timing_logger import TimingLogger, read_timings
@@ -231,3 +232,14 @@ def test_errors_name_the_argument_and_the_way_out(over_mpi: Results, over_gloo: 
     for rank in over_gloo:
         assert rank["before init"] == over_mpi[0]["refused"]["none"]
         assert 'torch.distributed.new_group(ranks, backend="gloo")' in rank["group_of_the_device"]
+
+
+def test_the_page_does_what_it_says(tmp_path: Path) -> None:
+    page = (REPOSITORY / "docs" / "clocks.md").read_text(encoding="utf-8")
+    (snippet,) = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    program = tmp_path / "page.py"
+    program.write_text(f"import os; os.chdir({str(tmp_path)!r})\n{snippet}")
+    run = run_on_ranks(2, program)
+    assert run.returncode == 0, run.stderr
+    files = read_timings(tmp_path / "logs" / "clocks").attrs["files"]
+    assert [len(file["sidecar"]["clock_offsets"]) for file in files] == [4, 4]
