@@ -167,6 +167,15 @@ DAMAGED = [
 ]  # fmt: skip
 
 
+def test_measurements_against_another_reference_are_not_used(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [1.0], **HERE)
+    for rank in (1, 2):
+        write_rank(tmp_path, rank, [1.0], **THERE, clock_offsets=[offset(1.0, 5.0)])
+    other = offset(1.0, 9.0, reference_rank=1, reference_host="node2", reference_boot_id="b2")
+    write_rank(tmp_path, 3, [1.0], host="node3", boot_id="b3", clock_offsets=[other])
+    assert clocks(read_timings(tmp_path))[3]["alignment"] == "unaligned"
+
+
 @pytest.mark.parametrize("damaged", DAMAGED)
 def test_damaged_offsets_are_no_measurements(tmp_path: Path, damaged: Any) -> None:
     write_rank(tmp_path, 0, [1.0], **HERE)
@@ -203,6 +212,14 @@ def test_without_sidecars_instants_stay_as_recorded(tmp_path: Path) -> None:
     assert df["clock_uncertainty_s"].isna().all()
     as_recorded = clock("unaligned", reference_rank=None, offset_s=None, uncertainty_s=None)
     assert clocks(df) == [as_recorded] * 2
+
+
+def test_a_rank_whose_clock_is_not_known_is_no_reference(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [10.0], host="node1", boot_id="", **booted(EPOCH_S))
+    write_rank(tmp_path, 1, [4.0], **HERE, **booted(EPOCH_S + 6.5))
+    df = read_timings(tmp_path)
+    assert df["start_s"].tolist() == [3.5, 4.0]
+    assert [clock["reference_rank"] for clock in clocks(df)] == [1, 1]
 
 
 def test_a_rank_without_a_sidecar_leaves_the_others_aligned(tmp_path: Path) -> None:

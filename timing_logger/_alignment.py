@@ -59,9 +59,7 @@ class Alignment:
         """Half widths, growing by :data:`DRIFT_BOUND` before the first measurement and after the last."""
         if self.how != "measured":
             return np.repeat(self.uncertainty_s, len(counter_s))
-        outside_s: Seconds = np.maximum(self.at_s[0] - counter_s, 0) + np.maximum(
-            counter_s - self.at_s[-1], 0
-        )
+        outside_s: Seconds = abs(counter_s - counter_s.clip(self.at_s[0], self.at_s[-1]))
         grown_s: Seconds = np.interp(counter_s, self.at_s, self.uncertainty_s) + DRIFT_BOUND * outside_s
         return grown_s
 
