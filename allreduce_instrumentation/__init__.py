@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         oktopk_sparse_allreduce,
         topk_sparse_allreduce,
     )
+    from allreduce_instrumentation.clock_sync import synchronise_clocks
     from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
     from allreduce_instrumentation.copies import copy_to_device, copy_to_host
     from allreduce_instrumentation.mpi import TimedIntercomm, TimedIntracomm
@@ -36,6 +37,7 @@ __all__ = [
     "init_process_group",
     "instrument",
     "oktopk_sparse_allreduce",
+    "synchronise_clocks",
     "topk_sparse_allreduce",
     "uninstrument",
 ]
@@ -54,6 +56,7 @@ _HOME = {
     "init_process_group": "process_group",
     "instrument": "process_group",
     "oktopk_sparse_allreduce": "allreducers",
+    "synchronise_clocks": "clock_sync",
     "topk_sparse_allreduce": "allreducers",
     "uninstrument": "process_group",
 }

@@ -30,6 +30,7 @@ BARE_ROWS = """\
 2026-02-06T14:30:45.123456,0,0,layer1,ALLREDUCE,dense,110280000,5.234,1234.567,1239.801
 2026-02-06T14:30:50,1,0,layer1,ALLREDUCE,dense,110280000,4.891,1239.802,1244.693
 """
+ADDED_COLUMNS = ["rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s"]
 POISON = [
     "a,b",
     'a"b',
@@ -83,7 +84,7 @@ def test_all_ranks_come_in_one_typed_table(tmp_path: Path) -> None:
     for rank in (1, 0, 10, 2):
         write_timing_file(tmp_path, rank, [record(iteration=rank), record("WAIT", peer=3, seq=7)])
     df = read_timings(tmp_path)
-    assert list(df.columns) == [*COLUMNS, "rank", "incarnation"]
+    assert list(df.columns) == [*COLUMNS, *ADDED_COLUMNS]
     assert df["rank"].tolist() == [0, 0, 1, 1, 2, 2, 10, 10]
     assert df["operation"].tolist() == ["ALLREDUCE", "WAIT"] * 4
     kinds = {
@@ -276,7 +277,7 @@ def test_a_file_can_be_read_while_it_grows(tmp_path: Path) -> None:
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_a_bare_file_of_ten_columns_is_read(tmp_path: Path, newline: str) -> None:
     df = read_one(tmp_path, (BARE_HEADER + "\n" + BARE_ROWS).replace("\n", newline).encode())
-    assert list(df.columns) == [*COLUMNS, "rank", "incarnation"]
+    assert list(df.columns) == [*COLUMNS, *ADDED_COLUMNS]
     assert df["elapsed_ms"].tolist() == [5.234, 4.891]
     assert df["timestamp"].tolist() == [
         pd.Timestamp("2026-02-06T14:30:45.123456", tz="UTC"), pd.Timestamp("2026-02-06T14:30:50", tz="UTC"),

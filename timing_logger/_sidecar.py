@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from timing_logger._clock import WallClock, unix_ns
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import Counters, DeviceClockInfo, RunInfo, TimingFile, sidecar_path
+from timing_logger.run_info import ClockOffset, Counters, DeviceClockInfo, RunInfo, TimingFile, sidecar_path
 
 log = logging.getLogger("timing_logger")
 
@@ -42,6 +42,7 @@ class Sidecar:
         """
         self._path = sidecar_path(timing_file)
         self._clock = clock
+        self._clock_offsets: list[ClockOffset] = []
         self._info = RunInfo(
             file=timing_file.name,
             incarnation=name.incarnation,
@@ -55,12 +56,17 @@ class Sidecar:
         if name.incarnation > 1:
             log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
 
+    def add_clock_offset(self, offset: ClockOffset) -> None:
+        """Have the next refresh write ``offset`` too; from any thread."""
+        self._clock_offsets.append(offset)
+
     def refresh(self, account: Account) -> None:
-        """Write if the counters moved and the last time was 10 s ago, or records began to drop."""
+        """Write if a clock offset came, records began to drop, or the counters moved 10 s after the last."""
         counters = account.counters
         started_dropping = counters.dropped > 0 and self._info.counters.dropped == 0
         due = counters != self._info.counters and time.monotonic() - self._written_s >= _REFRESH_S
-        if started_dropping or due:
+        measured = len(self._clock_offsets) > len(self._info.clock_offsets)
+        if started_dropping or due or measured:
             self.write(account)
 
     def write(self, account: Account, *, closed: bool = False) -> None:
@@ -77,5 +83,6 @@ class Sidecar:
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)
+        self._info.clock_offsets = list(self._clock_offsets)
         self._info.write(self._path)
         self._written_s = time.monotonic()

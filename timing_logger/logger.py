@@ -17,7 +17,7 @@ from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._recorder import Recorder
 from timing_logger._sidecar import Sidecar
 from timing_logger.errors import ConfigurationError
-from timing_logger.run_info import Counters
+from timing_logger.run_info import ClockOffset, Counters
 from timing_logger.sinks import Sink
 from timing_logger.sinks.csv import CsvSink
 
@@ -91,6 +91,7 @@ class TimingLogger(Recorder):
         self.rank = options.rank
         self.path: Path | None = None
         self._flusher: Flusher | None = None
+        self._sidecar: Sidecar | None = None
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
         if enabled and self._policy.records_rank(self.rank):
@@ -134,6 +135,16 @@ class TimingLogger(Recorder):
         """Have ``call`` make its last records when this logger is closed; for instrumentation."""
         self._last_calls.append(call)
 
+    def add_clock_offset(self, offset: ClockOffset) -> None:
+        """Have the sidecar tell a measured offset of this process's clock; for instrumentation."""
+        if self._flusher is None or self._sidecar is None:
+            return
+        if self._flusher.closed:
+            log.warning("timing logger: a clock offset came after close and is not in the sidecar")
+            return
+        self._sidecar.add_clock_offset(offset)
+        self.flush_soon()
+
     def __enter__(self) -> TimingLogger:
         return self
 
@@ -150,18 +161,17 @@ class TimingLogger(Recorder):
 
     def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
         clock = WallClock()
-        sidecar = None
         if log_dir is not None:
             file = CsvSink(log_dir, self.rank)
             sinks = (file, *sinks)
             self.path = file.path
-            sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
+            self._sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
             )
         self._flusher = Flusher(
-            self._channel, sinks, sidecar, clock, interval_s=options.flush_interval,
+            self._channel, sinks, self._sidecar, clock, interval_s=options.flush_interval,
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()
@@ -178,3 +188,4 @@ class TimingLogger(Recorder):
         """In a forked child: the file, the thread and what waits are the parent's."""
         self._channel.abandon()
         self._flusher = None
+        self._sidecar = None

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import pandas as pd
 
+from timing_logger._alignment import Alignment, alignments
 from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.run_info import TimingFile, sidecar_path
@@ -45,15 +46,29 @@ def read_timings(
 
     Returns:
         One row for each record, by rank and incarnation, then as in the file. Columns are those of
-        ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64). ``timestamp``
+        ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64), ``start_s``,
+        ``end_s`` and ``clock_uncertainty_s``. ``timestamp``
         is ``datetime64[us, UTC]``; integers are ``Int64`` with NA where blank; ``elapsed_ms``,
         ``start_counter`` and ``end_counter`` are ``float64`` with NaN where blank; text is ""
         where blank, and as it was recorded save for lone surrogates, which stay escaped.
 
+        ``start_s`` and ``end_s`` are ``start_counter`` and ``end_counter`` on one axis for all ranks, the
+        ``perf_counter`` of the reference rank, in s (``float64``, NaN where blank): that which
+        ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
+        ``clock_uncertainty_s`` (``float64``) is how far off, at most, they may be from the reference's
+        clock: 0 on its host (same host name and boot id); where offsets were measured, their half width,
+        interpolated, and growing by ``_alignment.DRIFT_BOUND`` before the first measurement and after the
+        last. It is NaN for ranks that are **not aligned**: on another host without measurements, where
+        the wall clocks of both sidecars map the instants, ms off or worse; or without a sidecar that says
+        which clock it was, where they stay as recorded. See docs/clocks.md.
+
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
-        ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them) and
-        ``sidecar`` (the dict, or None). ``attrs["left_out"]`` has a dict with ``path`` and
+        ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
+        ``sidecar`` (the dict, or None) and ``clock``: a dict with ``alignment`` ("same host", "measured"
+        or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
+        if the instants stay as recorded) and ``uncertainty_s`` (the largest at a measurement, None if
+        unknown). ``attrs["left_out"]`` has a dict with ``path`` and
         ``reason`` for each file that was not read.
 
     Warns:
@@ -70,8 +85,10 @@ def read_timings(
         raise ConfigurationError(f"incarnations={incarnations!r}: say 'latest' or 'all'.")
     sources = _find([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     chosen, left_out = (sources, []) if incarnations == "all" else _newest_job(sources)
-    table = pd.concat([source.rows() for source in chosen], ignore_index=True)
-    table.attrs["files"] = [source.description() for source in chosen]
+    clocks = alignments([(source.name, source.sidecar) for source in chosen])
+    aligned = list(zip(chosen, clocks, strict=True))
+    table = pd.concat([source.rows(clock) for source, clock in aligned], ignore_index=True)
+    table.attrs["files"] = [source.description(clock) for source, clock in aligned]
     table.attrs["left_out"] = [{"path": str(path), "reason": reason} for path, reason in left_out]
     if troubles := _troubles(table.attrs):
         warnings.warn(troubles, UserWarning, stacklevel=2)
@@ -133,11 +150,19 @@ class _Source:
         start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
         return None if start is None else _Span(start, max(known))
 
-    def rows(self) -> pd.DataFrame:
-        frame: pd.DataFrame = self.parsed.frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
-        return frame
+    def rows(self, clock: Alignment) -> pd.DataFrame:
+        frame = self.parsed.frame
+        start_s, end_s = frame["start_counter"].to_numpy(), frame["end_counter"].to_numpy()
+        aligned: pd.DataFrame = frame.assign(
+            rank=self.name.rank,
+            incarnation=self.name.incarnation,
+            start_s=clock.on_the_axis(start_s),
+            end_s=clock.on_the_axis(end_s),
+            clock_uncertainty_s=clock.uncertainty_at(start_s),
+        )
+        return aligned
 
-    def description(self) -> dict[str, Any]:
+    def description(self, clock: Alignment) -> dict[str, Any]:
         parsed = self.parsed
         return {
             "path": str(self.path),
@@ -149,6 +174,7 @@ class _Source:
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
             "sidecar": self.sidecar,
+            "clock": clock.description(),
         }
 
 

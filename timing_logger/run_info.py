@@ -63,6 +63,28 @@ class ClockAnchor(NamedTuple):
         return self.unix_ns - self.perf_counter_ns
 
 
+class ClockOffset(NamedTuple):
+    """How this process's ``perf_counter`` stood against that of a reference rank, once measured.
+
+    ``instant + offset_ns`` is the same instant on the reference's axis.
+
+    Attributes:
+        perf_counter_ns: when it was measured, on this process's axis.
+        offset_ns, uncertainty_ns: what to add, and the half width of that; 0 for the reference itself.
+        reference_rank: the reference's rank in its timing files.
+        reference_host, reference_boot_id: whose axis it is, as in the reference's own sidecar.
+        exchanges: ping-pongs that it was measured by.
+    """
+
+    perf_counter_ns: int
+    offset_ns: int
+    uncertainty_ns: int
+    reference_rank: int
+    reference_host: str
+    reference_boot_id: str
+    exchanges: int
+
+
 class DeviceAnchor(NamedTuple):
     """One moment known on a device's clock and on ``perf_counter``.
 
@@ -132,19 +154,22 @@ class RunInfo:
     updated_unix_ns: int = 0
     closed: bool = False
     clock_anchors: list[ClockAnchor] = field(default_factory=list)
+    clock_offsets: list[ClockOffset] = field(default_factory=list)
     device_clocks: list[DeviceClockInfo] = field(default_factory=list)
     counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     last_error: str = ""
-    host: str = field(default_factory=lambda: os.uname().nodename)
+    host: str = field(default_factory=lambda: host_name())
+    boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)
     versions: dict[str, str] = field(default_factory=lambda: _versions())
 
     def to_json(self) -> str:
-        """JSON with an object for each anchor and for the counters, ``schema_version`` first."""
+        """JSON with an object for each anchor, offset and for the counters, ``schema_version`` first."""
         content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
         content["clock_anchors"] = [anchor._asdict() for anchor in self.clock_anchors]
+        content["clock_offsets"] = [offset._asdict() for offset in self.clock_offsets]
         content["device_clocks"] = [
             {**clock._asdict(), "anchors": [anchor._asdict() for anchor in clock.anchors]}
             for clock in self.device_clocks
@@ -167,6 +192,32 @@ class RunInfo:
         except OSError:
             draft.unlink(missing_ok=True)
             raise
+
+
+def host_name() -> str:
+    return os.uname().nodename
+
+
+def boot_id() -> str:
+    """What ``perf_counter`` counts from: processes of one host and one boot id share its origin.
+
+    A time namespace moves the origin; its offset is then part of the id. "" where the system tells
+    neither, which only Linux does.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+    return boot + _time_namespace()
+
+
+def _time_namespace() -> str:
+    try:
+        offsets = Path("/proc/self/timens_offsets").read_text().splitlines()
+    except OSError:  # a kernel without time namespaces
+        return ""
+    seconds, nanoseconds = next(line.split()[1:] for line in offsets if line.startswith("monotonic"))
+    return "" if seconds == nanoseconds == "0" else f"+{seconds}s{nanoseconds}ns"
 
 
 def _versions() -> dict[str, str]:

@@ -1,0 +1,7 @@
+"""How far apart the clocks of the ranks' hosts are: a table of contents."""
+
+from __future__ import annotations
+
+from allreduce_instrumentation.clock_sync.synchronisation import synchronise_clocks
+
+__all__ = ["synchronise_clocks"]

@@ -1,0 +1,72 @@
+"""``synchronise_clocks``: measure where this rank's clock stands, and have the sidecar say so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from allreduce_instrumentation.clock_sync._estimate import estimate_offset
+from allreduce_instrumentation.clock_sync._links import Link, link_over
+from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
+from timing_logger._clock import perf_counter_ns
+from timing_logger.errors import ConfigurationError
+from timing_logger.global_logger import get_timing_logger
+from timing_logger.run_info import ClockOffset, boot_id, host_name
+from timing_logger.sampling import check_integer
+
+if TYPE_CHECKING:
+    from timing_logger.logger import TimingLogger
+
+
+def synchronise_clocks(
+    timing_logger: TimingLogger | None = None, comm: Any = None, *, exchanges: int = 100, reference: int = 0
+) -> ClockOffset:
+    """Measure how this rank's ``perf_counter`` stands against the reference rank's, by ping-pongs.
+
+    No clock is changed. The result goes into the sidecar, beside those of earlier calls, and
+    ``read_timings`` places all ranks' instants on the reference's axis by it: interpolated between two
+    measurements, and with an uncertainty that grows before the first and after the last. So call it
+    when training starts, every few minutes, and before the logger is closed. Ranks of one host share
+    their clock, and need it only together with those of other hosts.
+
+    Collective: every rank of ``comm`` calls it, also those whose logger is off, and waits until it is its
+    turn, as in a barrier; a rank that never comes is waited for as the communicator does. That is why no
+    logger calls it by itself, at close least of all. None of its messages is a row.
+
+    Args:
+        timing_logger: whose sidecar it is for. Default: ``get_timing_logger()``.
+        comm: an mpi4py intracommunicator, or a process group of ``torch.distributed`` with a backend for
+            the host; timed or plain. Default: the default process group.
+        exchanges: ping-pongs of each rank; the same on all ranks.
+        reference: the rank in ``comm`` whose clock is the common axis; the same on all ranks, and in all
+            calls of a run.
+
+    Returns:
+        The offset in ns, its uncertainty (half the width that the bounds of all ping-pongs leave), and of
+        whose clock; 0 and 0 on the reference.
+
+    Raises:
+        ConfigurationError: ``comm`` cannot be used, ``reference`` is no rank of it, or ``exchanges`` is not
+            at least 1.
+    """
+    logger = get_timing_logger() if timing_logger is None else timing_logger
+    exchanges = check_integer("exchanges", exchanges, minimum=1)
+    reference = check_integer("reference", reference, minimum=0)
+    with link_over(comm) as link:
+        if reference >= link.size:
+            raise ConfigurationError(f"reference={reference} is no rank of comm, which has {link.size}.")
+        offset = measure(link, logger.rank, exchanges=exchanges, reference=reference)
+    logger.add_clock_offset(offset)
+    return offset
+
+
+def measure(
+    link: Link, rank: int, *, exchanges: int, reference: int, clock: Callable[[], int] = perf_counter_ns
+) -> ClockOffset:
+    """The offset of ``clock``, in ns; ``rank`` is this rank's in its timing files."""
+    if link.rank == reference:
+        answer(link, exchanges, clock, (rank, host_name(), boot_id()))
+        return ClockOffset(clock(), 0, 0, rank, host_name(), boot_id(), exchanges)
+    stamps, (reference_rank, host, boot) = ask(link, reference, exchanges, clock)
+    offset_ns, uncertainty_ns, as_of_ns = estimate_offset(stamps)
+    return ClockOffset(as_of_ns, offset_ns, uncertainty_ns, reference_rank, host, boot, exchanges)

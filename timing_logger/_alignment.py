@@ -1,0 +1,224 @@
+"""One axis for the instants of all ranks: whose clock is whose, and how far apart the others are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.run_info import ClockOffset, TimingFile
+
+DRIFT_BOUND = 30e-6
+"""How fast two unwatched clocks may part, in s per s: for each 15 ppm, NTP's tolerance PHI (RFC 5905)."""
+
+Seconds: TypeAlias = "npt.NDArray[np.float64]"
+Sidecar: TypeAlias = "dict[str, Any] | None"
+
+_NS_PER_S = 1e9
+_INT64 = 2**63
+
+
+class Clock(NamedTuple):
+    """What ``perf_counter`` counts from: one origin for all processes of a host since it booted."""
+
+    host: str
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How the instants of one file come onto the reference's axis.
+
+    Attributes:
+        how: "same host" (one clock, nothing to add), "measured", or "unaligned": mapped by the wall
+            clocks of both hosts, or not at all.
+        reference_rank: whose axis it is; None where the instants stay as recorded, since nothing says
+            how they could be mapped.
+        measurements: how many there were.
+        at_s: moments at which the offset is known, increasing, on the file's own axis.
+        offset_s, uncertainty_s: at those moments.
+    """
+
+    how: Literal["same host", "measured", "unaligned"]
+    reference_rank: int | None
+    measurements: int
+    at_s: Seconds
+    offset_s: Seconds
+    uncertainty_s: Seconds
+
+    def on_the_axis(self, counter_s: Seconds) -> Seconds:
+        """Instants of the file on the reference's axis: linear between measurements, constant outside."""
+        offset_s: Seconds = np.interp(counter_s, self.at_s, self.offset_s)
+        return counter_s + offset_s
+
+    def uncertainty_at(self, counter_s: Seconds) -> Seconds:
+        """Half widths, growing by :data:`DRIFT_BOUND` before the first measurement and after the last."""
+        if self.how != "measured":
+            return np.repeat(self.uncertainty_s, len(counter_s))
+        outside_s: Seconds = abs(counter_s - counter_s.clip(self.at_s[0], self.at_s[-1]))
+        grown_s: Seconds = np.interp(counter_s, self.at_s, self.uncertainty_s) + DRIFT_BOUND * outside_s
+        return grown_s
+
+    def description(self) -> dict[str, Any]:
+        """For ``attrs["files"]``; ``read_timings`` says what stands in it."""
+        mapped = self.reference_rank is not None
+        known = self.how != "unaligned"
+        return {
+            "alignment": self.how,
+            "reference_rank": self.reference_rank,
+            "measurements": self.measurements,
+            "offset_s": float(self.offset_s[-1]) if mapped else None,
+            "uncertainty_s": float(self.uncertainty_s.max()) if known else None,
+        }
+
+
+def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
+    """How each file comes onto the axis of the reference rank.
+
+    The reference is the one that most files were measured against; without measurements the first rank
+    whose sidecar names its clock. Ranks that share a clock share one rank's measurements of it, so that
+    they stay exact among each other.
+    """
+    described = [_File.of(name, sidecar) for name, sidecar in files]
+    reference = _reference(described)
+    measured = _measured_clocks(described, reference)
+    return [_alignment(file, measured[file.clock_of_run], reference) for file in described]
+
+
+# -- what the sidecars say -------------------------------------------------------------------------
+
+
+class _File(NamedTuple):
+    """What a file's sidecar says of its clock; ``wall_offset_ns`` is Unix time minus ``perf_counter``."""
+
+    name: TimingFile
+    clock: Clock | None
+    offsets: list[ClockOffset]
+    wall_offset_ns: int | None
+
+    @classmethod
+    def of(cls, name: TimingFile, sidecar: Sidecar) -> _File:
+        sidecar = sidecar or {}
+        offsets = [offset for entry in _listed(sidecar, "clock_offsets") if (offset := _offset(entry))]
+        return cls(name, _stated_clock(sidecar), sorted(offsets), _wall_offset_ns(sidecar))
+
+    @property
+    def clock_of_run(self) -> tuple[Clock | TimingFile, int]:
+        """The clock, where it is known to be shared, in this incarnation: a restart has its own time, so it
+        has its own measurements."""
+        return self.clock or self.name, self.name.incarnation
+
+    def towards(self, reference: Clock | None) -> list[ClockOffset]:
+        return [offset for offset in self.offsets if _clock_of(offset) == reference]
+
+
+def _stated_clock(sidecar: dict[str, Any]) -> Clock | None:
+    host, boot_id = sidecar.get("host"), sidecar.get("boot_id")
+    if isinstance(host, str) and isinstance(boot_id, str) and host and boot_id:
+        return Clock(host, boot_id)
+    return None
+
+
+def _offset(entry: Any) -> ClockOffset | None:
+    """None for one that is damaged."""
+    try:
+        offset = ClockOffset(*(entry[field] for field in ClockOffset._fields))
+    except (KeyError, TypeError):
+        return None
+    numbers = (offset.perf_counter_ns, offset.offset_ns, offset.uncertainty_ns, offset.reference_rank)
+    texts = (offset.reference_host, offset.reference_boot_id)
+    sound = all(map(_is_int64, numbers)) and all(isinstance(text, str) for text in texts)
+    return offset if sound else None
+
+
+def _wall_offset_ns(sidecar: dict[str, Any]) -> int | None:
+    """By the latest anchor: if the wall clock was set meanwhile, then it was set right."""
+    try:
+        anchor = _listed(sidecar, "clock_anchors")[-1]
+        wall_ns, counter_ns = anchor["unix_ns"], anchor["perf_counter_ns"]
+    except (IndexError, KeyError, TypeError):
+        return None
+    return wall_ns - counter_ns if _is_int64(wall_ns) and _is_int64(counter_ns) else None
+
+
+def _listed(sidecar: dict[str, Any], key: str) -> list[Any]:
+    entries = sidecar.get(key)
+    return entries if isinstance(entries, list) else []
+
+
+def _is_int64(value: Any) -> bool:
+    return isinstance(value, int) and -_INT64 <= value < _INT64
+
+
+# -- whose axis ------------------------------------------------------------------------------------
+
+
+class _Reference(NamedTuple):
+    """The rank whose axis is the common one; None for what nothing tells."""
+
+    rank: int | None
+    clock: Clock | None
+    wall_offset_ns: int | None
+
+
+def _reference(files: Sequence[_File]) -> _Reference:
+    votes = Counter(
+        vote for file in files for vote in {(o.reference_rank, _clock_of(o)) for o in file.offsets}
+    )
+    if votes:
+        rank, clock = min(votes, key=lambda vote: (-votes[vote], vote))
+        return _Reference(rank, clock, _wall_offset_of(clock, files))
+    for file in sorted(files, key=lambda file: file.clock is None):
+        if file.clock is not None or file.wall_offset_ns is not None:
+            return _Reference(file.name.rank, file.clock, file.wall_offset_ns)
+    return _Reference(None, None, None)
+
+
+def _wall_offset_of(clock: Clock, files: Sequence[_File]) -> int | None:
+    stated = (file.wall_offset_ns for file in files if file.clock == clock)
+    return next((offset_ns for offset_ns in stated if offset_ns is not None), None)
+
+
+def _clock_of(offset: ClockOffset) -> Clock:
+    return Clock(offset.reference_host, offset.reference_boot_id)
+
+
+# -- one file --------------------------------------------------------------------------------------
+
+
+def _alignment(file: _File, offsets: Sequence[ClockOffset], reference: _Reference) -> Alignment:
+    if file.clock is not None and file.clock == reference.clock:
+        return _constant("same host", reference.rank, offset_s=0.0, uncertainty_s=0.0)
+    if offsets:
+        columns = np.array([offset[:3] for offset in offsets], dtype=np.float64).T / _NS_PER_S
+        return Alignment("measured", reference.rank, len(offsets), *columns)
+    if file.wall_offset_ns is not None and reference.wall_offset_ns is not None:
+        between_s = (file.wall_offset_ns - reference.wall_offset_ns) / _NS_PER_S
+        return _constant("unaligned", reference.rank, offset_s=between_s, uncertainty_s=np.nan)
+    return _constant("unaligned", None, offset_s=0.0, uncertainty_s=np.nan)
+
+
+def _measured_clocks(
+    files: Sequence[_File], reference: _Reference
+) -> dict[tuple[Clock | TimingFile, int], list[ClockOffset]]:
+    """For each clock the measurements of the rank that knows it best."""
+    best: dict[tuple[Clock | TimingFile, int], list[ClockOffset]] = {}
+    for file in files:
+        known = best.get(file.clock_of_run, [])
+        best[file.clock_of_run] = max(known, file.towards(reference.clock), key=_knowledge)
+    return best
+
+
+def _knowledge(offsets: Sequence[ClockOffset]) -> tuple[int, int]:
+    """More measurements are better, then more exact ones."""
+    return len(offsets), -max((offset.uncertainty_ns for offset in offsets), default=0)
+
+
+def _constant(
+    how: Literal["same host", "unaligned"], rank: int | None, *, offset_s: float, uncertainty_s: float
+) -> Alignment:
+    return Alignment(how, rank, 0, np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]))
