@@ -126,8 +126,8 @@ def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
         *_in_one_group(bandwidth, _BANDWIDTH, width),
         *_wrapped(
             width,
-            "Medians in ms; algbw and busbw in GB/s (1e9 bytes) as nccl-tests defines them: from the time "
-            "that a rank spent, and from the transfer, which leaves out the wait for the last rank to arrive.",
+            "Medians in ms; algbw and busbw in GB/s (1e9 bytes) as nccl-tests defines them, from the time "
+            "that a rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
         ),
     )
 
