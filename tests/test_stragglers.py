@@ -157,6 +157,7 @@ def test_another_rank_slow_in_each_step_is_diffuse() -> None:
 def test_ranks_each_slower_than_the_next_are_no_single_rank_s_fault() -> None:
     verdict = stragglers(data_parallel(factors(100, 4) * [1, 2, 3, 4]))
     assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
+    assert any("Rank 3" in text and "z among the peers" in text for text in verdict.evidence)
 
 
 def test_a_rank_that_nobody_waits_for_is_not_named() -> None:
@@ -175,9 +176,9 @@ def test_a_window_of_fewer_than_20_steps_names_nobody_but_is_in_the_evidence() -
     assert any(sentence.startswith("Rank 3") and "steps 12" in sentence for sentence in verdict.evidence)
 
 
-def test_a_difference_of_5_percent_names_nobody() -> None:
+def test_a_difference_of_8_percent_names_nobody_however_sure_it_is() -> None:
     factor = factors(200, 4, noise=0.005)
-    factor[:, 1] *= 1.05
+    factor[:, 1] *= 1.08
     assert stragglers(data_parallel(factor)).verdict == "healthy"
 
 
@@ -293,13 +294,6 @@ def test_unknown_times_are_endured() -> None:
     timings = data_parallel(slowed(3, 1.5))
     timings.loc[np.random.default_rng(1).random(len(timings)) < 0.05, "elapsed_ms"] = np.nan
     assert stragglers(timings).ranks == (3,)
-
-
-def test_failed_rows_do_not_count() -> None:
-    timings = data_parallel(factors(100, 4, noise=0.05))
-    failed = (timings["rank"] == 1) & (timings["operation"] == "BACKWARD") & (timings["iteration"] < 30)
-    timings.loc[failed, ["elapsed_ms", "status"]] = [1000.0, "error:RuntimeError"]
-    assert stragglers(timings).ranks == ()
 
 
 def test_of_two_incarnations_of_a_rank_the_later_counts() -> None:
