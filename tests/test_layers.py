@@ -122,6 +122,7 @@ OFFLINE = [
     "timing_logger.reading",
     "timing_logger._selection",
     "timing_logger.analysis",
+    "timing_logger.watching",
     "timing_logger.report",
     "timing_logger._commands",
     "timing_logger.cli",

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from timing_logger.record import HEADER, NS_PER_MS, NS_PER_S, Record, format_records
 from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
 
@@ -60,3 +62,22 @@ def write_sidecar(
     path = sidecar_path(timing_file)
     info.write(path)
     return path
+
+
+def write_table(folder: Path, table: pd.DataFrame) -> Path:
+    """The files of all ranks of a table as ``read_timings`` returns, with sidecars; the folder."""
+    for rank, rows in table.groupby("rank"):
+        write_sidecar(write_timing_file(folder, int(str(rank)), [_record_of(row) for row in _plain(rows)]))
+    return folder
+
+
+def _plain(rows: pd.DataFrame) -> list[dict[str, Any]]:
+    plain = rows.astype(object).where(rows.notna(), None)
+    return [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
+
+
+def _record_of(row: dict[str, Any]) -> Record:
+    kept = {name: row[name] for name in Record._fields if name in row}
+    start_ns = round(row["start_counter"] * NS_PER_S)
+    end_ns = start_ns + round(row["elapsed_ms"] * NS_PER_MS)
+    return Record(**{**kept, "start_ns": start_ns, "end_ns": end_ns, "metadata": None})

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -92,6 +94,33 @@ def compression(arguments: argparse.Namespace) -> Answer:
     dense = _timings([arguments.dense], "latest") if arguments.dense else None
     found = compression(_read(arguments), dense)
     return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
+
+
+def watch(arguments: argparse.Namespace) -> Answer:
+    """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
+    from timing_logger.report import look_text
+    from timing_logger.watching import Watcher
+
+    watcher = Watcher(Path(arguments.logdir), arguments.window)
+    text = look_text(watcher.look(), _width())
+    if arguments.once:
+        return Answer(text)
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        with Live(Text(text), console=console, auto_refresh=False, transient=True) as live:
+            live.refresh()
+            while True:
+                if not console.is_terminal:
+                    print(text, flush=True)
+                time.sleep(arguments.interval)
+                text = look_text(watcher.look(), _width())
+                live.update(Text(text), refresh=True)
+    except KeyboardInterrupt:
+        return Answer(text if console.is_terminal else "")
 
 
 def _read(arguments: argparse.Namespace) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import re
 import sys
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bandwidth(commands)
     _add_overlap(commands)
     _add_compression(commands)
+    _add_watch(commands)
     return parser
 
 
@@ -141,6 +143,26 @@ def _add_compression(commands: _Commands) -> None:
     )
 
 
+def _add_watch(commands: _Commands) -> None:
+    watch: argparse.ArgumentParser = commands.add_parser(
+        "watch",
+        help="a live table of a run in progress",
+        description="Per rank: iterations and rows per second, communication, waits, open operations, drops, "
+        "and since when it is silent; and the verdict on the last seconds. Reads the ends of the files and "
+        "changes nothing. Ends with Ctrl-C.",
+        epilog="example: timing-logger watch logs/timing",
+    )
+    watch.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
+    watch.add_argument(
+        "--interval", type=_seconds, default=2.0, metavar="S", help="seconds between looks (2)"
+    )
+    watch.add_argument(
+        "--window", type=_seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
+    )
+    watch.add_argument("--once", action="store_true", help="look once and exit")
+    watch.set_defaults(command=_commands.watch)
+
+
 def _question(
     commands: _Commands, name: str, command: _commands.Command, short: str, long: str
 ) -> argparse.ArgumentParser:
@@ -202,6 +224,16 @@ def _iterations(text: str) -> slice:
         raise argparse.ArgumentTypeError(f"{text!r}: say A:B, such as 100:200, 100: or :200")
     start, stop = (int(number) if number else None for number in match.groups())
     return slice(start, stop)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: say a number of seconds above 0")
+    return seconds
 
 
 # -- output ------------------------------------------------------------------------------------------

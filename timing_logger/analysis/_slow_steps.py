@@ -112,9 +112,11 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
     """Single slow steps outside of the stretches, of ranks that have far more of them than their peers."""
     single = _single_slow(ratios, stretches)
     counts = single.sum(axis=0)
-    found = []
+    found: list[SlowSteps] = []
+    if len(counts) < 2:
+        return found
     for column in range(len(counts)):
-        expected = float(np.median(np.delete(counts, column))) if len(counts) > 1 else np.inf
+        expected = float(np.median(np.delete(counts, column)))
         steps = np.flatnonzero(single[:, column])
         z = (counts[column] - expected) / (expected + 1) ** 0.5  # counts of rare events
         if z >= MIN_Z and len(steps) - expected >= MIN_RECURRING_SHARE * len(ratios):

@@ -10,11 +10,13 @@ from timing_logger.report.answers import (
     waits_text,
 )
 from timing_logger.report.json import rows_json, summary_json, verdict_json
+from timing_logger.report.live import look_text
 from timing_logger.report.text import summary_text
 
 __all__ = [
     "bandwidth_text",
     "compression_text",
+    "look_text",
     "overlap_text",
     "rows_json",
     "stragglers_text",

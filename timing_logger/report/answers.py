@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 _LEAST_WIDTH_OF_NAMES = 14
+_WIDE = 100
 
 
 class Column(NamedTuple):
@@ -35,14 +36,26 @@ class Column(NamedTuple):
 def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
     """``frame`` as a table; columns that it lacks, or in which nothing is known, are left out."""
     present = [column for column in columns if _tells_something(frame, column.name)]
+    if not present:
+        return "There are no such rows."
     table = new_table(*(column.head for column in present))
-    for column, drawn_column in zip(present, table.columns, strict=True):
-        if column.shown is _word:  # long names fold, so that figures stay whole
-            drawn_column.justify, drawn_column.no_wrap, drawn_column.overflow = "left", False, "fold"
-            drawn_column.min_width = min(_LEAST_WIDTH_OF_NAMES, _longest(frame[column.name]))
-    for record in frame.to_dict("records"):
-        table.add_row(*(_cell(record[column.name], column.shown) for column in present))
+    cells_of = [_cells(frame, column) for column in present]
+    for column, cells, drawn_column in zip(present, cells_of, table.columns, strict=True):
+        drawn_column.no_wrap, drawn_column.overflow = False, "fold"
+        drawn_column.min_width = _least_width(column, cells)
+        if column.shown is _word:
+            drawn_column.justify = "left"
+    for row in zip(*cells_of, strict=True):
+        table.add_row(*row)
     return drawn(table, width)
+
+
+def _least_width(column: Column, cells: Sequence[str]) -> int:
+    """Where it is narrow, heads take several lines and long names fold, so that figures stay whole."""
+    longest = max(map(len, cells))
+    if column.shown is _word:
+        longest = min(longest, _LEAST_WIDTH_OF_NAMES)
+    return max(longest, *map(len, column.head.split()))
 
 
 def _tells_something(frame: pd.DataFrame, name: str) -> bool:
@@ -53,8 +66,8 @@ def _tells_something(frame: pd.DataFrame, name: str) -> bool:
     return bool((frame[name].notna() & (frame[name] != "")).any())
 
 
-def _longest(names: pd.Series[str]) -> int:
-    return max(map(len, map(str, names.unique())), default=1)
+def _cells(frame: pd.DataFrame, column: Column) -> list[str]:
+    return [_cell(value, column.shown) for value in frame[column.name].tolist()]
 
 
 def _cell(value: Any, shown: Callable[[Any], str]) -> str:
@@ -121,9 +134,10 @@ _BANDWIDTH = (
 
 
 def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
-    """What ``analysis.bandwidth`` returned."""
+    """What ``analysis.bandwidth`` returned; a narrow terminal has no room for algorithm bandwidths."""
+    columns = [column for column in _BANDWIDTH if width >= _WIDE or "algbw" not in column.head]
     return _page(
-        *_in_one_group(bandwidth, _BANDWIDTH, width),
+        *_in_one_group(bandwidth, columns, width),
         *_wrapped(
             width,
             "Medians in ms; algbw and busbw in GB/s (1e9 bytes) as nccl-tests defines them, from the time "

@@ -1,0 +1,243 @@
+"""The command line answers single questions: bandwidth, waits, overlap, compression, stragglers, watch."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
+from timing_files import record, write_table, write_timing_file
+
+from timing_logger.cli import main
+
+STEPS = 40
+LIMIT_S = 100.0
+QUESTIONS = ["summary", "bandwidth", "waits", "overlap", "compression", "stragglers"]
+
+
+def on_one_clock(table: pd.DataFrame) -> pd.DataFrame:
+    """The ranks are of one host, as their sidecars say."""
+    offset_s = CLOCK_OFFSETS_S * (1 + table["rank"])
+    return table.assign(
+        start_counter=table["start_counter"] - offset_s, end_counter=table["end_counter"] - offset_s
+    )
+
+
+@pytest.fixture(scope="module")
+def healthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    table = on_one_clock(data_parallel(factors(STEPS, 4, noise=0.02)))
+    return write_table(tmp_path_factory.mktemp("healthy"), table)
+
+
+@pytest.fixture(scope="module")
+def with_slow_rank(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rank 2 takes twice as long in BACKWARD, in all steps."""
+    slow = factors(STEPS, 4, noise=0.02)
+    slow[:, 2] *= 2
+    table = on_one_clock(data_parallel(slow, slow_phases=["BACKWARD"]))
+    table.loc[table["operation"] == "ALLREDUCE", "message_size_bytes"] = 1_000_000
+    return write_table(tmp_path_factory.mktemp("slow"), table)
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Any:
+    def asked(*arguments: object, exit_code: int = 0) -> str:
+        assert main(list(map(str, arguments))) == exit_code
+        captured = capsys.readouterr()
+        assert captured.err == ""
+        return captured.out
+
+    return asked
+
+
+def on_one_line(text: str) -> str:
+    return re.sub(r"\s+", " ", text)
+
+
+# -- stragglers ----------------------------------------------------------------------------------
+
+
+def test_the_slow_rank_is_named_with_phase_window_and_gates(ask: Any, with_slow_rank: Path) -> None:
+    text = on_one_line(ask("stragglers", with_slow_rank))
+    assert text.startswith("Verdict: rank 2 is slow, in BACKWARD, in iterations 0 to 39 (persistent); score")
+    assert "z among the peers" in text
+
+
+def test_of_healthy_ranks_nobody_is_named(ask: Any, healthy: Path) -> None:
+    assert ask("stragglers", healthy).startswith("Verdict: healthy. Nobody is slow.")
+
+
+def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
+    found = json.loads(ask("stragglers", with_slow_rank, "--json"))
+    assert (found["verdict"], found["ranks"], found["phase"]) == ("rank", [2], "BACKWARD")
+    assert (found["first_iteration"], found["last_iteration"], found["window"]) == (0, 39, "persistent")
+    assert {"labels", "score", "cost_ms", "gates", "evidence", "windows"} <= set(found)
+    assert found["windows"][0]["rank"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fail_on", "exit_code"), [("rank", 1), ("role,rank", 1), ("role", 0), ("group-wide,diffuse", 0)]
+)
+def test_bad_news_fail_only_where_asked(ask: Any, with_slow_rank: Path, fail_on: str, exit_code: int) -> None:
+    assert "rank 2" in ask("stragglers", with_slow_rank, "--fail-on", fail_on, exit_code=exit_code)
+
+
+# -- the other questions ---------------------------------------------------------------------------
+
+
+def test_bandwidth_is_that_of_nccl_tests(ask: Any, with_slow_rank: Path) -> None:
+    (found,) = json.loads(ask("bandwidth", with_slow_rank, "--json"))["bandwidth"]
+    assert found["transfer_ms"] == pytest.approx(1.5)
+    assert found["transfer_algbw_gb_per_s"] == pytest.approx(1e6 / 1.5e-3 / 1e9)
+    assert found["transfer_busbw_gb_per_s"] == pytest.approx(1e6 / 1.5e-3 / 1e9 * 2 * 3 / 4)
+    assert "1.000" in ask("bandwidth", with_slow_rank)
+
+
+def test_who_waits_for_whom(ask: Any, with_slow_rank: Path) -> None:
+    rows = json.loads(ask("waits", with_slow_rank, "--json"))["waits"]
+    assert [row["times_last"] for row in rows] == [0, 0, STEPS, 0]
+    for name in ("wait_ms", "clock_free_wait_ms"):
+        waited = [row[name] for row in rows]
+        assert waited[2] == pytest.approx(0, abs=1e-3)
+        assert min(waited[:2] + waited[3:]) == pytest.approx(20 * STEPS, rel=0.1)
+    assert "Group world" in ask("waits", with_slow_rank)
+
+
+def test_collectives_that_do_not_fit_together_are_told(ask: Any, tmp_path: Path) -> None:
+    table = data_parallel(factors(3, 4))
+    missing = (table["rank"] == 1) & (table["operation"] == "ALLREDUCE") & (table["iteration"] == 2)
+    folder = write_table(tmp_path, table[~missing])
+    assert "Of 3 collectives 1 are incomplete" in on_one_line(ask("waits", folder))
+    (flawed,) = json.loads(ask("waits", folder, "--json"))["flawed_collectives"]
+    assert (flawed["seq"], flawed["state"], flawed["why"]) == (2, "incomplete", "rank 1 missing")
+
+
+def test_overlap_is_per_rank_or_per_iteration(ask: Any, healthy: Path) -> None:
+    per_rank = json.loads(ask("overlap", healthy, "--json"))
+    assert [row["iterations"] for row in per_rank["overlap"]] == [STEPS] * 4
+    assert len(per_rank["efficiencies"]) == 1
+    per_iteration = json.loads(ask("overlap", healthy, "--by", "iteration", "--json"))["overlap"]
+    assert len(per_iteration) == 4 * STEPS
+    assert "Parallel efficiency" in ask("overlap", healthy)
+
+
+def test_where_nothing_is_compressed_that_is_said(ask: Any, healthy: Path) -> None:
+    assert "Nothing is compressed" in ask("compression", healthy)
+    assert json.loads(ask("compression", healthy, "--json")) == {"compression": []}
+
+
+def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
+    found = json.loads(ask("summary", healthy, "--by", "iteration,phase", "--json"))["operations"]
+    assert len(found) == STEPS
+    assert {row["count"] for row in found} == {4 * 5}
+    assert ask("summary", healthy, "--by", "layer,rank").splitlines()[0].split()[:2] == ["rank", "count"]
+
+
+# -- options that all have ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_ranks_and_iterations_are_selected(ask: Any, with_slow_rank: Path, question: str) -> None:
+    """Without the slow rank, and in half of the steps."""
+    chosen = ask(question, with_slow_rank, "--ranks", "0-1,3", "--iterations", "20:", "--json")
+    assert '"rank": 2' not in chosen
+    assert json.loads(chosen) != json.loads(ask(question, with_slow_rank, "--json")) or question in (
+        "compression",
+    )
+
+
+def test_iterations_end_before_the_second_number(ask: Any, healthy: Path) -> None:
+    found = json.loads(ask("summary", healthy, "--by", "iteration", "--iterations", "3:6", "--json"))
+    assert [row["iteration"] for row in found["operations"]] == [3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--ranks", "a"), ("--ranks", "1-"), ("--iterations", "5"), ("--iterations", "a:b"),
+        ("--by", "colour"), ("--by", "rank,rank"),
+    ],
+)  # fmt: skip
+def test_an_option_that_makes_no_sense_is_an_error(
+    capsys: pytest.CaptureFixture[str], healthy: Path, arguments: tuple[str, str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["summary", str(healthy), *arguments])
+    assert exit_.value.code == 2
+    assert arguments[1] in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("flag", [[], ["--json"]], ids=["text", "json"])
+def test_every_question_has_an_answer_to_little(
+    ask: Any, tmp_path: Path, question: str, flag: list[str]
+) -> None:
+    write_timing_file(tmp_path / "no rows", 0, [])
+    write_timing_file(tmp_path / "one row", 0, [record(elapsed_ms=None)])
+    write_timing_file(tmp_path / "one rank", 0, [record(iteration=i, start_s=i) for i in range(5)])
+    for folder in sorted(tmp_path.iterdir()):
+        assert ask(question, folder, *flag) != ""
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("width", [80, 120])
+def test_no_answer_is_wider_than_the_terminal(
+    ask: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = ask(question, with_slow_rank)
+    assert max(map(len, text.splitlines())) <= width
+    assert text.isascii()
+
+
+@pytest.mark.parametrize("question", QUESTIONS[1:])
+def test_names_cannot_reach_the_terminal(ask: Any, tmp_path: Path, question: str) -> None:
+    table = data_parallel(np.ones((25, 2)))
+    table["group"], table["layer_name"] = "\x1b[2J[/x]", "\x1b[31m"
+    assert "\x1b" not in ask(question, write_table(tmp_path, table))
+
+
+# -- watch -------------------------------------------------------------------------------------------
+
+
+def test_a_look_at_a_run_shows_its_ranks_and_verdict(ask: Any, with_slow_rank: Path) -> None:
+    text = ask("watch", with_slow_rank, "--once")
+    lines = [line.split() for line in text.splitlines()]
+    assert [line[:2] for line in lines if line and line[0].isdigit()][1:] == [
+        [str(i), "39"] for i in range(4)
+    ]
+    assert "Verdict: rank 2 is slow, in BACKWARD" in text
+
+
+def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(with_slow_rank: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "timing_logger.cli", "watch", str(with_slow_rank), "--interval", "0.1"]
+    printed = tmp_path / "printed"
+    with printed.open("w") as out:
+        watch = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + LIMIT_S
+    try:
+        while printed.read_text().count("Verdict: rank 2") < 2:
+            assert watch.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        watch.send_signal(signal.SIGINT)
+        _, errors = watch.communicate(timeout=LIMIT_S)
+    finally:
+        watch.kill()
+    assert (watch.returncode, errors) == (0, "")
+
+
+def test_there_is_nothing_to_watch_in_an_empty_folder(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["watch", str(tmp_path), "--once"]) == 2
+    assert "no timing file" in capsys.readouterr().err

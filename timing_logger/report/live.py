@@ -1,0 +1,39 @@
+"""A run in progress as a table that is drawn again and again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from timing_logger.report._drawing import count, drawn, fixed, new_table, or_unknown, percent, wrapped
+from timing_logger.report.answers import verdict_sentence
+
+if TYPE_CHECKING:
+    from timing_logger.watching import Look, RankNow
+
+_HEADS = (
+    "rank", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped", "silent s",
+    "state",
+)  # fmt: skip
+
+
+def look_text(look: Look, width: int) -> str:
+    """What ``Watcher.look`` returned."""
+    table = new_table(*_HEADS)
+    for rank in look.ranks:
+        table.add_row(*_cells(rank))
+    about = f"{count(len(look.ranks), 'rank')}; the last {look.window_s:.0f} s of the run"
+    return f"{about}\n\n{drawn(table, width)}\n\n{wrapped(_verdict(look), width)}\n"
+
+
+def _cells(rank: RankNow) -> list[str]:
+    return [
+        str(rank.rank), or_unknown(rank.iteration), fixed(rank.iterations_per_s, 1), or_unknown(rank.written),
+        fixed(rank.rows_per_s, 0), percent(rank.communication_share), percent(rank.waited_share),
+        str(rank.unfinished), or_unknown(rank.dropped), fixed(rank.silent_s, 0),
+        "closed" if rank.closed else "",
+    ]  # fmt: skip
+
+
+def _verdict(look: Look) -> str:
+    few = any("Only" in sentence and "steps are recorded" in sentence for sentence in look.verdict.evidence)
+    return verdict_sentence(look.verdict) + (" Few steps so far." if few else "")

@@ -1,0 +1,215 @@
+"""A run in progress: what its files say of the last moments, read from their ends and nothing else."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timing_logger.analysis import Verdict, stragglers, summarize_ranks
+from timing_logger.errors import NoTimingFilesError
+from timing_logger.run_info import TimingFile, sidecar_path
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WINDOW_S = 30.0
+"""So much of the run, back from its newest row, is looked at."""
+
+_FIRST_LOOK_BYTES = 2**22
+_LOOK_BYTES = 2**26
+
+
+class RankNow(NamedTuple):
+    """One rank in the window.
+
+    Attributes:
+        rank, incarnation.
+        written: rows of the whole file, by its sidecar; None if that does not tell.
+        rows_per_s, iterations_per_s: in the window; NaN without rows.
+        iteration: the latest; None without.
+        communication_share, waited_share: parts of the window's time, 0 to 1; NaN if unknown.
+        dropped: records lost so far; None if unknown.
+        unfinished: rows of the window whose end nobody has seen.
+        silent_s: since when nothing was written, on the wall clock.
+        closed: the logger came to its end.
+    """
+
+    rank: int
+    incarnation: int
+    written: int | None
+    rows_per_s: float
+    iterations_per_s: float
+    iteration: int | None
+    communication_share: float
+    waited_share: float
+    dropped: int | None
+    unfinished: int
+    silent_s: float
+    closed: bool
+
+
+class Look(NamedTuple):
+    """What one look at the files found.
+
+    Attributes:
+        ranks: in ascending order.
+        verdict: on the window.
+        window_s: how much of the run it spans.
+    """
+
+    ranks: list[RankNow]
+    verdict: Verdict
+    window_s: float
+
+
+class Watcher:
+    """Follows the newest timing file of each rank in a folder. Reading takes no lock and changes nothing.
+
+    Args:
+        folder: that holds ``timing-rank*.csv``, now or later.
+        window_s: seconds of the run to look at.
+    """
+
+    def __init__(self, folder: Path, window_s: float = WINDOW_S) -> None:
+        self._folder = folder
+        self._window_s = window_s
+        self._tails: dict[Path, _Tail] = {}
+
+    def look(self) -> Look:
+        """Read what was added since the last look.
+
+        Raises:
+            NoTimingFilesError: there is no timing file (yet).
+        """
+        tails = [self._tails.setdefault(path, _Tail(path)) for path in self._newest()]
+        for tail in tails:
+            tail.read()
+        window = _window_of(tails, self._window_s)
+        whole = summarize_ranks(window).set_index("rank")
+        now = time.time()
+        ranks = [_rank_now(tail, window, whole, now) for tail in tails]
+        return Look(ranks, stragglers(window), float(whole["wall_s"].max()) if len(whole) else 0.0)
+
+    def _newest(self) -> list[Path]:
+        if not self._folder.is_dir():
+            raise NoTimingFilesError(f"folder: {str(self._folder)!r} is not a folder with timing files.")
+        newest: dict[int, tuple[TimingFile, Path]] = {}
+        for path in self._folder.iterdir():
+            name = TimingFile.parse(path.name)
+            if name is not None and (name.rank not in newest or name > newest[name.rank][0]):
+                newest[name.rank] = name, path
+        if not newest:
+            raise NoTimingFilesError(f"folder: no timing file in {str(self._folder)!r} (yet).")
+        return [newest[rank][1] for rank in sorted(newest)]
+
+
+@dataclass
+class _Tail:
+    """The end of one file, as far as it was read."""
+
+    path: Path
+    header: bytes = b""
+    offset: int = 0
+    rows: pd.DataFrame | None = None
+    changed_s: float = 0.0
+    sidecar: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> TimingFile:
+        name = TimingFile.parse(self.path.name)
+        assert name is not None
+        return name
+
+    def read(self) -> None:
+        """Take in whole lines that were added; of a long file that is new here, only its end."""
+        import pandas as pd
+
+        from timing_logger._parsing import parse_timings
+
+        added = self._added()
+        if added:
+            frame = parse_timings(self.header + added).frame
+            frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
+            self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
+        self.changed_s = self.path.stat().st_mtime
+        self.sidecar = _json_at(sidecar_path(self.path))
+
+    def _added(self) -> bytes:
+        with self.path.open("rb") as file:
+            if not self.header:
+                self.header = file.readline()
+                if not self.header.endswith(b"\n"):
+                    self.header = b""
+                    return b""
+                size = self.path.stat().st_size
+                self.offset = max(len(self.header), size - _FIRST_LOOK_BYTES)
+                if self.offset > len(self.header):
+                    file.seek(self.offset)
+                    self.offset += len(file.readline())
+            file.seek(self.offset)
+            data = file.read(_LOOK_BYTES)
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole
+
+    def forget_before(self, instant: pd.Timestamp) -> None:
+        if self.rows is not None:
+            self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
+
+
+def _json_at(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
+def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
+    """The rows of the last seconds of the run, of all ranks."""
+    import pandas as pd
+
+    from timing_logger._parsing import parse_timings
+
+    newest = max(
+        (tail.rows["timestamp"].max() for tail in tails if tail.rows is not None and len(tail.rows)),
+        default=None,
+    )
+    if newest is not None:
+        for tail in tails:
+            tail.forget_before(newest - pd.Timedelta(seconds=window_s))
+    frames = [tail.rows for tail in tails if tail.rows is not None]
+    empty = parse_timings(b"").frame.assign(rank=pd.array([], "int64"), incarnation=pd.array([], "int64"))
+    window = pd.concat(frames, ignore_index=True) if frames else empty
+    window.attrs["files"] = [
+        {"rank": tail.name.rank, "incarnation": tail.name.incarnation, "sidecar": tail.sidecar or None}
+        for tail in tails
+    ]
+    return window
+
+
+def _rank_now(tail: _Tail, window: pd.DataFrame, whole: pd.DataFrame, now_s: float) -> RankNow:
+    counters = tail.sidecar.get("counters", {})
+    rows = window[window["rank"] == tail.name.rank]
+    iterations = rows["iteration"].dropna()
+    unknown = float("nan")
+    figures = whole.loc[tail.name.rank] if tail.name.rank in whole.index else None
+    wall_s = unknown if figures is None else float(figures["wall_s"])
+    return RankNow(
+        rank=tail.name.rank,
+        incarnation=tail.name.incarnation,
+        written=counters.get("written"),
+        rows_per_s=len(rows) / wall_s if wall_s > 0 else unknown,
+        iterations_per_s=iterations.nunique() / wall_s if wall_s > 0 else unknown,
+        iteration=int(iterations.max()) if len(iterations) else None,
+        communication_share=unknown if figures is None else float(figures["communication_share"]),
+        waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,  # type: ignore[index]
+        dropped=counters.get("dropped"),
+        unfinished=int(rows["elapsed_ms"].isna().sum()),
+        silent_s=max(0.0, now_s - tail.changed_s),
+        closed=tail.sidecar.get("closed") is True,
+    )
