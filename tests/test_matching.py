@@ -284,3 +284,12 @@ def test_an_instance_has_the_rows_of_its_number_and_no_others(seqs_of_ranks: lis
         who = {rank for rank, seqs in enumerate(seqs_of_ranks) if seq in seqs}
         assert set(rows["rank"]) == who
         assert set(rows["state"]) == {"complete" if len(who) == ranks else "incomplete"}
+
+
+def test_reasons_of_many_kinds_of_instances_are_told_apart() -> None:
+    rows = [numbered(*range(rank, 40, rank + 1)) for rank in range(RANKS)]
+    matched = match_collectives(table(*rows))
+    for _, instance in matched.groupby("instance"):
+        missing = sorted(set(range(RANKS)) - set(instance["rank"]))
+        named = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} missing"
+        assert set(instance["why"]) == {named if missing else ""}

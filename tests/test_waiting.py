@@ -214,4 +214,3 @@ def test_clock_free_and_clocked_waits_agree_when_all_leave_together(
     found = waits(aligned(table(*rows)))
     # Rows hold nanoseconds, so each of the two may be off by as much.
     np.testing.assert_allclose(found["wait_ms"], found["clock_free_wait_ms"], atol=1e-5)
-    assert not (found["clock_violation"] & (found["elapsed_ms"] > 1e-3)).any() or transfer_ms < 1e-3

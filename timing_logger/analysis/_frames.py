@@ -51,16 +51,23 @@ def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
 
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
+    if frame.implementation.is_pandas_like():
+        return _coded_by_pandas(frame[name])
     column = frame[name].fill_null("")
-    if frame.implementation.is_pandas_like():  # three times as fast as what serves all libraries
-        import pandas as pd
-
-        codes, distinct = pd.factorize(column.to_native(), sort=True)
-        return codes.astype(np.int64), list(distinct)
     texts: list[str] = sorted(column.unique().to_list())
     if len(texts) < 2:
         return np.zeros(len(frame), np.int64), texts
     return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
+
+
+def _coded_by_pandas(column: nw.Series[Any]) -> tuple[Ints, list[str]]:
+    """Three times as fast as what serves all libraries."""
+    import pandas as pd
+
+    codes, texts = pd.factorize(column.to_native(), sort=True)
+    if len(codes) and codes.min() < 0:
+        return _coded_by_pandas(column.fill_null(""))
+    return codes.astype(np.int64), list(texts)
 
 
 def each_text(
@@ -84,11 +91,22 @@ def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
 
 
 def _codes(values: npt.NDArray[Any]) -> Ints:
+    if values.dtype.kind in "iub" and len(values):
+        least, greatest = int(values.min()), int(values.max())  # Python's: their difference may be large
+        if greatest - least <= 2 * len(values):
+            return _codes_by_counting(values.astype(np.int64) - least)
     import pandas as pd
 
     codes, _ = pd.factorize(values, sort=True)
     has_unknown = len(codes) > 0 and codes.min() < 0
     return codes.astype(np.int64) + has_unknown
+
+
+def _codes_by_counting(values: Ints) -> Ints:
+    """Of numbers from 0 that are not much larger than there are of them: ten times as fast as hashing."""
+    is_present = np.zeros(values.max() + 1, np.bool_)
+    is_present[values] = True
+    return (np.cumsum(is_present) - 1)[values]
 
 
 # -- columns of a result -----------------------------------------------------------------------------

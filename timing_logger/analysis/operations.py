@@ -149,7 +149,7 @@ def bus_bytes(name: str, message_size_bytes: float, group_size: int) -> float:
     bytes are those of the send, and where an argument is unknown.
     """
     base = base_operation(name)
-    counts = base in COMMUNICATION and base != "RECV" and message_size_bytes >= 0 and group_size >= 1
-    if not counts:
+    counts = base in COMMUNICATION and base in BUS_FACTORS and base != "RECV"
+    if not (counts and message_size_bytes >= 0 and group_size >= 1):
         return float("nan")
     return float(algorithm_bytes(base, message_size_bytes, group_size) * bus_factor(base, group_size))

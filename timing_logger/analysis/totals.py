@@ -22,13 +22,13 @@ from timing_logger.analysis._frames import (
     taken,
     wall_between_s,
 )
-from timing_logger.analysis._grouped import any_row_of, counts_known, quantiles, sums
+from timing_logger.analysis._grouped import any_row_of, counts_known, order_by, quantiles, sums
 from timing_logger.analysis._intervals import union_lengths
 from timing_logger.analysis.operations import is_wait
 from timing_logger.errors import ConfigurationError
 
-_NUMBERS = ("rank", "incarnation", "iteration")
-_KEYS = ("operation", *_NUMBERS, "phase", "layer_name", "group")
+_PROCESS = ("rank", "incarnation")
+_KEYS = ("operation", *_PROCESS, "iteration", "phase", "layer_name", "group")
 
 _NAN = float("nan")
 
@@ -62,9 +62,10 @@ def summarize(
     """
     _check(by)
     frame = opened(timings)
-    key = dense_codes(*(_values(frame, name) for name in by))
+    operation = coded_text(frame, "operation")
+    key = dense_codes(*(operation[0] if name == "operation" else _values(frame, name) for name in by))
     row = any_row_of(key)
-    figures = _figures(frame, key, len(row))
+    figures = _figures(frame, key, len(row), each_text(operation, is_wait))
     table = taken(frame, by, row).with_columns(
         new_column(frame, "count", np.bincount(key, minlength=len(row))),
         *(new_column(frame, name, values) for name, values in figures.items()),
@@ -80,7 +81,9 @@ def _check(by: Sequence[str]) -> None:
 
 
 def _values(frame: Frame, name: str) -> Ints | Floats:
-    return numbers(frame, name) if name in _NUMBERS else coded_text(frame, name)[0]
+    if name in _PROCESS:
+        return frame[name].to_numpy()
+    return numbers(frame, name) if name == "iteration" else coded_text(frame, name)[0]
 
 
 def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
@@ -90,11 +93,11 @@ def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
     return np.argsort(-total_of_operation, kind="stable")
 
 
-def _figures(frame: Frame, key: Ints, n_keys: int) -> dict[str, Floats]:
+def _figures(frame: Frame, key: Ints, n_keys: int, is_waiting: Bools) -> dict[str, Floats]:
     elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
     p50, p95, p99, most = quantiles(elapsed_ms, key, n_keys, (0.5, 0.95, 0.99, 1.0))
     n_elapsed, n_sizes = (counts_known(values, key, n_keys) for values in (elapsed_ms, sizes))
-    counted_ms = np.where(_seen_before(frame, key), 0.0, np.nan_to_num(elapsed_ms))
+    counted_ms = np.where(_seen_before(frame, key, is_waiting), 0.0, np.nan_to_num(elapsed_ms))
     return {
         "bytes": np.where(n_sizes > 0, sums(sizes, key, n_keys), _NAN),
         "mean_ms": sums(elapsed_ms, key, n_keys) / np.where(n_elapsed > 0, n_elapsed, _NAN),
@@ -107,17 +110,17 @@ def _figures(frame: Frame, key: Ints, n_keys: int) -> dict[str, Floats]:
     }
 
 
-def _seen_before(frame: Frame, key: Ints) -> Bools:
+def _seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
     """Whether another ``WAIT`` row of the same thread has this row's interval, and was counted."""
     repeated = np.zeros(len(frame), np.bool_)
-    rows = np.flatnonzero(each_text(coded_text(frame, "operation"), is_wait))
-    if len(rows):
-        process, thread = _processes(frame)[rows], coded_text(frame, "thread")[0][rows]
-        starts, ends = (numbers(frame, name)[rows] for name in ("start_counter", "end_counter"))
-        same = dense_codes(key[rows], process, thread, starts, ends)
-        first = np.zeros(len(rows), np.bool_)
-        first[np.unique(same, return_index=True)[1]] = True
-        repeated[rows] = ~first & ~np.isnan(starts)
+    rows = np.flatnonzero(is_waiting)
+    thread, _ = coded_text(taken(frame, ["thread"], rows), "thread")
+    whose = dense_codes(key[rows], _processes(frame)[rows], thread)
+    starts, ends = (numbers(frame, name)[rows] for name in ("start_counter", "end_counter"))
+    by_end = np.argsort(ends, kind="stable")
+    order = by_end[order_by(whose[by_end], starts[by_end])]
+    same = [values[order][1:] == values[order][:-1] for values in (whose, starts, ends)]
+    repeated[rows[order[1:]]] = np.logical_and.reduce(same)
     return repeated
 
 
@@ -142,4 +145,4 @@ def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Float
 
 
 def _processes(frame: Frame) -> Ints:
-    return dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))

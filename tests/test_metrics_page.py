@@ -1,0 +1,33 @@
+"""docs/metrics.md: its snippet runs, and it names every figure that the analyses give."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import run_python
+from rank_tables import aligned, collective, table
+
+from timing_logger.analysis import bandwidth, compression, efficiencies, overlap, waits
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+(SNIPPET,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_snippet_runs_as_it_stands() -> None:
+    run = run_python(f"import os; os.chdir({str(ROOT)!r})\n{SNIPPET}")
+    assert run.returncode == 0, run.stderr
+    assert "complete" in run.stdout
+
+
+@pytest.mark.parametrize("analysis", [waits, bandwidth, overlap, efficiencies, compression])
+def test_every_figure_has_its_place_on_the_page(analysis: Any) -> None:
+    figures = analysis(aligned(table(*collective([0, 1], 2))))
+    suffixes = ("_ms", "_gb_per_s", "_efficiency", "_arriver", "_violation", "_even", "_by")
+    explain_themselves = {"elapsed_ms", "time_p5_ms", "time_p95_ms", "runtime_ms", "matched_by"}
+    explain_themselves |= {"useful_mean_ms", "useful_max_ms"}
+    named = {name for name in figures if name.endswith(suffixes)} - explain_themselves
+    assert {name for name in named if f"`{name}`" not in PAGE} == set()
