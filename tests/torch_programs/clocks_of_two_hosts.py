@@ -1,6 +1,6 @@
 """Two ranks under torchrun: the second one in namespaces of its own, as on a host that booted a day earlier.
 
-Arguments: the folder for the timing files, and ``measured`` or ``unmeasured``.
+Arguments: the folder for the timing files, and how often to measure.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def be_another_host() -> None:
     os.execvp("unshare", [*enter, "sh", "-c", 'hostname other; exec "$0" "$@"', sys.executable, *sys.argv])
 
 
-def main(folder: str, measured: bool) -> None:
+def main(folder: str, measurements: int) -> None:
     import torch.distributed as dist
 
     from allreduce_instrumentation import synchronise_clocks
@@ -26,7 +26,7 @@ def main(folder: str, measured: bool) -> None:
 
     dist.init_process_group("gloo")
     with TimingLogger(dist.get_rank(), folder) as logger:
-        if measured:
+        for _ in range(measurements):
             synchronise_clocks(logger)
         with logger.record_mpi_operation("BARRIER"):
             dist.barrier()
@@ -37,4 +37,4 @@ def main(folder: str, measured: bool) -> None:
 
 if os.environ["RANK"] == "1" and os.uname().nodename != "other":
     be_another_host()
-main(sys.argv[1], sys.argv[2] == "measured")
+main(sys.argv[1], int(sys.argv[2]))
