@@ -117,10 +117,13 @@ ONLINE = [
 ]
 OFFLINE = [
     *SCHEMA,
+    "timing_logger._drafts",
     "timing_logger._parsing",
+    "timing_logger._parquet",
     "timing_logger._alignment",
     "timing_logger.reading",
     "timing_logger._selection",
+    "timing_logger.converting",
     "timing_logger.analysis",
     "timing_logger.watching",
     "timing_logger.report",

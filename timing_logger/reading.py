@@ -17,6 +17,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import pandas as pd
 
 from timing_logger._alignment import Alignment, alignments
+from timing_logger._parquet import SUFFIX as PARQUET
+from timing_logger._parquet import NotConverted, Part, is_parquet_name, parts_of
 from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.run_info import TimingFile, sidecar_path
@@ -34,11 +36,15 @@ def read_timings(
 ) -> pd.DataFrame:
     """Read the timings of all ranks into one table.
 
+    Also reads what ``convert`` made of such files: Parquet, whose rows are by rank, incarnation and start,
+    and whose descriptions are those of the files that it was made from.
+
     Also reads files without a sidecar, and ones with only the first ten columns: text that they
     lack is "", ``clock`` is then "host" and ``status`` "ok". Times without a zone count as UTC.
 
     Args:
-        paths: a folder that holds ``timing-rank*.csv``, one such file, or several of either.
+        paths: a folder that holds ``timing-rank*.csv`` (or, without these, ``timing-rank*.parquet``), one
+            such file, one Parquet file of several ranks, or several of any of these.
         incarnations: a restart into the same folder, or a second process with the same rank,
             writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
@@ -76,22 +82,24 @@ def read_timings(
 
     Raises:
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
-        NotATimingFileError: a file has another header or another kind of name.
+        NotATimingFileError: a file has another header or another kind of name, or is Parquet that
+            ``convert`` did not write.
+        ImportError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
             could not be told apart; or ``incarnations`` is another word.
         OSError: a file cannot be opened.
     """
     if incarnations not in ("latest", "all"):
         raise ConfigurationError(f"incarnations={incarnations!r}: say 'latest' or 'all'.")
-    sources = _find([paths] if isinstance(paths, (str, os.PathLike)) else paths)
+    sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     chosen, left_out = (sources, []) if incarnations == "all" else _newest_job(sources)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
     aligned = list(zip(chosen, clocks, strict=True))
     table = pd.concat([source.rows(clock) for source, clock in aligned], ignore_index=True)
     table.attrs["files"] = [source.description(clock) for source, clock in aligned]
     table.attrs["left_out"] = [{"path": str(path), "reason": reason} for path, reason in left_out]
-    if troubles := _troubles(table.attrs):
-        warnings.warn(troubles, UserWarning, stacklevel=2)
+    if found := troubles(table.attrs):
+        warnings.warn(found, UserWarning, stacklevel=2)
     return table
 
 
@@ -111,7 +119,7 @@ class _Span(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Source:
+class Source:
     """One timing file, read when it is first asked for its content."""
 
     path: Path
@@ -178,21 +186,35 @@ class _Source:
         }
 
 
+@dataclass(frozen=True)
+class _ParquetSource(Source):
+    """What a Parquet file holds of one timing file."""
+
+    part: Part
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        return self.part.parsed
+
+    @cached_property
+    def sidecar(self) -> dict[str, Any] | None:
+        return self.part.sidecar
+
+
 # -- which files -----------------------------------------------------------------------------------
 
 
-def _find(paths: Iterable[AnyPath]) -> list[_Source]:
+def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
     """The timing files that ``paths`` name or hold, each once, by rank and incarnation."""
     files = {file.resolve(): file for path in paths for file in _files_at(Path(path))}
     if not files:
         raise NoTimingFilesError(f"paths: none given. Name a folder that holds {PATTERN}, or such files.")
-    by_name: dict[TimingFile, _Source] = {}
-    for path in files.values():
-        source = _Source(path, _stated_name(path))
+    by_name: dict[TimingFile, Source] = {}
+    for source in (source for path in files.values() for source in _sources_in(path)):
         other = by_name.setdefault(source.name, source)
         if other is not source:
             raise ConfigurationError(
-                f"paths: {str(other.path)!r} and {str(path)!r} are both of rank {source.name.rank}, "
+                f"paths: {str(other.path)!r} and {str(source.path)!r} are both of rank {source.name.rank}, "
                 f"incarnation {source.name.incarnation}: their rows could not be told apart. "
                 "Read them one at a time."
             )
@@ -201,7 +223,9 @@ def _find(paths: Iterable[AnyPath]) -> list[_Source]:
 
 def _files_at(path: Path) -> list[Path]:
     if path.is_dir():
-        files = [file for file in path.iterdir() if TimingFile.parse(file.name)]
+        entries = list(path.iterdir())
+        files = [file for file in entries if TimingFile.parse(file.name)]
+        files = files or [file for file in entries if is_parquet_name(file.name)]
         if not files:
             raise NoTimingFilesError(f"paths: no {PATTERN} in {str(path)!r}. {_what_is_in(path)}")
         return files
@@ -212,6 +236,17 @@ def _files_at(path: Path) -> list[Path]:
             f"a file. {_what_is_in(parent)}"
         )
     return [path]
+
+
+def _sources_in(path: Path) -> list[Source]:
+    if path.suffix != PARQUET:
+        return [Source(path, _stated_name(path))]
+    try:
+        return [_ParquetSource(path, part.name, part) for part in parts_of(path)]
+    except NotConverted as error:
+        raise NotATimingFileError(
+            f"paths: {str(path)!r} cannot be read: {error}. Name one that 'timing-logger convert' wrote."
+        ) from None
 
 
 def _stated_name(path: Path) -> TimingFile:
@@ -242,7 +277,7 @@ def _listed(words: Iterable[str], separator: str = ", ") -> str:
 # -- which incarnations ----------------------------------------------------------------------------
 
 
-def _newest_job(sources: list[_Source]) -> tuple[list[_Source], list[_LeftOut]]:
+def _newest_job(sources: list[Source]) -> tuple[list[Source], list[_LeftOut]]:
     """The newest file of each rank, unless that rank took no part in the newest job.
 
     A job with fewer ranks than the one before leaves files of the ranks that it lacks. Such a file
@@ -266,7 +301,7 @@ def _newest_job(sources: list[_Source]) -> tuple[list[_Source], list[_LeftOut]]:
     return kept, left_out
 
 
-def _successor(source: _Source, restarts: list[tuple[_Source, _Source]]) -> _Source | None:
+def _successor(source: Source, restarts: list[tuple[Source, Source]]) -> Source | None:
     """The file of another rank that shows ``source`` to be of an earlier job.
 
     ``restarts`` pairs the newest file of a rank with the one before it.
@@ -283,7 +318,7 @@ def _successor(source: _Source, restarts: list[tuple[_Source, _Source]]) -> _Sou
 # -- what to warn of -------------------------------------------------------------------------------
 
 
-def _troubles(attrs: dict[Any, Any]) -> str:
+def troubles(attrs: dict[Any, Any]) -> str:
     """One line for each file that is not whole or was not read; "" if all is well."""
     lines = [f"{file['path']}: the unterminated last line was cut" for file in attrs["files"] if file["cut"]]
     lines += [

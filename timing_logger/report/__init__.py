@@ -1,4 +1,4 @@
-"""Draws what the analyses return, and computes nothing. Every report is a string."""
+"""Draws what the analyses return, and computes nothing. A report is a string, a trace a file."""
 
 from timing_logger.report.answers import (
     bandwidth_text,
@@ -12,8 +12,10 @@ from timing_logger.report.answers import (
 from timing_logger.report.json import rows_json, summary_json, verdict_json
 from timing_logger.report.live import look_text
 from timing_logger.report.text import summary_text
+from timing_logger.report.trace import TraceCounts, write_trace
 
 __all__ = [
+    "TraceCounts",
     "bandwidth_text",
     "compression_text",
     "look_text",
@@ -26,4 +28,5 @@ __all__ = [
     "verdict_json",
     "verdict_sentence",
     "waits_text",
+    "write_trace",
 ]

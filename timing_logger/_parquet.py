@@ -1,0 +1,182 @@
+"""Timings as Parquet: the same rows in a tenth of the space, and all that was known of their files.
+
+The rows of one timing file stand together, by start, in row groups of their own. What else ``read_timings``
+tells of the file, its sidecar among it, stands in the metadata of the Parquet file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import pandas as pd
+
+from timing_logger._parsing import Parsed
+from timing_logger.record import FIELDS, Field
+from timing_logger.run_info import TimingFile
+
+SUFFIX = ".parquet"
+ROWS_PER_GROUP = 2**20
+
+Facts: TypeAlias = "dict[str, Any]"
+
+_KEY = b"timing_logger"
+_PROCESS = ("rank", "incarnation")
+
+# Neighbours differ little in these, and in the others a few values come again and again.
+_DELTAS = {"timestamp": "DELTA_BINARY_PACKED", "seq": "DELTA_BINARY_PACKED"}
+_FLOAT_KINDS = ("milliseconds", "seconds")
+_ENCODINGS = {
+    **_DELTAS,
+    **{field.name: "BYTE_STREAM_SPLIT" for field in FIELDS if field.kind in _FLOAT_KINDS},
+}
+_DICTIONARIES = [name for name in (*(field.name for field in FIELDS), *_PROCESS) if name not in _ENCODINGS]
+
+
+def parquet_name(name: TimingFile) -> str:
+    """``timing-rank0.run2.parquet`` for the rows of ``timing-rank0.run2.csv``."""
+    return Path(name.name).with_suffix(SUFFIX).name
+
+
+def is_parquet_name(name: str) -> bool:
+    """Whether a file of this name in a folder holds the rows of one timing file."""
+    path = Path(name)
+    return path.suffix == SUFFIX and TimingFile.parse(path.with_suffix(".csv").name) is not None
+
+
+def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``.
+
+    Raises:
+        ImportError: they are not installed.
+    """
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise ImportError("Parquet needs pyarrow: pip install timing_logger[parquet].") from error
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+class ParquetFile:
+    """A Parquet file that is being written, one timing file after the other."""
+
+    def __init__(self, writer: Any, pyarrow: ModuleType) -> None:
+        self._writer = writer
+        self._pyarrow = pyarrow
+        self.facts: list[Facts] = []
+
+    def add(self, frame: pd.DataFrame, facts: Facts) -> None:
+        """All rows of one timing file, with the columns of the schema, ``rank`` and ``incarnation``."""
+        starts = range(0, len(frame), ROWS_PER_GROUP)
+        for start in starts:
+            rows = frame.iloc[start : start + ROWS_PER_GROUP]
+            self._writer.write_table(_table(rows, self._pyarrow), row_group_size=ROWS_PER_GROUP)
+        self.facts.append({**facts, "row_groups": len(starts)})
+
+
+@contextmanager
+def writing_parquet(path: Path) -> Iterator[ParquetFile]:
+    """A file to add rows to."""
+    pyarrow, parquet = pyarrow_parquet()
+    with parquet.ParquetWriter(
+        path, _schema(pyarrow), compression="zstd", compression_level=9, use_dictionary=_DICTIONARIES,
+        column_encoding=_ENCODINGS,
+    ) as writer:  # fmt: skip
+        file = ParquetFile(writer, pyarrow)
+        yield file
+        writer.add_key_value_metadata({_KEY: json.dumps({"files": file.facts})})
+
+
+def _schema(pyarrow: ModuleType) -> Any:
+    types = {
+        "timestamp": pyarrow.timestamp("us", tz="UTC"),
+        "integer": pyarrow.int64(),
+        "text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+        "milliseconds": pyarrow.float64(),
+        "seconds": pyarrow.float64(),
+    }
+    columns = [(field.name, types[field.kind]) for field in FIELDS]
+    return pyarrow.schema(columns + [(name, pyarrow.int64()) for name in _PROCESS])
+
+
+def _table(rows: pd.DataFrame, pyarrow: ModuleType) -> Any:
+    schema = _schema(pyarrow)
+    columns = [pyarrow.array(rows[field.name], field.type, from_pandas=True) for field in schema]
+    return pyarrow.Table.from_arrays(columns, schema=schema)
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+class NotConverted(ValueError):
+    """The file is no Parquet file, or not one that ``convert`` wrote."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a Parquet file holds of one timing file: see ``Parsed`` for what is known of it."""
+
+    path: Path
+    facts: Facts
+    row_groups: Sequence[int]
+
+    @property
+    def name(self) -> TimingFile:
+        return TimingFile(self.facts["rank"], self.facts["incarnation"])
+
+    @property
+    def sidecar(self) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = self.facts["sidecar"]
+        return found
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        _, parquet = pyarrow_parquet()
+        with parquet.ParquetFile(self.path) as file:
+            table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
+        facts = self.facts
+        frame = pd.DataFrame({field.name: _column(field, table[field.name]) for field in FIELDS})
+        return Parsed(facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"])
+
+
+def parts_of(path: Path) -> list[Part]:
+    """The timing files that ``path`` was made from.
+
+    Raises:
+        NotConverted: it is another kind of file.
+    """
+    pyarrow, parquet = pyarrow_parquet()
+    try:
+        metadata = parquet.read_metadata(path).metadata or {}
+    except pyarrow.ArrowInvalid:
+        raise NotConverted("it is not a Parquet file") from None
+    if _KEY not in metadata:
+        raise NotConverted("its metadata name no timing files")
+    parts, first = [], 0
+    for facts in json.loads(metadata[_KEY])["files"]:
+        last = first + facts["row_groups"]
+        parts.append(Part(path, facts, range(first, last)))
+        first = last
+    return parts
+
+
+def _column(field: Field, values: Any) -> Any:
+    """As ``_parsing`` makes it of text."""
+    if field.kind == "text":
+        array = values.unify_dictionaries().combine_chunks()
+        texts = pd.Series(["", *array.dictionary.to_pylist()])
+        return texts.array.take(array.indices.to_numpy() + 1)
+    if field.kind == "integer":
+        return pd.arrays.IntegerArray(values.fill_null(0).to_numpy(), values.is_null().to_numpy())
+    if field.kind == "timestamp":
+        return values.to_pandas().dt.as_unit("us")
+    return values.to_numpy()

@@ -1,0 +1,40 @@
+"""How many bytes of communication each process has under way."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis._frames import Ints, numbers
+from timing_logger.analysis.operations import is_communication
+from timing_logger.report._trace_rows import TraceRows
+
+
+class Counters(NamedTuple):
+    """Whenever the number of bytes under way in a process changes: the process, when, and the number."""
+
+    process: Ints
+    at_ns: Ints
+    n_bytes: Ints
+
+
+def bytes_in_flight(rows: TraceRows) -> Counters:
+    """The sum of ``message_size_bytes`` over the communication that is going on, by process, then time."""
+    size = numbers(rows.frame, "message_size_bytes")
+    row = np.flatnonzero(rows.operation_is(is_communication) & rows.ended & (size > 0))
+    process = np.tile(rows.process[row], 2)
+    at_ns = np.concatenate([rows.start_ns[row], rows.end_ns[row]])
+    change = np.concatenate([size[row], -size[row]]).astype(np.int64)
+    order = np.lexsort((at_ns, process))
+    process, at_ns = process[order], at_ns[order]
+    n_bytes = np.cumsum(change[order])  # back at 0 when the last operation of a process ends
+    return _when_they_differ(process, at_ns, n_bytes)
+
+
+def _when_they_differ(process: Ints, at_ns: Ints, n_bytes: Ints) -> Counters:
+    last_of_instant = np.ones(len(process), bool)
+    last_of_instant[:-1] = (np.diff(process) != 0) | (np.diff(at_ns) != 0)
+    process, at_ns, n_bytes = process[last_of_instant], at_ns[last_of_instant], n_bytes[last_of_instant]
+    differs = (np.diff(n_bytes, prepend=0) != 0) | (np.diff(process, prepend=-1) != 0)
+    return Counters(process[differs], at_ns[differs], n_bytes[differs])

@@ -1,0 +1,150 @@
+"""A timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrame
+
+from timing_logger._drafts import draft_of
+from timing_logger.analysis._frames import Ints, opened
+from timing_logger.report._trace_counters import Counters, bytes_in_flight
+from timing_logger.report._trace_flows import Flows, find_flows
+from timing_logger.report._trace_json import counter_events, name_events, row_events
+from timing_logger.report._trace_lanes import Lanes, assign_lanes
+from timing_logger.report._trace_rows import TraceRows, process_names, trace_rows
+
+_CHUNK = 2**16
+_open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslevel=4))
+
+
+class TraceCounts(NamedTuple):
+    """What stands in a trace.
+
+    Attributes:
+        processes: ranks, or their incarnations where there are several.
+        lanes: lines of spans, of all processes.
+        spans: rows with a start and an end.
+        instants: rows without an end (``unresolved``), marked where they began.
+        flows: arrows, one fewer than the parts of each collective or message.
+        counters: changes of the bytes in flight.
+        unplaced: rows without a start, which no trace can show.
+    """
+
+    processes: int
+    lanes: int
+    spans: int
+    instants: int
+    flows: int
+    counters: int
+    unplaced: int
+
+
+def write_trace(
+    timings: IntoDataFrame,
+    path: str | os.PathLike[str],
+    *,
+    progress: Callable[[int, int], None] | None = None,
+) -> TraceCounts:
+    """Write a table of timings as a trace in the Trace Event Format (JSON).
+
+    Each rank is a process. Each of its threads is a lane; what a thread left to go on in the background and
+    what a device did for it stand in lanes beside it, and what would overlap in part in a further one
+    (``MainThread #2``). Arrows join the parts of each collective that has a ``seq``, from the first rank to
+    begin to the last, and each SEND with its RECV. A counter shows the bytes of communication under way.
+    The arguments of a span are the columns ``_trace_json.ARGUMENTS``, where they are not blank.
+
+    Time begins with the first instant of the table: of ``start_s`` where it has such a column, which is one
+    axis for all ranks, else of ``start_counter``, which is one axis for the ranks of a host.
+
+    Args:
+        timings: what ``read_timings`` returns, or a polars table with its columns. Hosts and labels are
+            taken from ``attrs["files"]``, where there is one.
+        path: the file, which is replaced if it exists; compressed if its name ends in ``.gz``.
+        progress: called with the number of events written and of all, now and then.
+
+    Returns:
+        What was written.
+
+    Raises:
+        OSError: the file cannot be written; then one that was there stays.
+    """
+    rows = trace_rows(opened(timings))
+    lanes, flows, counters = assign_lanes(rows), find_flows(rows), bytes_in_flight(rows)
+    files = getattr(timings, "attrs", {}).get("files", [])
+    path = Path(path)
+    open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
+    # Half a character, which no encoding has, becomes what JSON writes for it.
+    with draft_of(path) as draft, open_file(draft, "wt", encoding="utf-8", errors="backslashreplace") as file:
+        _write(file, rows, _events(rows, lanes, flows, counters, process_names(rows, files), progress))
+    n_spans, n_placed = int(rows.ended.sum()), int(rows.placed.sum())
+    return TraceCounts(
+        processes=len(rows.processes),
+        lanes=len(lanes.lanes),
+        spans=n_spans,
+        instants=n_placed - n_spans,
+        flows=flows.arrows,
+        counters=len(counters.at_ns),
+        unplaced=len(rows.placed) - n_placed,
+    )
+
+
+def _write(file: IO[str], rows: TraceRows, events: Iterable[list[str]]) -> None:
+    about = {"origin_s": None if np.isnan(rows.origin_s) else rows.origin_s}
+    file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[')
+    separator = "\n"
+    for chunk in events:
+        if chunk:
+            file.write(separator + ",\n".join(chunk))
+            separator = ",\n"
+    file.write("\n]}\n")
+
+
+def _events(
+    rows: TraceRows,
+    lanes: Lanes,
+    flows: Flows,
+    counters: Counters,
+    names: list[str],
+    progress: Callable[[int, int], None] | None,
+) -> Iterator[list[str]]:
+    """A list for each chunk, so that what is in memory at a time is bounded."""
+    pids = _pids(rows)
+    yield list(name_events(lanes, names, pids))
+    order = _in_order_of_start(rows)
+    total, done = len(order) + len(counters.at_ns), 0
+    spans = (row_events(rows, here, lanes, flows, pids) for here in _chunks(order))
+    changes = (
+        counter_events(Counters(*(column[here] for column in counters)), pids)
+        for here in _chunks(np.arange(len(counters.at_ns)))
+    )
+    for chunk in chain(spans, changes):
+        yield chunk
+        done += len(chunk)
+        if progress is not None:
+            progress(done, total)
+
+
+def _pids(rows: TraceRows) -> list[int]:
+    """The rank, where every rank has one process; else a number."""
+    ranks = [process.rank for process in rows.processes]
+    return ranks if len(set(ranks)) == len(ranks) else list(range(len(ranks)))
+
+
+def _in_order_of_start(rows: TraceRows) -> Ints:
+    """Of two that begin together the longer comes first, or the shorter would not be drawn in it."""
+    order = np.lexsort((-rows.end_ns, rows.start_ns))
+    return order[rows.placed[order]]
+
+
+def _chunks(positions: Any) -> Iterator[Ints]:
+    for first in range(0, len(positions), _CHUNK):
+        yield positions[first : first + _CHUNK]
