@@ -206,6 +206,44 @@ def test_names_cannot_reach_the_terminal(ask: Any, tmp_path: Path, question: str
     assert "\x1b" not in ask(question, write_table(tmp_path, table))
 
 
+# -- files ---------------------------------------------------------------------------------------------
+
+
+def test_a_trace_holds_the_selected_ranks(ask: Any, healthy: Path, tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    said = ask("trace", healthy, "-o", path, "--ranks", "1,3", "--iterations", ":2")
+    assert f"{path}: 20 spans and" in said
+    events = json.loads(path.read_text())["traceEvents"]
+    names = [event["args"]["name"] for event in events if event["name"] == "process_name"]
+    assert sorted(name.split(" (")[0] for name in names) == ["rank 1", "rank 3"]
+
+
+@pytest.mark.parametrize("to", ["parquet", "csv", "jsonl"])
+def test_a_run_is_converted_once(
+    ask: Any, healthy: Path, tmp_path: Path, to: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if to == "parquet":
+        pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, see the extra 'parquet'")
+    path = tmp_path / f"run.{to}"
+    assert ask("convert", healthy, "--to", to, "-o", path).startswith(f"{path}: 800 rows in 1 file, ")
+    assert main(["convert", str(healthy), "--to", to, "-o", str(path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+def test_parquet_is_asked_as_the_timing_files_are(ask: Any, with_slow_rank: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, see the extra 'parquet'")
+    ask("convert", with_slow_rank, "--to", "parquet", "-o", tmp_path / "run")
+    assert ask("stragglers", tmp_path / "run") == ask("stragglers", with_slow_rank)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_shells_are_told_what_completes(capsys: pytest.CaptureFixture[str], shell: str) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["--print-completion", shell])
+    assert exit_.value.code == 0
+    assert "--fail-on" in capsys.readouterr().out
+
+
 # -- watch -------------------------------------------------------------------------------------------
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import shutil
+import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -96,6 +98,28 @@ def compression(arguments: argparse.Namespace) -> Answer:
     return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
 
 
+def trace(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.report import write_trace
+
+    timings = _read(arguments)
+    with _progress("writing the trace") as progress:
+        counts = write_trace(timings, arguments.output, progress=progress)
+    return Answer(
+        f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
+        f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
+    )
+
+
+def convert(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.converting import convert
+
+    with _without_warnings(), _progress("converting") as progress:
+        converted = convert(arguments.logdir, arguments.to, arguments.output, progress=progress)
+    files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
+    per_row = converted.bytes / converted.rows if converted.rows else 0.0
+    return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
+
+
 def watch(arguments: argparse.Namespace) -> Answer:
     """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
     from timing_logger.report import look_text
@@ -134,9 +158,33 @@ def _read(arguments: argparse.Namespace) -> pd.DataFrame:
 def _timings(paths: Any, incarnations: Any) -> pd.DataFrame:
     from timing_logger.reading import read_timings
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # the summary says what it warns of
+    with _without_warnings():
         return read_timings(paths, incarnations=incarnations)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """The summary says what they warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields what is to be told of done and all; a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, whole: bar.update(task, completed=done, total=whole)
+
+
+def _size_of(path: str) -> str:
+    from timing_logger.report import size
+
+    return size(Path(path).stat().st_size)
 
 
 def _width() -> int:

@@ -8,7 +8,11 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import version
 from typing import TypeAlias
+
+import shtab
 
 from timing_logger import _commands
 from timing_logger.errors import TimingLoggerError
@@ -29,23 +33,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         The exit code: 0, also if the news are bad; 1 for a verdict that ``--fail-on`` names; 2 if there
         is nothing to report on (stderr says why); 130 after an interrupt.
     """
-    arguments = _parser().parse_args(argv)
-    command: _commands.Command = arguments.command
     try:
+        arguments = _parser().parse_args(argv)
+        command: _commands.Command = arguments.command
         answer = command(arguments)
+        _print(answer.text)
+    except BrokenPipeError:  # a reader that closes the pipe early (``| head``) is content
+        # What is left would be flushed at exit, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (TimingLoggerError, OSError) as error:
         print(f"timing-logger: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
-    _print(answer.text)
     return answer.exit_code
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="timing-logger", description="Says where the time of a logged training run went."
+        prog="timing-logger",
+        description="Says where the time of a logged training run went.",
+        formatter_class=partial(argparse.HelpFormatter, max_help_position=18),
     )
+    parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
+    shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_summary(commands)
     _add_stragglers(commands)
@@ -53,6 +65,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_bandwidth(commands)
     _add_overlap(commands)
     _add_compression(commands)
+    _add_trace(commands)
+    _add_convert(commands)
     _add_watch(commands)
     return parser
 
@@ -143,6 +157,38 @@ def _add_compression(commands: _Commands) -> None:
     )
 
 
+def _add_trace(commands: _Commands) -> None:
+    trace = _about_rows(
+        commands,
+        "trace",
+        _commands.trace,
+        "a timeline of all ranks for Perfetto",
+        "Chrome JSON: a process for each rank, a lane for each thread or stream, arrows between the parts "
+        "of a collective and from sends to receives.",
+        "example: timing-logger trace logs/timing -o trace.json.gz",
+    )
+    trace.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="what to write; compressed if it ends in .gz"
+    )
+
+
+def _add_convert(commands: _Commands) -> None:
+    convert: argparse.ArgumentParser = commands.add_parser(
+        "convert",
+        help="timing files as Parquet, CSV or JSON lines",
+        description="All rows of all incarnations, typed and sorted by rank and start. Parquet can be read "
+        "instead of the timing files.",
+        epilog="example: timing-logger convert logs/timing --to parquet -o logs/timing-parquet",
+    )
+    _add_logdir(convert)
+    convert.add_argument("--to", required=True, choices=["parquet", "csv", "jsonl"], help="the format")
+    convert.add_argument(
+        "-o", "--output", required=True, metavar="PATH",
+        help="the file to write; for Parquet a folder, unless it ends in .parquet",
+    )  # fmt: skip
+    convert.set_defaults(command=_commands.convert)
+
+
 def _add_watch(commands: _Commands) -> None:
     watch: argparse.ArgumentParser = commands.add_parser(
         "watch",
@@ -167,13 +213,18 @@ def _question(
     commands: _Commands, name: str, command: _commands.Command, short: str, long: str
 ) -> argparse.ArgumentParser:
     """A command that reads files, selects rows, and prints an answer as text or JSON."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=short, description=long, epilog=f"example: timing-logger {name} logs/timing"
-    )
-    parser.add_argument(
-        "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
-    )
+    example = f"example: timing-logger {name} logs/timing"
+    parser = _about_rows(commands, name, command, short, long, example)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    return parser
+
+
+def _about_rows(
+    commands: _Commands, name: str, command: _commands.Command, short: str, long: str, example: str
+) -> argparse.ArgumentParser:
+    """A command that reads files and selects rows."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=short, description=long, epilog=example)
+    _add_logdir(parser)
     parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="only these, such as 0,2,8-15")
     parser.add_argument(
         "--iterations", type=_iterations, metavar="A:B",
@@ -187,6 +238,13 @@ def _question(
     )
     parser.set_defaults(command=command)
     return parser
+
+
+def _add_logdir(parser: argparse.ArgumentParser) -> None:
+    logdir = parser.add_argument(
+        "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
+    )
+    vars(logdir)["complete"] = shtab.FILE  # it completes folders too
 
 
 # -- arguments ---------------------------------------------------------------------------------------
@@ -240,16 +298,11 @@ def _seconds(text: str) -> float:
 
 
 def _print(text: str) -> None:
-    """Write to stdout; a reader that closes the pipe early (``| head``) is content, not an error."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
         reconfigure(errors="backslashreplace")  # names may hold what the terminal's encoding lacks
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # What is left would be flushed at exit, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

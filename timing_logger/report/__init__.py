@@ -1,5 +1,6 @@
 """Draws what the analyses return, and computes nothing. A report is a string, a trace a file."""
 
+from timing_logger.report._drawing import size
 from timing_logger.report.answers import (
     bandwidth_text,
     compression_text,
@@ -21,6 +22,7 @@ __all__ = [
     "look_text",
     "overlap_text",
     "rows_json",
+    "size",
     "stragglers_text",
     "summary_json",
     "summary_text",
