@@ -59,6 +59,10 @@ demo: $(DEMO)
 	@$(BIN)/timing-logger summary logs/demo/healthy
 	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo/straggler"
 	@$(BIN)/timing-logger summary logs/demo/straggler
+	@echo "== who is slow, healthy: timing-logger stragglers logs/demo/healthy"
+	@$(BIN)/timing-logger stragglers logs/demo/healthy
+	@echo "== who is slow, with a delayed rank: timing-logger stragglers logs/demo/straggler"
+	@$(BIN)/timing-logger stragglers logs/demo/straggler
 
 demo-ddp: $(DEMO)
 	@rm -rf logs/demo-ddp
@@ -70,6 +74,10 @@ demo-ddp: $(DEMO)
 	@$(BIN)/timing-logger summary logs/demo-ddp/healthy
 	@echo "== where the time went, with a delayed rank: timing-logger summary logs/demo-ddp/straggler"
 	@$(BIN)/timing-logger summary logs/demo-ddp/straggler
+	@echo "== who is slow, healthy: timing-logger stragglers logs/demo-ddp/healthy"
+	@$(BIN)/timing-logger stragglers logs/demo-ddp/healthy
+	@echo "== who is slow, with a delayed rank: timing-logger stragglers logs/demo-ddp/straggler"
+	@$(BIN)/timing-logger stragglers logs/demo-ddp/straggler
 
 compare: $(DEMO)
 	@rm -rf logs/compare
