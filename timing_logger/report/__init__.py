@@ -1,6 +1,6 @@
 """Draws what the analyses return, and computes nothing. A report is a string, a trace a file."""
 
-from timing_logger.report._drawing import size
+from timing_logger.report._words import size
 from timing_logger.report.answers import (
     bandwidth_text,
     compression_text,

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.record import escape_text
-from timing_logger.report._drawing import UNKNOWN, drawn, fixed, new_table, percent, size, wrapped
+from timing_logger.report._drawing import drawn, new_table, wrapped
+from timing_logger.report._words import UNKNOWN, fixed, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd

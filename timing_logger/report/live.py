@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timing_logger.report._drawing import count, drawn, fixed, new_table, or_unknown, percent, wrapped
+from timing_logger.report._drawing import drawn, new_table, wrapped
+from timing_logger.report._words import count, fixed, or_unknown, percent
 from timing_logger.report.answers import verdict_sentence
 
 if TYPE_CHECKING:

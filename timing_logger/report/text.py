@@ -11,20 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.operations import WAIT, goes_on
 from timing_logger.record import escape_text
-from timing_logger.report._drawing import (
-    UNKNOWN,
-    bar,
-    count,
-    drawn,
-    fixed,
-    new_table,
-    or_unknown,
-    percent,
-    quoted,
-    seconds,
-    size,
-    wrapped,
-)  # fmt: skip
+from timing_logger.report._drawing import bar, drawn, new_table, wrapped
+from timing_logger.report._remarks import remarks
+from timing_logger.report._words import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +35,7 @@ def summary_text(summary: Summary, width: int = 100) -> str:
         *(wrapped(line, width) for line in (*_on_waits(summary), *_standing_out(summary))),
         drawn(_ranks_table(summary), width),
         drawn(_files_table(summary), width),
-        "\n".join(wrapped(line, width) for line in _remarks(summary)),
+        "\n".join(wrapped(line, width) for line in remarks(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -153,33 +142,3 @@ def _others(row: _Row) -> str:
     low, high = seconds(row["others_min_ms"]), seconds(row["others_max_ms"])
     who = "the other" if row["ranks"] == 2 else "the others"
     return f"{who} {low}" if low == high else f"{who} {low} to {high}"
-
-
-def _remarks(summary: Summary) -> Iterable[str]:
-    for row in _records(summary.statuses):
-        rows = f"{row['count']} of {count(row['of'], 'row')}"
-        yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
-    for file, counters in zip(summary.files, summary.counters, strict=True):
-        for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
-            yield f"{escape_text(counters['file'])}: {remark}"
-    for left_out in summary.left_out:
-        yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
-
-
-def _remarks_on_file(file: _Row) -> Iterable[str]:
-    if file["cut"]:
-        yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
-    if file["bad_lines"]:
-        lines = count(file["bad_lines"], "damaged line")
-        yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
-
-
-def _remarks_on_counters(counters: _Row) -> Iterable[str]:
-    if not counters["has_sidecar"]:
-        yield "no sidecar, so what was accepted or dropped is not known."
-    if counters["agrees"] is False:
-        when = "" if counters["closed"] else " when its sidecar was last written; it was not closed"
-        rows = count(counters["rows"], "row")
-        yield f"{rows} read, but its logger had written {counters['written']}{when}."
-    if counters["dropped"]:
-        yield f"{count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."

@@ -1,0 +1,44 @@
+"""What is remarkable or missing in a folder of timings, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from timing_logger.analysis import Summary
+from timing_logger.record import escape_text
+from timing_logger.report._words import count, quoted
+
+_Row: TypeAlias = Mapping[str, Any]
+
+
+def remarks(summary: Summary) -> Iterable[str]:
+    """One sentence each: rows that did not end well, files that are not whole, what is in no file."""
+    for row in summary.statuses.to_dict("records"):
+        rows = f"{row['count']} of {count(row['of'], 'row')}"
+        yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
+    for file, counters in zip(summary.files, summary.counters, strict=True):
+        for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
+            yield f"{escape_text(counters['file'])}: {remark}"
+    for left_out in summary.left_out:
+        yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
+
+
+def _remarks_on_file(file: _Row) -> Iterable[str]:
+    if file["cut"]:
+        yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
+    if file["bad_lines"]:
+        lines = count(file["bad_lines"], "damaged line")
+        yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
+
+
+def _remarks_on_counters(counters: _Row) -> Iterable[str]:
+    if not counters["has_sidecar"]:
+        yield "no sidecar, so what was accepted or dropped is not known."
+    if counters["agrees"] is False:
+        when = "" if counters["closed"] else " when its sidecar was last written; it was not closed"
+        rows = count(counters["rows"], "row")
+        yield f"{rows} read, but its logger had written {counters['written']}{when}."
+    if counters["dropped"]:
+        yield f"{count(counters['dropped'], 'record')} of {counters['accepted']} dropped, and in no file."

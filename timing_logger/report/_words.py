@@ -1,0 +1,49 @@
+"""Figures and names as reports write them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from timing_logger.record import escape_text
+
+UNKNOWN = "-"
+_MAX_QUOTED = 60
+
+
+def quoted(text: str) -> str:
+    shown = escape_text(text)
+    return f"'{shown}'" if len(shown) <= _MAX_QUOTED else f"'{shown[:_MAX_QUOTED]}...'"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def or_unknown(value: Any) -> str:
+    return UNKNOWN if value is None else str(value)
+
+
+def fixed(value: float, decimals: int) -> str:
+    return UNKNOWN if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def percent(share: float) -> str:
+    return UNKNOWN if math.isnan(share) else f"{100 * share:.1f}%"
+
+
+def seconds(ms: float) -> str:
+    return f"{ms / 1000:.2f} s" if ms >= 100 else f"{ms / 1000:.3g} s"
+
+
+def size(n_bytes: float) -> str:
+    if math.isnan(n_bytes):
+        return UNKNOWN
+    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if n_bytes >= factor:
+            return (
+                f"{n_bytes / factor:.3g} {unit}"
+                if n_bytes < 999.5 * factor
+                else f"{n_bytes / factor:.0f} {unit}"
+            )
+    return f"{n_bytes:.0f} B"
