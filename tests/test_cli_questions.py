@@ -209,6 +209,16 @@ def test_names_cannot_reach_the_terminal(ask: Any, tmp_path: Path, question: str
 # -- files ---------------------------------------------------------------------------------------------
 
 
+def test_a_report_is_one_file_that_begins_with_the_verdict(
+    ask: Any, with_slow_rank: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    assert ask("report", with_slow_rank, "-o", path).startswith(f"{path}: ")
+    assert "Rank 2 is slow" in path.read_text()
+    ask("report", with_slow_rank, "-o", path, "--ranks", "0,1,3")
+    assert "Rank 2 is slow" not in path.read_text()
+
+
 def test_a_trace_holds_the_selected_ranks(ask: Any, healthy: Path, tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     said = ask("trace", healthy, "-o", path, "--ranks", "1,3", "--iterations", ":2")

@@ -98,6 +98,13 @@ def compression(arguments: argparse.Namespace) -> Answer:
     return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
 
 
+def report(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.report.html import write_report
+
+    write_report(_read(arguments), arguments.output)
+    return Answer(f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n")
+
+
 def trace(arguments: argparse.Namespace) -> Answer:
     from timing_logger.report import write_trace
 

@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bandwidth(commands)
     _add_overlap(commands)
     _add_compression(commands)
+    _add_report(commands)
     _add_trace(commands)
     _add_convert(commands)
     _add_watch(commands)
@@ -155,6 +156,19 @@ def _add_compression(commands: _Commands) -> None:
     compression.add_argument(
         "--dense", metavar="LOGDIR", help="take the uncompressed bandwidth from this run instead"
     )
+
+
+def _add_report(commands: _Commands) -> None:
+    report = _about_rows(
+        commands,
+        "report",
+        _commands.report,
+        "one HTML file with all of it, which opens offline",
+        "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
+        "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
+        "example: timing-logger report logs/timing -o report.html",
+    )
+    report.add_argument("-o", "--output", required=True, metavar="FILE", help="what to write")
 
 
 def _add_trace(commands: _Commands) -> None:

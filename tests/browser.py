@@ -1,0 +1,53 @@
+"""A real Chromium without a window, for what only a browser can tell; tests skip where there is none."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """The browser that Playwright brought (``playwright install chromium``), or the system's."""
+    api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+    with api.sync_playwright() as playwright:
+        own = Path(playwright.chromium.executable_path)
+        path = str(own) if own.exists() else next(filter(None, map(shutil.which, SYSTEM_BROWSERS)), None)
+        if path is None:
+            pytest.skip("no Chromium: playwright install chromium, or apt-get install chromium")
+        browser = playwright.chromium.launch(executable_path=path)
+        yield browser
+        browser.close()
+
+
+class OpenPage:
+    """A page that is open, with what it complained of and what it asked the network for."""
+
+    def __init__(self, browser: Any, file: Path, **context: Any) -> None:
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.page = browser.new_context(**context).new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("html[data-drawn=yes]", state="attached")
+
+    def close(self) -> None:
+        self.page.context.close()
+
+    def frame(self) -> None:
+        """Wait until what was asked to be drawn is."""
+        self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def text(self, selector: str) -> str:
+        shown: str = self.page.locator(selector).inner_text()
+        return shown

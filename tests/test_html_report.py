@@ -1,0 +1,243 @@
+"""The HTML report, as far as its text tells: what stands in it, and that names in the data do no harm."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from processes import run_python
+from rank_tables import aligned, collective, table
+from simulated_runs import data_parallel, factors
+from small_run import GOLDEN, report_of, visible_text, write_small_run
+from timing_files import record
+
+from timing_logger.analysis import Verdict
+from timing_logger.record import COLUMNS
+from timing_logger.report.html import _timeline, report_html, write_report
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._heatmap import MAX_COLUMNS, heatmap
+from timing_logger.report.html._packing import as_script_data
+from timing_logger.report.html._verdict import judgement
+
+HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
+
+
+class Elements(HTMLParser):
+    """The tags of a page and their attributes."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def count(self, tag: str) -> int:
+        return sum(name == tag for name, _ in self.found)
+
+
+def unpacked(packed: dict[str, str]) -> Any:
+    return np.frombuffer(zlib.decompress(base64.b64decode(packed["deflated"])), packed["dtype"])
+
+
+def findings(timings: pd.DataFrame, **changed: Any) -> Findings:
+    return Findings.of(timings)._replace(**changed)
+
+
+# -- the whole page ------------------------------------------------------------------------------------
+
+
+def test_a_log_gives_the_same_text_every_time(tmp_path: Path) -> None:
+    text = visible_text(report_of(write_small_run(tmp_path / "logs" / "small")))
+    assert text == GOLDEN.read_text()
+
+
+def test_a_log_gives_the_same_page_every_time(tmp_path: Path) -> None:
+    folder = write_small_run(tmp_path / "logs" / "small")
+    assert report_of(folder) == report_of(folder)
+
+
+def test_the_file_holds_the_page(tmp_path: Path) -> None:
+    timings = data_parallel(factors(3, 2))
+    write_report(timings, tmp_path / "report.html")
+    assert (tmp_path / "report.html").read_text(encoding="utf-8") == report_html(timings)
+
+
+def test_the_page_refers_to_no_other_document(tmp_path: Path) -> None:
+    page = Elements(report_of(write_small_run(tmp_path)))
+    targets = [value for _, attrs in page.found for key in ("src", "href") if (value := attrs.get(key))]
+    assert [target for target in targets if not target.startswith(("#", "data:"))] == []
+
+
+@pytest.mark.parametrize("column", ["layer_name", "operation", "thread", "group", "phase", "status"])
+def test_a_name_that_is_markup_stays_text(column: str) -> None:
+    timings = data_parallel(factors(5, 2))
+    page = Elements(report_html(timings.assign(**{column: HOSTILE})))
+    assert page.count("img") == 0
+    assert page.count("script") == 2
+    assert "49" not in [text for text in page.rawdata.split() if "{{" in text]
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_data_in_a_script_cannot_end_it_and_is_unchanged(content: dict[str, str]) -> None:
+    written = as_script_data(content)
+    assert "<" not in written
+    assert json.loads(written) == content
+
+
+def test_without_jinja2_the_error_names_the_extra() -> None:
+    run = run_python(
+        """
+        import sys
+        sys.modules["jinja2"] = None
+        import pandas as pd
+        from timing_logger.errors import ConfigurationError
+        from timing_logger.report.html import report_html
+        from timing_logger.record import COLUMNS
+        try:
+            report_html(pd.DataFrame(columns=[*COLUMNS, "rank"]))
+        except ConfigurationError as error:
+            print(error)
+        """
+    )
+    assert "pip install 'timing_logger[html]'" in run.stdout, run.stderr
+
+
+# -- tables that lack something ------------------------------------------------------------------------
+
+
+def test_ten_columns_are_enough_for_a_report() -> None:
+    full = data_parallel(factors(30, 3))
+    page = visible_text(report_html(full[[*COLUMNS[:10], "rank"]]))
+    assert "Time of the step" in page
+    assert "The table says nothing of its files." in page
+
+
+def test_a_run_without_iterations_has_no_heatmap() -> None:
+    timings = data_parallel(factors(5, 2))
+    page = visible_text(report_html(timings.assign(iteration=pd.array([None] * len(timings), "Int64"))))
+    assert "No iteration is recorded." in page
+
+
+def test_a_table_without_rows_gives_a_page_that_says_so() -> None:
+    page = visible_text(report_html(data_parallel(factors(5, 2)).head(0)))
+    assert "No rank is slow." in page
+    assert "No row has instants." in page
+
+
+def test_rows_without_instants_are_counted() -> None:
+    unknown = table([record(), record(elapsed_ms=None), record(elapsed_ms=None)])
+    unknown.loc[1:, ["start_counter", "end_counter"]] = np.nan
+    assert "2 rows without a start and an end: not in the timeline." in visible_text(report_html(unknown))
+
+
+def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
+    ranks = collective([0.0, 1.0, 2.0], 3.0, group_size=4)
+    assert "1 collective incomplete: no rows of 1 of the group's ranks." in visible_text(
+        report_html(table(*ranks))
+    )
+
+
+# -- sections ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("verdict", "headline"),
+    [
+        (Verdict(verdict="healthy"), "No rank is slow."),
+        (Verdict(verdict="rank", ranks=(3,)), "Rank 3 is slow."),
+        (Verdict(verdict="rank", ranks=(3, 1)), "Ranks 3 and 1 are slow."),
+        (
+            Verdict(verdict="rank", ranks=tuple(range(20))),
+            "Ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more are slow.",
+        ),
+        (
+            Verdict(verdict="role", ranks=(4, 5), labels="pipeline_stage=2"),
+            "The role pipeline_stage=2 is slower than the others: ranks 4 and 5.",
+        ),
+        (Verdict(verdict="group-wide"), "All ranks slowed down together."),
+        (Verdict(verdict="diffuse"), "Much time is lost to late ranks, but no rank owns it."),
+    ],
+)  # fmt: skip
+def test_each_verdict_has_a_headline(verdict: Verdict, headline: str) -> None:
+    assert judgement(findings(data_parallel(factors(3, 2)), verdict=verdict)).headline == headline
+
+
+def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:
+    n_steps = 2 * MAX_COLUMNS
+    timings = data_parallel(factors(n_steps, 2, noise=0.3))
+    drawn = heatmap(findings(timings))
+    assert drawn.data is not None
+    cells = unpacked(drawn.data["views"][0]["ms"]).reshape(2, MAX_COLUMNS)
+    reduced = timings[timings["operation"] == "ALLREDUCE"].pivot(
+        index="rank", columns="iteration", values="elapsed_ms"
+    )
+    waited = (reduced - reduced.min()).to_numpy(float)
+    assert drawn.data["views"][0]["name"] == "Waiting for others"
+    np.testing.assert_allclose(cells, waited.reshape(2, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
+
+
+def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
+    timings = data_parallel(factors(4, 2))
+    lacking = timings[(timings["rank"] == 0) | (timings["iteration"] != 2)]
+    drawn = heatmap(findings(lacking))
+    assert drawn.data is not None
+    view = next(view for view in drawn.data["views"] if view["name"] == "Own work")
+    assert np.isnan(unpacked(view["ms"])).tolist() == [False] * 4 + [False, False, True, False]
+
+
+def test_of_too_many_spans_the_longest_are_drawn_and_the_page_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_timeline, "MAX_SPANS", 2)
+    timings = table([record(start_s=i, elapsed_ms=ms) for i, ms in enumerate([5.0, 1.0, 9.0], start=1)])
+    drawn = _timeline.timeline(timings)
+    assert (drawn.n_spans, drawn.left_out, drawn.shortest_ms) == (2, 1, pytest.approx(5.0))
+    assert "1 row shorter than 5 ms are not in the timeline" in visible_text(report_html(timings))
+
+
+def test_spans_keep_a_microsecond_in_an_hour() -> None:
+    starts_s = [1.0, 3601.000001]
+    drawn = _timeline.timeline(table([record(start_s=start) for start in starts_s]))
+    assert drawn.data is not None
+    begin_s = unpacked(drawn.data["begin"]) * drawn.data["tick_s"]
+    assert begin_s[1] == pytest.approx(3600.000001, abs=1e-6)
+
+
+def test_ranks_share_an_axis_only_where_their_clocks_are_aligned() -> None:
+    ranks = table([record(start_s=1.0)], [record(start_s=5.0)])
+    apart, common = _timeline.timeline(ranks), _timeline.timeline(aligned(ranks))
+    assert apart.data is not None
+    assert common.data is not None
+    assert unpacked(apart.data["begin"]).tolist() == [0, 0]
+    assert (unpacked(common.data["begin"]) * common.data["tick_s"]).tolist() == pytest.approx([0.0, 4.0])
+
+
+def test_a_run_without_compression_has_no_such_section() -> None:
+    assert "Does compression pay?" not in report_html(data_parallel(factors(3, 2)))
+
+
+def test_a_layer_that_is_compressed_has_its_break_even() -> None:
+    sparse = {"phase": "sparse", "layer_name": "embedding"}
+    ranks = [
+        [
+            record("ALLREDUCE", 1.0, 20.0, message_size_bytes=1_000_000, group_size=2, seq=0),
+            record("COMPRESS", 2.0, 1.0, **sparse, message_size_bytes=1_000_000, group_size=2),
+            record("ALLGATHERV_TOPK", 2.1, 3.0, **sparse, message_size_bytes=10_000, group_size=2, seq=1),
+            record("DECOMPRESS", 2.2, 1.0, **sparse, message_size_bytes=10_000, group_size=2),
+        ]
+        for _ in range(2)
+    ]
+    page = visible_text(report_html(table(*ranks)))
+    assert "Does compression pay?" in page
+    assert "0.25, pays" in page

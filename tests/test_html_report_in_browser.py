@@ -1,0 +1,260 @@
+"""The HTML report in a real browser: drawn, pointed at, zoomed, on small screens and dark ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import OpenPage, chromium
+from simulated_runs import data_parallel, factors
+from small_run import (
+    HOSTILE,
+    N_ITERATIONS,
+    N_RANKS,
+    TRANSFER_MS,
+    report_of,
+    waiting_ms,
+    work_ms,
+    write_small_run,
+)
+
+from timing_logger.report.html import write_report
+
+# Of every text that is shown: its contrast to what is behind it, by WCAG 2.
+LOW_CONTRASTS = """
+() => {
+  const numbers = (colour) => colour.match(/[0-9.]+/g).map(Number);
+  const luminance = (colour) => {
+    const [r, g, b] = numbers(colour).slice(0, 3).map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let e = element; e; e = e.parentElement) {
+      const colour = getComputedStyle(e).backgroundColor;
+      if (numbers(colour)[3] !== 0) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const low = [];
+  for (const element of document.querySelectorAll("body *")) {
+    const text = [...element.childNodes].some((node) => node.nodeType === 3 && node.data.trim());
+    if (!text || ["SCRIPT", "NOSCRIPT", "title"].includes(element.tagName)) continue;
+    const style = getComputedStyle(element);
+    const [a, b] = [luminance(element.closest("svg") ? style.fill : style.color), luminance(behind(element))];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) low.push(`${element.tagName} ${element.textContent.trim().slice(0, 30)} ${contrast}`);
+  }
+  return low;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("report")
+    path = folder / "report.html"
+    path.write_text(report_of(write_small_run(folder / "small")), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened(browser: Any, report: Path) -> Iterator[OpenPage]:
+    page = OpenPage(browser, report, viewport={"width": 1200, "height": 900})
+    yield page
+    page.close()
+
+
+def cell_centre(opened: OpenPage, rank: int, iteration: int) -> tuple[float, float]:
+    """Where on the screen the heatmap has the cell: right of 130 pixels for names, rows of 30."""
+    opened.page.locator("#heatmap-canvas").scroll_into_view_if_needed()
+    box = opened.page.locator("#heatmap-canvas").bounding_box()
+    left, row_height = 130, 30
+    column_width = (box["width"] - left) / N_ITERATIONS
+    return box["x"] + left + (iteration + 0.5) * column_width, box["y"] + (rank + 0.5) * row_height
+
+
+def in_ms(value: float) -> str:
+    return f"{float(f'{value:.4g}'):g} ms"
+
+
+# -- nothing but the page ------------------------------------------------------------------------------
+
+
+def test_the_page_complains_of_nothing_and_asks_for_nothing(opened: OpenPage, report: Path) -> None:
+    assert opened.complaints == []
+    assert [url for url in opened.requests if not url.startswith("data:")] == [report.as_uri()]
+
+
+def test_a_layer_whose_name_is_markup_is_shown_as_it_is(opened: OpenPage) -> None:
+    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    for x in range(200, 260):
+        opened.page.mouse.move(box["x"] + x, box["y"] + 32)
+        if "ALLREDUCE" in opened.page.locator("#tooltip").text_content():
+            break
+    assert HOSTILE in opened.page.locator("#tooltip").text_content()
+    assert opened.complaints == []
+
+
+# -- the heatmap ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rank", "iteration"), [(0, 0), (1, 25), (2, 25), (3, 39)])
+def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
+    opened: OpenPage, rank: int, iteration: int
+) -> None:
+    opened.page.mouse.move(*cell_centre(opened, rank, iteration))
+    expected = in_ms(round(waiting_ms(rank, iteration), 6))
+    assert opened.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
+
+
+def test_another_view_shows_other_figures(opened: OpenPage) -> None:
+    opened.page.get_by_text("Own work", exact=True).first.click()
+    opened.page.mouse.move(*cell_centre(opened, 2, 25))
+    assert opened.text("#tooltip") == f"rank 2, iteration 25\nOwn work: {in_ms(work_ms(2, 25))}"
+
+
+def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
+    opened.page.locator("#heatmap-canvas").focus()
+    for key in ["ArrowRight", "ArrowRight", "ArrowDown", "ArrowRight"]:
+        opened.page.keyboard.press(key)
+    assert opened.text("#tooltip").startswith("rank 1, iteration 2\n")
+
+
+def test_a_cell_with_more_time_is_darker(opened: OpenPage) -> None:
+    def lightness(rank: int, iteration: int) -> float:
+        x, y = cell_centre(opened, rank, iteration)
+        box = opened.page.locator("#heatmap-canvas").bounding_box()
+        script = """([x, y]) => [...document.getElementById("heatmap-canvas").getContext("2d")
+          .getImageData(x * devicePixelRatio, y * devicePixelRatio, 1, 1).data].slice(0, 3)"""
+        return float(sum(opened.page.evaluate(script, [x - box["x"], y - box["y"]])))
+
+    assert lightness(0, 25) < lightness(0, 5)
+    assert lightness(0, 25) < lightness(2, 25)
+
+
+# -- the timeline --------------------------------------------------------------------------------------
+
+
+def range_s(opened: OpenPage) -> tuple[float, float]:
+    """From when to when the timeline shows, in seconds."""
+    opened.frame()
+    words = opened.text("#timeline-range").split()
+    factors_of = {"s": 1.0, "ms": 1e-3}
+    return float(words[0]) * factors_of[words[1]], float(words[3]) * factors_of[words[4]]
+
+
+def test_the_timeline_begins_with_the_whole_run(opened: OpenPage) -> None:
+    total_s = sum(max(work_ms(r, i) for r in range(N_RANKS)) + TRANSFER_MS for i in range(N_ITERATIONS)) / 1e3
+    assert range_s(opened) == (0.0, pytest.approx(total_s, abs=0.01))
+
+
+def test_the_zoom_button_halves_what_is_seen_and_all_shows_it_again(opened: OpenPage) -> None:
+    whole = range_s(opened)
+    opened.page.click("[data-do=in]")
+    near = range_s(opened)
+    assert near == (pytest.approx(whole[1] / 4, abs=0.002), pytest.approx(3 * whole[1] / 4, abs=0.002))
+    opened.page.click("[data-do=all]")
+    assert range_s(opened) == whole
+
+
+def test_wheel_with_ctrl_zooms_about_the_pointer_and_alone_it_scrolls(opened: OpenPage) -> None:
+    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    whole = range_s(opened)
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    opened.page.mouse.move(box["x"] + 191, box["y"] + 40)
+    opened.page.mouse.wheel(0, -60)
+    assert range_s(opened) == whole
+    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    opened.page.mouse.move(box["x"] + 191, box["y"] + 40)
+    opened.page.keyboard.down("Control")
+    opened.page.mouse.wheel(0, -60)
+    opened.page.keyboard.up("Control")
+    begin, end = range_s(opened)
+    assert begin == pytest.approx(0.0, abs=0.01)
+    assert end < 0.7 * whole[1]
+
+
+def test_dragging_moves_what_is_seen(opened: OpenPage) -> None:
+    opened.page.click("[data-do=in]")
+    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    begin, end = range_s(opened)
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    middle = (box["x"] + 600, box["y"] + 40)
+    opened.page.mouse.move(*middle)
+    opened.page.mouse.down()
+    opened.page.mouse.move(middle[0] - 100, middle[1])
+    opened.page.mouse.up()
+    by = 100 / (box["width"] - 190) * (end - begin)
+    assert range_s(opened) == (pytest.approx(begin + by, abs=0.005), pytest.approx(end + by, abs=0.005))
+
+
+def test_keys_zoom_and_move_the_timeline(opened: OpenPage) -> None:
+    opened.page.locator("#timeline-canvas").focus()
+    whole = range_s(opened)
+    opened.page.keyboard.press("+")
+    near = range_s(opened)
+    opened.page.keyboard.press("ArrowRight")
+    later = range_s(opened)
+    assert near[1] - near[0] == pytest.approx((whole[1] - whole[0]) / 2, abs=0.005)
+    assert later[0] > near[0]
+
+
+def test_the_span_under_the_pointer_says_what_it_is(opened: OpenPage) -> None:
+    opened.page.locator("#timeline-canvas").scroll_into_view_if_needed()
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    total_ms = 1e3 * range_s(opened)[1]
+    x = box["x"] + 190 + work_ms(0, 0) / 2 / total_ms * (box["width"] - 190)
+    opened.page.mouse.move(x, box["y"] + 32)
+    assert opened.text("#tooltip") == f"BACKWARD, iteration 0\n{in_ms(work_ms(0, 0))}, from 0 ms"
+
+
+# -- screens -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [320, 375, 768])
+def test_a_narrow_screen_needs_no_scrolling_sideways(browser: Any, report: Path, width: int) -> None:
+    opened = OpenPage(browser, report, viewport={"width": width, "height": 700})
+    opened.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_text_has_contrast(browser: Any, report: Path, scheme: str) -> None:
+    opened = OpenPage(browser, report, color_scheme=scheme)
+    opened.page.evaluate("for (const table of document.querySelectorAll('details')) table.open = true")
+    assert opened.page.evaluate(LOW_CONTRASTS) == []
+
+
+def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
+    opened = OpenPage(browser, report, color_scheme="dark")
+    background = opened.page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+    assert sum(int(part) for part in background[4:-1].split(",")) < 150
+
+
+def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, report: Path) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(report.as_uri())
+    assert "Rank 2 is slow." in page.locator("#verdict").inner_text()
+    assert page.locator("table").count() >= 6
+
+
+def test_a_run_of_many_ranks_and_iterations_is_drawn(browser: Any, tmp_path: Path) -> None:
+    write_report(data_parallel(factors(300, 200, noise=0.1)), tmp_path / "report.html")
+    opened = OpenPage(browser, tmp_path / "report.html", viewport={"width": 375, "height": 700})
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= 375
+    opened.page.locator("#heatmap-canvas").focus()
+    for _ in range(200):
+        opened.page.keyboard.press("ArrowDown")
+    assert opened.text("#tooltip").startswith("rank 199, iteration 0\n")
+    assert opened.complaints == []

@@ -1,0 +1,114 @@
+"""What the logger says of itself, and what the page cannot say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from timing_logger.analysis import Summary
+from timing_logger.record import escape_text
+from timing_logger.report._remarks import remarks
+from timing_logger.report._words import UNKNOWN, count, or_unknown, size
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._tables import Table, table
+from timing_logger.report.html._timeline import Timeline
+
+_MAX_REASONS = 10
+
+_COUNTED = [
+    "file", "rows", "size", "accepted", "written", "dropped", "pending", "closed", "CPU ms", "us per record",
+]  # fmt: skip
+_KNOWN = ["file", "host", "aligned", "uncertainty us", "wall clock read within us", "device clock within us"]
+
+
+def files_table(summary: Summary) -> Table:
+    rows = [
+        [
+            escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]),
+            *(or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")),
+            {True: "yes", False: "no"}.get(counters["closed"], UNKNOWN),
+            *_cost(file["sidecar"] or {}, counters),
+        ]
+        for file, counters in zip(summary.files, summary.counters, strict=True)
+    ]  # fmt: skip
+    return table("What each rank's logger counted, and what its flush thread cost", _COUNTED, rows)
+
+
+def _cost(sidecar: Mapping[str, Any], counters: Mapping[str, Any]) -> tuple[str, str]:
+    cpu_ns, written = sidecar.get("logger_cpu_ns"), counters["written"]
+    if not isinstance(cpu_ns, int):
+        return UNKNOWN, UNKNOWN
+    return f"{cpu_ns / 1e6:.1f}", f"{cpu_ns / 1e3 / written:.2f}" if written else UNKNOWN
+
+
+def clocks_table(summary: Summary) -> Table:
+    rows = [_clock_row(file, file["sidecar"] or {}) for file in summary.files]
+    return table("How well the instants are known", _KNOWN, rows)
+
+
+def _clock_row(file: Mapping[str, Any], sidecar: Mapping[str, Any]) -> list[str]:
+    devices = [clock["worst_uncertainty_ns"] for clock in sidecar.get("device_clocks") or []]
+    anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]
+    uncertainty_s = file.get("uncertainty_s")
+    return [
+        f"rank {file['rank']}, run {file['incarnation']}",
+        escape_text(str(sidecar.get("host") or UNKNOWN)),
+        str(file.get("alignment") or UNKNOWN),
+        UNKNOWN if uncertainty_s is None else f"{1e6 * uncertainty_s:.1f}",
+        _microseconds(anchors),
+        _microseconds(devices),
+    ]
+
+
+def _microseconds(nanoseconds: list[int]) -> str:
+    return f"{max(nanoseconds) / 1e3:.2f}" if nanoseconds else UNKNOWN
+
+
+def what_is_unknown(findings: Findings, drawn: Timeline) -> list[str]:
+    """One sentence for each thing that is missing, damaged or not comparable."""
+    return [
+        *remarks(findings.summary),
+        *_sampled(findings.summary),
+        *_unmatched(findings),
+        *_clocks(findings, drawn),
+        *_not_drawn(drawn),
+    ]
+
+
+def _sampled(summary: Summary) -> Iterable[str]:
+    options = [(file["sidecar"] or {}).get("options") or {} for file in summary.files]
+    every = max((option.get("record_every_n_steps") or 1 for option in options), default=1)
+    if every > 1:
+        yield f"One of {every} iterations was recorded; what happened between is not known."
+
+
+def _unmatched(findings: Findings) -> Iterable[str]:
+    flawed = findings.collectives[findings.collectives["state"] != "complete"]
+    reasons = flawed.groupby(["state", "why"])["instance"].nunique().sort_values(ascending=False)
+    for row in reasons.reset_index().head(_MAX_REASONS).to_dict("records"):
+        yield f"{count(row['instance'], 'collective')} {row['state']}: {escape_text(row['why'])}."
+    if len(reasons) > _MAX_REASONS:
+        others = count(int(reasons.iloc[_MAX_REASONS:].sum()), "more collective")
+        yield f"{others} incomplete or mismatched, for other reasons."
+    violations = int(findings.waits["clock_violation"].sum())
+    if violations:
+        rows = count(violations, "row")
+        yield f"{rows} ended before all ranks had arrived in the collective: the clocks are off."
+
+
+def _clocks(findings: Findings, drawn: Timeline) -> Iterable[str]:
+    if not drawn.is_common and findings.summary.ranks["rank"].nunique() > 1:
+        yield (
+            "The ranks' clocks are not known to agree. Nothing here compares their instants, and in the "
+            "timeline each rank begins at its own first row."
+        )
+
+
+def _not_drawn(drawn: Timeline) -> Iterable[str]:
+    if drawn.left_out:
+        yield (
+            f"{count(drawn.left_out, 'row')} shorter than {drawn.shortest_ms:.4g} ms "
+            f"are not in the timeline, which draws the {drawn.n_spans} longest."
+        )
+    if drawn.without_instants:
+        yield f"{count(drawn.without_instants, 'row')} without a start and an end: not in the timeline."

@@ -1,0 +1,147 @@
+"""Charts of bars: parts of operations, exposed and hidden communication, compression."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+from timing_logger.record import escape_text
+from timing_logger.report._words import percent, seconds
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._tables import (
+    Column,
+    Table,
+    byte_size,
+    decimals,
+    integer,
+    share,
+    table_of,
+    text,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_OPERATIONS = 24
+"""So many operations have a chart; all of them are in the table."""
+
+
+class Bar(NamedTuple):
+    """One bar: whose it is, what it says, and lengths as parts of the longest (0 to 100)."""
+
+    label: str
+    value: str
+    lengths: tuple[float, ...]
+
+
+class OperationChart(NamedTuple):
+    """One operation: a bar for each rank, and the ranks with the least and the most in words."""
+
+    operation: str
+    range: str
+    bars: list[Bar]
+
+
+class Chart(NamedTuple):
+    """Bars and the table behind them."""
+
+    bars: list[Bar]
+    table: Table
+
+
+class OperationCharts(NamedTuple):
+    operations: list[OperationChart]
+    table: Table
+
+
+def operation_charts(findings: Findings) -> OperationCharts:
+    """Parts of each rank's wall time; bars of different operations are on one scale."""
+    table, most = findings.summary.operations, findings.summary.operations["wall_share"].max()
+    charts = [
+        _operation_chart(str(operation), rows, most)
+        for operation, rows in list(table.groupby("operation", sort=False))[:MAX_OPERATIONS]
+        if rows["wall_share"].notna().any()
+    ]
+    columns = {
+        "operation": Column("operation", escape_text),
+        "rank": Column("rank", integer),
+        "incarnation": Column("run", integer),
+        "count": Column("count", integer),
+        "bytes": Column("bytes", byte_size),
+        "p50_ms": Column("p50 ms", decimals(3)),
+        "p99_ms": Column("p99 ms", decimals(3)),
+        "max_ms": Column("max ms", decimals(3)),
+        "total_ms": Column("total ms", decimals(1)),
+        "wall_share": Column("of wall", share),
+    }
+    return OperationCharts(charts, table_of(table, "Operations by rank", columns))
+
+
+def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> OperationChart:
+    rows = rows.dropna(subset="wall_share").sort_values(["rank", "incarnation"])
+    shares = rows["wall_share"].to_numpy()
+    ranks = rows["rank"].tolist()
+    bars = [
+        Bar(f"rank {rank}", percent(part), (_length(part, most),))
+        for rank, part in zip(ranks, shares, strict=True)
+    ]
+    least, longest = int(shares.argmin()), int(shares.argmax())
+    spread = f"{bars[least].value} (rank {ranks[least]}) to {bars[longest].value} (rank {ranks[longest]})"
+    return OperationChart(escape_text(operation), spread if len(bars) > 1 else bars[0].value, bars)
+
+
+def overlap_chart(overlap: pd.DataFrame) -> Chart:
+    """Communication of each rank, summed over the steps: exposed, then hidden."""
+    figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
+    totals = overlap.groupby(["rank", "incarnation"], as_index=False)[figures].sum()
+    totals["overlap"] = totals["hidden_ms"] / totals["communication_ms"].where(totals["communication_ms"] > 0)
+    most = totals["communication_ms"].max()
+    bars = [
+        Bar(
+            f"rank {row['rank']:.0f}",
+            f"{seconds(row['exposed_ms'])} exposed, {seconds(row['hidden_ms'])} hidden "
+            f"({percent(row['overlap'])})",
+            (_length(row["exposed_ms"], most), _length(row["hidden_ms"], most)),
+        )
+        for row in totals.to_dict("records")
+        if row["communication_ms"] > 0
+    ]
+    columns = {"rank": Column("rank", integer), "incarnation": Column("run", integer)} | {
+        name: Column(name.removesuffix("_ms") + " ms", decimals(1)) for name in figures
+    }
+    columns["overlap"] = Column("hidden", share)
+    return Chart(bars, table_of(totals, "Sums over the steps of each rank", columns))
+
+
+def compression_chart(compression: pd.DataFrame) -> Chart:
+    """Break-even of each compressed layer; the line at 1 stands where the template puts it, at half."""
+    pays = compression["pays"].map({True: "pays", False: "does not pay"}).fillna("not known").tolist()
+    bars = [
+        Bar(
+            escape_text(row["layer_name"]) or "(no layer)",
+            f"{row['break_even']:.2f}, {words}",
+            (50 * min(row["break_even"], 2.0),),
+        )
+        for row, words in zip(compression.to_dict("records"), pays, strict=True)
+        if not math.isnan(row["break_even"])
+    ]
+    columns = {
+        "layer_name": Column("layer", text),
+        "phase": Column("phase", text),
+        "count": Column("reductions", integer),
+        "compress_ms": Column("compress ms", decimals(3)),
+        "transfer_ms": Column("transfer ms", decimals(3)),
+        "decompress_ms": Column("decompress ms", decimals(3)),
+        "achieved_ms": Column("achieved ms", decimals(3)),
+        "dense_estimate_ms": Column("dense estimate ms", decimals(3)),
+        "extrapolated_by": Column("extrapolated by", decimals(1)),
+        "break_even": Column("break-even", decimals(2)),
+        "dense_bytes": Column("dense", byte_size),
+        "sent_bytes": Column("sent", byte_size),
+        "saved_bytes": Column("saved", byte_size),
+    }
+    return Chart(bars, table_of(compression, "Compressed layers", columns))
+
+
+def _length(value: float, most: float) -> float:
+    return round(100 * value / most, 2) if most > 0 else 0.0

@@ -1,0 +1,61 @@
+"""The head of the page: which run this is."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from timing_logger.record import escape_text
+from timing_logger.report._words import count, size
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._tables import Column, Table, decimals, integer, share, table_of
+
+
+class Fact(NamedTuple):
+    """What is said, and its name."""
+
+    name: str
+    value: str
+
+
+def title(findings: Findings) -> str:
+    """The folder's name; two of its levels, since the last is often ``timing`` or ``logs``."""
+    folders = {os.path.abspath(Path(file["path"]).parent) for file in findings.summary.files}
+    if not folders:
+        return "Timings"
+    return escape_text("/".join(Path(os.path.commonpath(sorted(folders))).parts[-2:]).lstrip("/"))
+
+
+def facts(findings: Findings) -> list[Fact]:
+    ranks, files = findings.summary.ranks, findings.summary.files
+    sidecars = [file["sidecar"] for file in files if file["sidecar"]]
+    hosts = sorted({str(sidecar["host"]) for sidecar in sidecars if sidecar.get("host")})
+    begin = findings.timings["timestamp"].min()
+    known = {
+        "ranks": str(ranks["rank"].nunique()),
+        "iterations": str(findings.timings["iteration"].nunique()),
+        "rows": f"{len(findings.timings):,}",
+        "wall time": f"{ranks['wall_s'].max():.2f} s" if ranks["wall_s"].notna().any() else "",
+        "began (UTC)": f"{begin:%Y-%m-%d %H:%M:%S}" if begin == begin else "",
+        "hosts": ", ".join(map(escape_text, hosts)) if len(hosts) <= 3 else count(len(hosts), "host"),
+        "files": size(sum(file["bytes"] for file in files)) if files else "",
+    }
+    return [Fact(name, value) for name, value in known.items() if value]
+
+
+def ranks_table(findings: Findings) -> Table:
+    return table_of(
+        findings.summary.ranks,
+        "Totals of each rank",
+        {
+            "rank": Column("rank", integer),
+            "incarnation": Column("run", integer),
+            "rows": Column("rows", integer),
+            "iterations": Column("iterations", integer),
+            "wall_s": Column("wall s", decimals(2)),
+            "communication_ms": Column("communication ms", decimals(1)),
+            "communication_share": Column("of wall", share),
+            "waited_ms": Column("waited ms", decimals(1)),
+        },
+    )

@@ -1,0 +1,140 @@
+"""Bus bandwidth against message size: points, axes and the best of all, in the units of an SVG."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timing_logger.record import escape_text
+from timing_logger.report._words import size
+from timing_logger.report.html._tables import (
+    Column,
+    Table,
+    byte_size,
+    decimals,
+    integer,
+    significant,
+    table_of,
+    text,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LEFT, TOP, RIGHT, BOTTOM = 64.0, 14.0, 700.0, 320.0
+
+N_SHAPES = 6
+"""How many markers the template has."""
+
+
+class Tick(NamedTuple):
+    at: float
+    label: str
+
+
+class Point(NamedTuple):
+    """A marker: ``shape`` is the number of its operation, filled if waiting is left out of the time."""
+
+    x: float
+    y: float
+    shape: int
+    is_transfer: bool
+    says: str
+
+
+class Scatter(NamedTuple):
+    """Everything the template draws; no points if no bandwidth is known."""
+
+    operations: list[str]
+    points: list[Point]
+    ceiling: list[tuple[float, float]]
+    x_ticks: list[Tick]
+    y_ticks: list[Tick]
+    table: Table
+
+
+class _Axis(NamedTuple):
+    """A logarithmic axis over whole decades."""
+
+    low: int
+    high: int
+    start: float
+    end: float
+
+    @classmethod
+    def over(cls, values: Sequence[float], start: float, end: float) -> _Axis:
+        low, high = math.floor(math.log10(min(values))), math.ceil(math.log10(max(values)))
+        return cls(low, max(high, low + 1), start, end)
+
+    def at(self, value: float) -> float:
+        part = (math.log10(value) - self.low) / (self.high - self.low)
+        return round(self.start + part * (self.end - self.start), 1)
+
+    @property
+    def decades(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
+    rows = bandwidth.to_dict("records")
+    speeds = [
+        (row, row[name], name != "busbw_gb_per_s")
+        for row in rows
+        for name in ("busbw_gb_per_s", "transfer_busbw_gb_per_s")
+        if row[name] > 0 and row["message_size_bytes"] > 0
+    ]
+    if not speeds:
+        return Scatter([], [], [], [], [], _table(bandwidth))
+    x_axis = _Axis.over([row["message_size_bytes"] for row, _, _ in speeds], LEFT, RIGHT)
+    y_axis = _Axis.over([speed for _, speed, _ in speeds], BOTTOM, TOP)
+    operations = list(dict.fromkeys(row["operation"] for row, _, _ in speeds))
+    points = [
+        Point(
+            x_axis.at(row["message_size_bytes"]), y_axis.at(speed),
+            operations.index(row["operation"]) % N_SHAPES, is_transfer, _says(row, speed, is_transfer),
+        )
+        for row, speed, is_transfer in speeds
+    ]  # fmt: skip
+    return Scatter(
+        list(map(escape_text, operations)),
+        points,
+        _ceiling([row["size_class_bytes"] for row, _, _ in speeds], points),
+        [Tick(x_axis.at(value), size(value)) for value in x_axis.decades],
+        [Tick(y_axis.at(value), f"{value:g}") for value in y_axis.decades],
+        _table(bandwidth),
+    )
+
+
+def _says(row: Mapping[Any, Any], speed: float, is_transfer: bool) -> str:
+    time = "transfer time" if is_transfer else "duration with waiting"
+    return (
+        f"{escape_text(row['operation'])} of {size(row['message_size_bytes'])} "
+        f"in {escape_text(row['group']) or 'no group'}: "
+        f"{significant(speed)} GB/s by {time}, {row['count']} rows"
+    )
+
+
+def _ceiling(size_classes: Sequence[Any], points: Sequence[Point]) -> list[tuple[float, float]]:
+    """The fastest of each class of sizes, whichever operation and group that was."""
+    fastest: dict[Any, Point] = {}
+    for size_class, point in zip(size_classes, points, strict=True):
+        if size_class not in fastest or point.y < fastest[size_class].y:
+            fastest[size_class] = point
+    return sorted((point.x, point.y) for point in fastest.values())
+
+
+def _table(bandwidth: pd.DataFrame) -> Table:
+    columns = {
+        "operation": Column("operation", text),
+        "group": Column("group", text),
+        "group_size": Column("ranks", integer),
+        "message_size_bytes": Column("bytes", byte_size),
+        "count": Column("count", integer),
+        "time_ms": Column("duration ms", decimals(3)),
+        "transfer_ms": Column("transfer ms", decimals(3)),
+        "algbw_gb_per_s": Column("algbw GB/s", significant),
+        "busbw_gb_per_s": Column("busbw GB/s", significant),
+        "transfer_busbw_gb_per_s": Column("busbw GB/s by transfer", significant),
+    }
+    return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns)

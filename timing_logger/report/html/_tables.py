@@ -1,0 +1,83 @@
+"""Tables of figures as the template lays them out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from timing_logger.record import escape_text
+from timing_logger.report._words import UNKNOWN, fixed, percent, size
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_ROWS = 1000
+"""A table behind a chart is for reading; longer ones are cut, and say so."""
+
+
+class Table(NamedTuple):
+    """The first rows as texts, and how many there are in all."""
+
+    caption: str
+    heads: list[str]
+    rows: list[list[str]]
+    n_rows: int
+
+
+class Column(NamedTuple):
+    """A column of a table: its head, and how its values are written."""
+
+    head: str
+    written: Callable[[Any], str]
+
+
+def table_of(frame: pd.DataFrame, caption: str, columns: Mapping[str, Column]) -> Table:
+    """The first rows of ``frame``, with a column for each name in ``columns``."""
+    shown = frame.head(MAX_ROWS)
+    written = [map(column.written, shown[name].tolist()) for name, column in columns.items()]
+    rows = [list(cells) for cells in zip(*written, strict=True)]
+    return Table(caption, [column.head for column in columns.values()], rows, len(frame))
+
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[list[str]]) -> Table:
+    return Table(caption, list(heads), list(rows[:MAX_ROWS]), len(rows))
+
+
+def decimals(digits: int) -> Callable[[Any], str]:
+    """Writes numbers with so many decimals."""
+    return lambda value: fixed(_number(value), digits)
+
+
+def integer(value: Any) -> str:
+    number = _number(value)
+    return UNKNOWN if math.isnan(number) else f"{number:.0f}"
+
+
+def share(value: Any) -> str:
+    return percent(_number(value))
+
+
+def byte_size(value: Any) -> str:
+    return size(_number(value))
+
+
+def significant(value: Any) -> str:
+    """Three significant digits, without an exponent."""
+    number = _number(value)
+    if math.isnan(number):
+        return UNKNOWN
+    digits = 2 if number == 0 else 2 - math.floor(math.log10(abs(number)))
+    return f"{number:.{min(max(digits, 0), 9)}f}"
+
+
+def text(value: Any) -> str:
+    return escape_text(str(value)) if value else UNKNOWN
+
+
+def _number(value: Any) -> float:
+    """pandas has three kinds of unknown numbers."""
+    try:
+        return float(value)
+    except TypeError:
+        return math.nan

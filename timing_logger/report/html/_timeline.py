@@ -1,0 +1,123 @@
+"""Every row as a span, by rank and thread, for the canvas of timeline.js."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
+from timing_logger.record import HOST_CLOCK
+from timing_logger.report.html._packing import packed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_SPANS = 500_000
+"""Of more rows the longest are drawn: the others are narrower than a pixel until far into the zoom."""
+
+_MAX_TICK = 2**32 - 1
+
+Array = npt.NDArray[Any]
+
+
+class Timeline(NamedTuple):
+    """What the template needs to know, and the data for timeline.js.
+
+    Attributes:
+        n_spans: how many are drawn.
+        left_out: rows that are shorter than ``shortest_ms``, since there are too many.
+        without_instants: rows that state no start or end.
+        is_common: whether the ranks are on one time axis; else each begins at its own first row.
+        kinds: which kinds of operations there are, in the order of the legend.
+    """
+
+    n_spans: int
+    left_out: int
+    shortest_ms: float
+    without_instants: int
+    is_common: bool
+    kinds: list[str]
+    data: dict[str, Any] | None
+
+
+def timeline(timings: pd.DataFrame) -> Timeline:
+    spans, is_common = _placed(timings)
+    n_placed = len(spans)
+    if not n_placed:
+        return Timeline(0, 0, 0.0, len(timings), is_common, [], None)
+    shortest_s = 0.0
+    if n_placed > MAX_SPANS:
+        spans = spans.nlargest(MAX_SPANS, "duration_s")
+        shortest_s = float(spans["duration_s"].min())
+    data = _data(spans)
+    kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
+    return Timeline(
+        len(spans), n_placed - len(spans), 1e3 * shortest_s, len(timings) - n_placed, is_common, kinds, data
+    )
+
+
+def _placed(timings: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
+    """Rows that have instants, from 0 on one axis if there is one, else each rank's own."""
+    uncertainty = timings.get("clock_uncertainty_s")
+    is_common = "start_s" in timings and uncertainty is not None and not uncertainty.isna().any()
+    start, end = ("start_s", "end_s") if is_common else ("start_counter", "end_counter")
+    spans = timings.assign(begin_s=timings[start], duration_s=timings[end] - timings[start])
+    spans = spans[spans["begin_s"].notna() & (spans["duration_s"] >= 0)]
+    groups = spans.groupby(["rank", "incarnation"])["begin_s"]
+    origin = spans["begin_s"].min() if is_common else groups.transform("min")
+    return spans.assign(begin_s=spans["begin_s"] - origin), is_common
+
+
+def _data(spans: pd.DataFrame) -> dict[str, Any]:
+    spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
+    lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
+    order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
+    spans, lane = spans.iloc[order], lane[order]
+    begin_s, duration_s = spans["begin_s"].to_numpy(), spans["duration_s"].to_numpy()
+    # Whole ticks keep an hour to a microsecond, for which a float32 has too few digits.
+    tick_s = max(1e-9, float((begin_s + duration_s).max()) / _MAX_TICK)
+    operation, operations = _coded(spans["operation"])
+    layer, layers = _coded(spans["layer_name"])
+    starts = np.flatnonzero(np.diff(lane, prepend=-1))
+    return {
+        "tick_s": tick_s,
+        "lanes": [_lane(row) for row in spans.iloc[starts].to_dict("records")],
+        "lane_starts": [*starts.tolist(), len(spans)],
+        "operations": [[name, _kind(name)] for name in operations],
+        "layers": layers,
+        "begin": packed(np.minimum(np.rint(begin_s / tick_s), _MAX_TICK), "uint32"),
+        "duration": packed(np.minimum(np.rint(duration_s / tick_s), _MAX_TICK), "uint32"),
+        "operation": packed(operation, "uint16"),
+        "layer": packed(layer, "uint32"),
+        "iteration": packed(spans["iteration"].fillna(-1).to_numpy(np.int64), "int32"),
+    }
+
+
+def _coded(column: pd.Series[Any]) -> tuple[Array, list[str]]:
+    codes, texts = column.factorize(sort=True)
+    return codes, [str(text) for text in texts]
+
+
+def _lane(row: dict[str, Any]) -> dict[str, Any]:
+    run = f", run {row['incarnation']}" if row["incarnation"] > 1 else ""
+    thread = f"{row['thread']} (device)" if row["device"] else str(row["thread"])
+    return {"rank": f"rank {row['rank']}{run}", "thread": thread}
+
+
+_KINDS = ("own work", "communication", "waiting", "copies", "others")
+
+
+def _kind(name: str) -> str:
+    if is_communication(name):
+        return "communication"
+    if is_wait(name):
+        return "waiting"
+    if base_operation(name) in COPIES:
+        return "copies"
+    return "own work" if is_own_work(name) else "others"
+
+
+def _kind_order(operation: list[str]) -> int:
+    return _KINDS.index(operation[1])

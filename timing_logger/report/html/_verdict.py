@@ -1,0 +1,114 @@
+"""The verdict in words, with what decided it."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from timing_logger.analysis import Verdict
+from timing_logger.analysis._step_times import UNLOGGED
+from timing_logger.record import escape_text
+from timing_logger.report._words import UNKNOWN, seconds
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
+
+_MAX_NAMED = 8
+
+
+class Judgement(NamedTuple):
+    """What the page says of who is slow.
+
+    Attributes:
+        kind: as in the verdict.
+        headline: one sentence.
+        summary: where, since when and at what cost; "" if nobody is slow.
+        evidence: sentences.
+        gates, windows: tables.
+    """
+
+    kind: str
+    headline: str
+    summary: str
+    evidence: tuple[str, ...]
+    gates: Table
+    windows: Table
+
+
+def judgement(findings: Findings) -> Judgement:
+    verdict = findings.verdict
+    return Judgement(
+        verdict.verdict, _headline(verdict), _summary(verdict), verdict.evidence, _gates(verdict),
+        _windows(findings),
+    )  # fmt: skip
+
+
+def _headline(verdict: Verdict) -> str:
+    if verdict.verdict == "rank":
+        return f"{_ranks(verdict)} {'is' if len(verdict.ranks) == 1 else 'are'} slow."
+    if verdict.verdict == "role":
+        role = f"The role {escape_text(verdict.labels)}" if verdict.labels else "One role"
+        return f"{role} is slower than the others: {_ranks(verdict).lower()}."
+    return {
+        "group-wide": "All ranks slowed down together.",
+        "diffuse": "Much time is lost to late ranks, but no rank owns it.",
+        "healthy": "No rank is slow.",
+    }[verdict.verdict]
+
+
+def _ranks(verdict: Verdict) -> str:
+    named = [str(rank) for rank in verdict.ranks[:_MAX_NAMED]]
+    more = len(verdict.ranks) - len(named)
+    last = f"{more} more" if more else named.pop()
+    listed = f"{', '.join(named)} and {last}" if named else last
+    return f"Rank {listed}" if len(verdict.ranks) == 1 else f"Ranks {listed}"
+
+
+def _summary(verdict: Verdict) -> str:
+    if not verdict.phase and verdict.first_iteration is None:
+        return ""
+    parts = [_where(verdict.phase)]
+    if verdict.first_iteration is not None:
+        parts.append(f"iterations {verdict.first_iteration} to {verdict.last_iteration} ({verdict.window})")
+    saved = f"Without it the recorded steps would take {seconds(verdict.cost_ms)} less."
+    cost = saved if verdict.cost_ms > 0 else ""
+    score = "" if math.isnan(verdict.score) else f"Score {verdict.score:.2f}; below 0.75 is bad."
+    return " ".join(part for part in (", ".join(parts) + ".", cost, score) if part)
+
+
+def _where(phase: str) -> str:
+    if phase == UNLOGGED:
+        return "Between the rows that were logged"
+    return f"In {escape_text(phase)}" if phase else "In all phases"
+
+
+def _gates(verdict: Verdict) -> Table:
+    rows = [
+        [gate.name, _figure(gate.value), _figure(gate.bound), "passed" if gate.passed else "failed"]
+        for gate in verdict.gates
+    ]
+    return table("Gates, in the order of judging", ["gate", "value", "bound", "result"], rows)
+
+
+def _figure(value: float) -> str:
+    if math.isnan(value):
+        return UNKNOWN
+    return f"{value:.0f}" if value.is_integer() else f"{value:.2f}"
+
+
+def _windows(findings: Findings) -> Table:
+    return table_of(
+        findings.windows,
+        "Stretches in which a rank was slower than its peers, also those too short for a verdict",
+        {
+            "phase": Column("phase", text),
+            "rank": Column("rank", integer),
+            "labels": Column("role", text),
+            "kind": Column("window", text),
+            "first_iteration": Column("from", integer),
+            "last_iteration": Column("to", integer),
+            "iterations": Column("slow steps", integer),
+            "ratio": Column("ratio", decimals(2)),
+            "score": Column("score", decimals(2)),
+            "cost_ms": Column("cost ms", decimals(1)),
+        },
+    )

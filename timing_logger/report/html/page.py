@@ -1,0 +1,101 @@
+"""The page: what the analyses found, laid into the template."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
+from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._heatmap import heatmap
+from timing_logger.report.html._overview import facts, ranks_table, title
+from timing_logger.report.html._packing import as_script_data
+from timing_logger.report.html._scatter import bandwidth_chart
+from timing_logger.report.html._timeline import timeline
+from timing_logger.report.html._verdict import judgement
+
+if TYPE_CHECKING:
+    import jinja2
+    import pandas as pd
+
+AnyPath: TypeAlias = "str | os.PathLike[str]"
+
+_SCRIPTS = ("packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "main.js")
+
+
+def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
+    """Write :func:`report_html` to a file, which is replaced if it exists.
+
+    Raises:
+        ConfigurationError: Jinja2 is not installed.
+        OSError: as the file system says.
+    """
+    Path(path).write_text(report_html(timings), encoding="utf-8")
+
+
+def report_html(timings: pd.DataFrame) -> str:
+    """The report of a run as one HTML document without any reference to another.
+
+    It holds, in this order: the verdict with its gates; a heatmap of rank by iteration; the parts of
+    the operations; bandwidth against size; exposed and hidden communication; whether compression pays;
+    a timeline; what the logger counted; what could not be known. The same table gives the same text.
+
+    Args:
+        timings: as ``read_timings`` returns. Without its ``attrs`` nothing is said of files and clocks.
+
+    Raises:
+        ConfigurationError: Jinja2 is not installed.
+    """
+    template = _environment().get_template("page.html.jinja")
+    return template.render(**_content(Findings.of(timings)))
+
+
+def _content(findings: Findings) -> dict[str, Any]:
+    drawn_heatmap, drawn_timeline = heatmap(findings), timeline(findings.timings)
+    script = "\n".join(_static(name) for name in _SCRIPTS)
+    return {
+        "title": title(findings),
+        "facts": facts(findings),
+        "judgement": judgement(findings),
+        "heatmap": drawn_heatmap,
+        "ranks": ranks_table(findings),
+        "operations": operation_charts(findings),
+        "bandwidth": bandwidth_chart(findings.bandwidth),
+        "overlap": overlap_chart(findings.overlap),
+        "compression": compression_chart(findings.compression),
+        "timeline": drawn_timeline,
+        "files": files_table(findings.summary),
+        "clocks": clocks_table(findings.summary),
+        "unknown": what_is_unknown(findings, drawn_timeline),
+        "data": as_script_data({"heatmap": drawn_heatmap.data, "timeline": drawn_timeline.data}),
+        "style": _static("report.css"),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+
+
+def _static(name: str) -> str:
+    file = resources.files("timing_logger.report.html") / "static" / name
+    return file.read_text(encoding="utf-8").strip()
+
+
+def _environment() -> jinja2.Environment:
+    try:
+        import jinja2
+    except ImportError:
+        raise ConfigurationError(
+            "the HTML report needs Jinja2, which is not installed: pip install 'timing_logger[html]'."
+        ) from None
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("timing_logger.report.html"),
+        autoescape=True,  # names in the data are anybody's
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

@@ -1,0 +1,155 @@
+// Rank by iteration, one view at a time.
+
+const SHADES = 64;
+
+async function drawHeatmap(data) {
+  const canvas = document.getElementById("heatmap-canvas");
+  const map = {
+    rows: data.rows, slow: data.slow, canvas, view: 0, cell: null,
+    first: await unpack(data.first), last: await unpack(data.last),
+    views: await Promise.all(data.views.map(async (view) => ({ name: view.name, ms: await unpack(view.ms) }))),
+  };
+  for (const view of map.views) view.most = usualMost(view.ms);
+  const draw = redrawOnChange(canvas.parentElement, () => paintHeatmap(map));
+  for (const choice of document.querySelectorAll("input[name=view]")) {
+    choice.addEventListener("change", () => { map.view = Number(choice.value); draw(); });
+  }
+  canvas.addEventListener("pointermove", (event) => pointAt(map, event, draw));
+  canvas.addEventListener("pointerdown", (event) => pointAt(map, event, draw));
+  canvas.addEventListener("pointerleave", () => leaveCell(map, draw));
+  canvas.addEventListener("blur", () => leaveCell(map, draw));
+  canvas.addEventListener("keydown", (event) => moveByKey(map, event, draw));
+}
+
+// The darkest shade: one hiccup must not make all else look alike.
+function usualMost(ms) {
+  const known = ms.filter(Number.isFinite).sort();
+  const most = known[known.length - 1];
+  const usual = known[Math.floor(0.99 * (known.length - 1))];
+  return most > 3 * usual && usual > 0 ? usual : most;
+}
+
+function layOut(map) {
+  const width = map.canvas.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(map.canvas.parentElement).paddingLeft);
+  const left = Math.min(130, width / 4);
+  const rowHeight = Math.max(1, Math.min(30, Math.floor(460 / map.rows.length)));
+  return Object.assign(map, {
+    width, left, rowHeight, columnWidth: (width - left) / map.first.length, height: rowHeight * map.rows.length + 22,
+  });
+}
+
+function paintHeatmap(map) {
+  layOut(map);
+  const context = sized(map.canvas, map.width, map.height);
+  paintCells(map, context);
+  paintSlow(map, context);
+  paintAxes(map, context);
+  if (map.cell) outline(map, context, map.cell.row, map.cell.row, map.cell.column, map.cell.column, 2);
+  const view = map.views[map.view];
+  document.getElementById("scale-low").textContent = "0 ms";
+  const capped = view.ms.some((ms) => ms > view.most);
+  document.getElementById("scale-high").textContent = `${inMilliseconds(view.most)}${capped ? " and more" : ""}`;
+}
+
+function paintCells(map, context) {
+  const { ms, most } = map.views[map.view];
+  const shades = shadesBetween(rgb(colour("low")), rgb(colour("high")));
+  const n = map.first.length;
+  const gap = map.rowHeight > 8 ? 1 : 0;
+  for (let row = 0; row < map.rows.length; row++) {
+    for (let column = 0; column < n; column++) {
+      const value = ms[row * n + column];
+      if (!Number.isFinite(value)) continue;
+      context.fillStyle = shades[Math.min(SHADES - 1, Math.floor((value / (most || 1)) * SHADES))];
+      const x = map.left + column * map.columnWidth;
+      context.fillRect(x, row * map.rowHeight, Math.max(map.columnWidth + (gap && map.columnWidth > 6 ? -1 : 0.5), 0.5), map.rowHeight - gap);
+    }
+  }
+}
+
+function shadesBetween(low, high) {
+  return Array.from({ length: SHADES }, (_, i) => {
+    const mixed = low.map((from, channel) => Math.round(from + ((high[channel] - from) * i) / (SHADES - 1)));
+    return `rgb(${mixed})`;
+  });
+}
+
+function paintSlow(map, context) {
+  if (map.slow.first === null) return;
+  const from = map.last.findIndex((iteration) => iteration >= map.slow.first);
+  const to = map.first.findLastIndex((iteration) => iteration <= map.slow.last);
+  for (const row of map.slow.rows) if (from >= 0 && to >= from) outline(map, context, row, row, from, to, 2);
+}
+
+function outline(map, context, top, bottom, from, to, thickness) {
+  context.strokeStyle = colour("bad");
+  context.lineWidth = thickness;
+  context.strokeRect(
+    map.left + from * map.columnWidth, top * map.rowHeight, (to - from + 1) * map.columnWidth, (bottom - top + 1) * map.rowHeight - 1,
+  );
+}
+
+function paintAxes(map, context) {
+  const every = Math.ceil(14 / map.rowHeight);
+  const slow = new Set(map.slow.rows);
+  map.rows.forEach((name, row) => {
+    if (row % every && !slow.has(row)) return;
+    context.fillStyle = colour(slow.has(row) ? "bad" : "soft");
+    const label = slow.has(row) ? `\u25b6 ${name}` : name;
+    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, (row + 0.5) * map.rowHeight);
+  });
+  context.fillStyle = colour("soft");
+  const y = map.height - 8;
+  context.fillText(`iteration ${map.first[0]}`, map.left, y);
+  context.textAlign = "right";
+  context.fillText(String(map.last[map.last.length - 1]), map.width, y);
+  context.textAlign = "left";
+}
+
+// Where rows are too low for every label, that of a slow rank takes the place of its neighbours'.
+function nearSlow(row, slow, every) {
+  return [...slow].some((other) => other !== row && Math.abs(other - row) < every);
+}
+
+function cellAt(map, event) {
+  const box = map.canvas.getBoundingClientRect();
+  const column = Math.floor((event.clientX - box.left - map.left) / map.columnWidth);
+  const row = Math.floor((event.clientY - box.top) / map.rowHeight);
+  const inside = column >= 0 && column < map.first.length && row >= 0 && row < map.rows.length;
+  return inside ? { row, column } : null;
+}
+
+function pointAt(map, event, draw) {
+  map.cell = cellAt(map, event);
+  if (map.cell) showTooltip(cellText(map), event.clientX, event.clientY);
+  else hideTooltip();
+  draw();
+}
+
+function leaveCell(map, draw) {
+  map.cell = null;
+  hideTooltip();
+  draw();
+}
+
+function moveByKey(map, event, draw) {
+  const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  if (!step) return;
+  event.preventDefault();
+  const from = map.cell ?? { row: 0, column: -step[1] };
+  map.cell = {
+    row: Math.max(0, Math.min(map.rows.length - 1, from.row + step[0])),
+    column: Math.max(0, Math.min(map.first.length - 1, from.column + step[1])),
+  };
+  const box = map.canvas.getBoundingClientRect();
+  showTooltip(cellText(map), box.left + map.left + map.cell.column * map.columnWidth, box.top + map.cell.row * map.rowHeight);
+  draw();
+}
+
+function cellText(map) {
+  const { row, column } = map.cell;
+  const [first, last] = [map.first[column], map.last[column]];
+  const iterations = first === last ? `iteration ${first}` : `iterations ${first} to ${last}, mean`;
+  const view = map.views[map.view];
+  return `${map.rows[row]}, ${iterations}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;
+}

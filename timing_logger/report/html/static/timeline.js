@@ -1,0 +1,199 @@
+// Every row as a span, by rank and thread; only what is in view is drawn.
+
+const LANE_HEIGHT = 20;
+const RANK_GAP = 6;
+const AXIS_HEIGHT = 22;
+const MAX_VIEW_HEIGHT = 500;
+const KIND_COLOURS = {
+  "own work": "work", communication: "communication", waiting: "waiting", copies: "copies", others: "others",
+};
+
+async function drawTimeline(data) {
+  const canvas = document.getElementById("timeline-canvas");
+  const line = {
+    canvas, box: document.getElementById("timeline-box"), size: document.getElementById("timeline-size"),
+    lanes: data.lanes, laneStarts: data.lane_starts, operations: data.operations, layers: data.layers,
+    tickMs: 1e3 * data.tick_s, begin: await unpack(data.begin), duration: await unpack(data.duration),
+    operation: await unpack(data.operation), layer: await unpack(data.layer), iteration: await unpack(data.iteration),
+  };
+  line.latestEnd = latestEnds(line);
+  line.end = Math.max(1, lastOf(line.latestEnd));
+  line.from = 0;
+  line.to = line.end;
+  placeLanes(line);
+  line.draw = redrawOnChange(line.box, () => paintTimeline(line));
+  line.box.addEventListener("scroll", line.draw);
+  listen(line);
+}
+
+// For each span the latest end in its lane so far: a span that holds others may reach into the view from far before it.
+function latestEnds(line) {
+  const ends = new Float64Array(line.begin.length);
+  for (let lane = 0; lane < line.lanes.length; lane++) {
+    let latest = 0;
+    for (let i = line.laneStarts[lane]; i < line.laneStarts[lane + 1]; i++) {
+      latest = Math.max(latest, line.begin[i] + line.duration[i]);
+      ends[i] = latest;
+    }
+  }
+  return ends;
+}
+
+function lastOf(values) {
+  return values.reduce((most, value) => Math.max(most, value), 0);
+}
+
+function placeLanes(line) {
+  let top = AXIS_HEIGHT;
+  line.lanes.forEach((lane, i) => {
+    lane.isFirst = i === 0 || line.lanes[i - 1].rank !== lane.rank;
+    if (i > 0 && lane.isFirst) top += RANK_GAP;
+    lane.top = top;
+    top += LANE_HEIGHT;
+  });
+  line.height = top + 4;
+}
+
+function paintTimeline(line) {
+  line.width = line.box.clientWidth;
+  line.left = Math.min(190, line.width / 3);
+  line.size.style.height = `${line.height}px`;
+  line.viewHeight = Math.min(line.height, MAX_VIEW_HEIGHT);
+  const context = sized(line.canvas, line.width, line.viewHeight);
+  const inks = operationInks(line, context);
+  const scrolled = line.box.scrollTop;
+  line.lanes.forEach((lane, i) => {
+    const top = lane.top - scrolled;
+    if (top + LANE_HEIGHT >= AXIS_HEIGHT && top <= line.viewHeight) paintLane(line, context, inks, i, top);
+  });
+  paintTimeAxis(line, context);
+  const fine = ((line.to - line.from) * line.tickMs) / 100;
+  document.getElementById("timeline-range").textContent =
+    `${instant(line.from * line.tickMs, fine)} to ${instant(line.to * line.tickMs, fine)}`;
+}
+
+// One for each operation: the colour of its kind, in three shades by turns, so that neighbours differ.
+function operationInks(line, context) {
+  const met = {};
+  const ink = rgb(colour("ink"));
+  const fills = line.operations.map(([, kind]) => {
+    const turn = (met[kind] = (met[kind] ?? -1) + 1) % 3;
+    if (kind === "waiting") return hatched(context, colour("waiting"));
+    return `rgb(${rgb(colour(KIND_COLOURS[kind])).map((part, i) => Math.round(part + (ink[i] - part) * 0.22 * turn))})`;
+  });
+  return { fills, text: colour("card"), page: colour("page"), ink: colour("ink"), soft: colour("soft") };
+}
+
+// Waiting is told from work by its pattern, not by its colour alone.
+function hatched(context, ink) {
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 6;
+  const pen = tile.getContext("2d");
+  pen.fillStyle = colour("card");
+  pen.fillRect(0, 0, 6, 6);
+  pen.strokeStyle = ink;
+  pen.lineWidth = 3;
+  pen.beginPath();
+  for (const at of [-6, 0, 6]) { pen.moveTo(at - 1, 7); pen.lineTo(at + 7, -1); }
+  pen.stroke();
+  return context.createPattern(tile, "repeat");
+}
+
+function paintLane(line, context, inks, index, top) {
+  const lane = line.lanes[index];
+  context.fillStyle = inks.page;
+  context.fillRect(line.left, top, line.width - line.left, LANE_HEIGHT - 2);
+  context.fillStyle = lane.isFirst ? inks.ink : inks.soft;
+  const name = lane.isFirst ? `${lane.rank} ${lane.thread}` : `      ${lane.thread}`;
+  context.fillText(fitted(context, name, line.left - 12), 6, top + LANE_HEIGHT / 2 - 1);
+  paintSpans(line, context, inks, index, top);
+}
+
+function paintSpans(line, context, inks, index, top) {
+  const perTick = (line.width - line.left) / (line.to - line.from);
+  const pixel = pixelOf(line, context, inks, top);
+  for (let i = firstInView(line, index); i < line.laneStarts[index + 1] && line.begin[i] < line.to; i++) {
+    const x = line.left + (line.begin[i] - line.from) * perTick;
+    const width = line.duration[i] * perTick;
+    if (x + width < line.left) continue;
+    if (width < 1) { pixel.add(Math.max(x, line.left), width, line.operation[i]); continue; }
+    pixel.flush();
+    paintSpan(line, context, inks, i, Math.max(x, line.left), Math.min(x + width, line.width), top);
+  }
+  pixel.flush();
+}
+
+function firstInView(line, index) {
+  let [low, high] = [line.laneStarts[index], line.laneStarts[index + 1]];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (line.latestEnd[middle] < line.from) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function paintSpan(line, context, inks, i, from, to, top) {
+  const [name, kind] = line.operations[line.operation[i]];
+  context.fillStyle = inks.fills[line.operation[i]];
+  context.fillRect(from, top, to - from - (to - from > 4 ? 1 : 0), LANE_HEIGHT - 2);
+  const label = to - from > 36 ? fitted(context, name, to - from - 8) : "";
+  if (!label) return;
+  if (kind === "waiting") {
+    context.fillStyle = inks.text;
+    context.fillRect(from + 2, top + 2, context.measureText(label).width + 4, LANE_HEIGHT - 6);
+    context.fillStyle = inks.ink;
+  } else {
+    context.fillStyle = inks.text;
+  }
+  context.fillText(label, from + 4, top + LANE_HEIGHT / 2 - 1);
+}
+
+// Sums the spans that share a pixel: it shows the operation with most time in it.
+function pixelOf(line, context, inks, top) {
+  const widths = new Float64Array(line.operations.length);
+  let at = -1;
+  let seen = [];
+  const flush = () => {
+    if (!seen.length) return;
+    const dominant = seen.reduce((best, operation) => (widths[operation] > widths[best] ? operation : best));
+    const covered = Math.min(1, seen.reduce((sum, operation) => sum + widths[operation], 0));
+    const height = Math.max(3, Math.round(covered * (LANE_HEIGHT - 2)));
+    context.fillStyle = inks.fills[dominant];
+    context.fillRect(at, top + LANE_HEIGHT - 2 - height, 1, height);
+    for (const operation of seen) widths[operation] = 0;
+    seen = [];
+  };
+  const add = (x, width, operation) => {
+    if (Math.floor(x) !== at) { flush(); at = Math.floor(x); }
+    if (!widths[operation]) seen.push(operation);
+    widths[operation] += Math.max(width, 1e-9);
+  };
+  return { add, flush };
+}
+
+function paintTimeAxis(line, context) {
+  context.fillStyle = colour("card");
+  context.fillRect(0, 0, line.width, AXIS_HEIGHT);
+  context.fillStyle = colour("soft");
+  const spanMs = (line.to - line.from) * line.tickMs;
+  const step = niceStep(spanMs / Math.max(2, (line.width - line.left) / 120));
+  for (let ms = Math.ceil((line.from * line.tickMs) / step) * step; ms <= line.to * line.tickMs; ms += step) {
+    const x = line.left + ((ms - line.from * line.tickMs) / spanMs) * (line.width - line.left);
+    context.fillRect(x, AXIS_HEIGHT - 5, 1, 5);
+    const label = instant(ms, step);
+    if (x + context.measureText(label).width < line.width) context.fillText(label, x + 3, AXIS_HEIGHT / 2 - 2);
+  }
+}
+
+// With as many digits as tell instants apart that lie `step` ms from each other.
+function instant(ms, step) {
+  const [value, unit, digits] = step >= 100 ? [ms / 1e3, "s", 3] : [ms, "ms", 0];
+  const needed = Math.max(0, digits - Math.floor(Math.log10(step) + 1e-9));
+  return `${value.toFixed(needed)} ${unit}`;
+}
+
+function niceStep(ms) {
+  const power = 10 ** Math.floor(Math.log10(ms));
+  return power * [1, 2, 5, 10].find((factor) => factor * power >= ms);
+}
