@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from processes import run_python
 from rank_tables import aligned, collective, table
@@ -88,6 +88,7 @@ def test_a_name_that_is_markup_stays_text(column: str) -> None:
     assert "49" not in [text for text in page.rawdata.split() if "{{" in text]
 
 
+@settings(deadline=None)  # the machine may be busy
 @given(st.dictionaries(st.text(), st.text()))
 def test_data_in_a_script_cannot_end_it_and_is_unchanged(content: dict[str, str]) -> None:
     written = as_script_data(content)
@@ -207,11 +208,11 @@ def test_of_too_many_spans_the_longest_are_drawn_and_the_page_says_so(
 
 
 def test_spans_keep_a_microsecond_in_an_hour() -> None:
-    starts_s = [1.0, 3601.000001]
+    starts_s = [1.0, 3601.000123]
     drawn = _timeline.timeline(table([record(start_s=start) for start in starts_s]))
     assert drawn.data is not None
     begin_s = unpacked(drawn.data["begin"]) * drawn.data["tick_s"]
-    assert begin_s[1] == pytest.approx(3600.000001, abs=1e-6)
+    assert begin_s[1] == pytest.approx(3600.000123, abs=1e-6)
 
 
 def test_ranks_share_an_axis_only_where_their_clocks_are_aligned() -> None:

@@ -44,7 +44,7 @@ function paintHeatmap(map) {
   paintCells(map, context);
   paintSlow(map, context);
   paintAxes(map, context);
-  if (map.cell) outline(map, context, map.cell.row, map.cell.row, map.cell.column, map.cell.column, 2);
+  if (map.cell) outline(map, context, map.cell.row, map.cell.column, map.cell.column);
   const view = map.views[map.view];
   document.getElementById("scale-low").textContent = "0 ms";
   const capped = view.ms.some((ms) => ms > view.most);
@@ -78,14 +78,16 @@ function paintSlow(map, context) {
   if (map.slow.first === null) return;
   const from = map.last.findIndex((iteration) => iteration >= map.slow.first);
   const to = map.first.findLastIndex((iteration) => iteration <= map.slow.last);
-  for (const row of map.slow.rows) if (from >= 0 && to >= from) outline(map, context, row, row, from, to, 2);
+  for (const row of map.slow.rows) if (from >= 0 && to >= from) outline(map, context, row, from, to);
 }
 
-function outline(map, context, top, bottom, from, to, thickness) {
+function outline(map, context, row, from, to) {
+  const around = map.rowHeight < 8 ? 2 : 0; // a frame must not hide the row that it is for
   context.strokeStyle = colour("bad");
-  context.lineWidth = thickness;
+  context.lineWidth = 2;
   context.strokeRect(
-    map.left + from * map.columnWidth, top * map.rowHeight, (to - from + 1) * map.columnWidth, (bottom - top + 1) * map.rowHeight - 1,
+    map.left + from * map.columnWidth, row * map.rowHeight - around,
+    (to - from + 1) * map.columnWidth, map.rowHeight - 1 + 2 * around,
   );
 }
 
@@ -96,7 +98,7 @@ function paintAxes(map, context) {
     if (row % every && !slow.has(row)) return;
     context.fillStyle = colour(slow.has(row) ? "bad" : "soft");
     const label = slow.has(row) ? `\u25b6 ${name}` : name;
-    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, (row + 0.5) * map.rowHeight);
+    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, Math.max(7, (row + 0.5) * map.rowHeight));
   });
   context.fillStyle = colour("soft");
   const y = map.height - 8;
