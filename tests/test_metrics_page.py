@@ -10,7 +10,7 @@ import pytest
 from processes import run_python
 from rank_tables import aligned, collective, table
 
-from timing_logger.analysis import bandwidth, compression, efficiencies, overlap, waits
+from timing_logger.analysis import bandwidth, compression, efficiencies, message_waits, overlap, waits
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
@@ -23,7 +23,7 @@ def test_the_snippet_runs_as_it_stands() -> None:
     assert "complete" in run.stdout
 
 
-@pytest.mark.parametrize("analysis", [waits, bandwidth, overlap, efficiencies, compression])
+@pytest.mark.parametrize("analysis", [waits, message_waits, bandwidth, overlap, efficiencies, compression])
 def test_every_figure_has_its_place_on_the_page(analysis: Any) -> None:
     figures = analysis(aligned(table(*collective([0, 1], 2))))
     suffixes = ("_ms", "_gb_per_s", "_efficiency", "_arriver", "_violation", "_even", "_by")

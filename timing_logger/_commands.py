@@ -76,17 +76,23 @@ def overlap(arguments: argparse.Namespace) -> Answer:
 
 
 def waits(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import match_collectives, summarize_waits, waits
+    from timing_logger.analysis import (
+        match_collectives,
+        message_waits,
+        summarize_messages,
+        summarize_waits,
+        waits,
+    )
     from timing_logger.report import rows_json, waits_text
 
     timings = _read(arguments)
-    totals = summarize_waits(waits(timings))
+    totals, messages = summarize_waits(waits(timings)), summarize_messages(message_waits(timings))
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items()}
     if arguments.json:
         flawed = matched.loc[matched["state"] != "complete", ["group", "seq", "operation", "state", "why"]]
-        return Answer(rows_json(waits=totals, flawed_collectives=flawed))
-    return Answer(waits_text(totals, states, _width()))
+        return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
+    return Answer(waits_text(totals, messages, states, _width()))
 
 
 def compression(arguments: argparse.Namespace) -> Answer:

@@ -6,6 +6,7 @@ The table is what ``read_timings`` returns, or a polars one with the same column
 from timing_logger.analysis.bandwidth import bandwidth
 from timing_logger.analysis.compression import compression
 from timing_logger.analysis.matching import match_collectives
+from timing_logger.analysis.messages import message_waits
 from timing_logger.analysis.operations import (
     base_operation,
     bus_bytes,
@@ -14,7 +15,7 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.overlap import efficiencies, overlap
-from timing_logger.analysis.per_rank import summarize_overlap, summarize_waits
+from timing_logger.analysis.per_rank import summarize_messages, summarize_overlap, summarize_waits
 from timing_logger.analysis.scores import scores
 from timing_logger.analysis.spread import spread_between_ranks
 from timing_logger.analysis.stragglers import stragglers
@@ -43,12 +44,14 @@ __all__ = [
     "is_collective",
     "is_communication",
     "match_collectives",
+    "message_waits",
     "overlap",
     "overview",
     "scores",
     "spread_between_ranks",
     "stragglers",
     "summarize",
+    "summarize_messages",
     "summarize_overlap",
     "summarize_ranks",
     "summarize_statuses",

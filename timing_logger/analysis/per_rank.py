@@ -23,6 +23,7 @@ from timing_logger.analysis._frames import (
 from timing_logger.analysis._grouped import any_row_of, counts_known, quantiles, sums
 
 _OF_WAITS = ("operation", "group", "rank", "incarnation")
+_OF_MESSAGES = ("group", "sender", "receiver")
 _OF_STEPS = ("rank", "incarnation")
 _STEP_FIGURES = (
     "communication_ms", "compute_ms", "copy_ms", "waited_ms", "exposed_ms", "hidden_ms", "overlap", "step_ms",
@@ -73,6 +74,42 @@ def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, npt.NDArr
 
 def _known_sums(values: Floats, key: Ints, n_groups: int) -> Floats:
     return np.where(counts_known(values, key, n_groups) > 0, sums(values, key, n_groups), np.nan)
+
+
+def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each group, sender and receiver, in ascending order.
+
+    Args:
+        messages: as :func:`timing_logger.analysis.message_waits` returns.
+
+    Columns:
+        group, sender, receiver.
+        count: messages.
+        bytes: sum of their sizes (NaN if none is known).
+        send_ms, receive_ms: medians.
+        late_sender_ms, late_receiver_ms: sums (NaN if no message has one).
+        clock_violations: how many contradict the clocks.
+        uncertainty_ms: the largest.
+    """
+    frame = opened(messages)
+    key = dense_codes(coded_text(frame, "group")[0], numbers(frame, "sender"), numbers(frame, "receiver"))
+    row = any_row_of(key)
+    n = len(row)
+    violates = frame["clock_violation"].to_numpy().astype(np.float64)
+    figures = {
+        "count": np.bincount(key, minlength=n),
+        "bytes": _known_sums(numbers(frame, "message_size_bytes"), key, n),
+        **{name: quantiles(numbers(frame, name), key, n, [0.5])[0] for name in ("send_ms", "receive_ms")},
+        **{
+            name: _known_sums(numbers(frame, name), key, n) for name in ("late_sender_ms", "late_receiver_ms")
+        },
+        "clock_violations": sums(violates, key, n).astype(np.int64),
+        "uncertainty_ms": quantiles(numbers(frame, "uncertainty_ms"), key, n, [1.0])[0],
+    }
+    table = taken(frame, _OF_MESSAGES, row).with_columns(
+        *(new_column(frame, name, values) for name, values in figures.items())
+    )
+    return cast("IntoDataFrameT", table.to_native())
 
 
 def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:

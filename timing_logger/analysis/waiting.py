@@ -211,10 +211,13 @@ def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> 
 
 
 def _parts_waited_for(frame: Frame, parts: Instances, rows: Ints) -> Ints:
-    """For each of the ``WAIT`` rows the part with its process, group and ``seq``; -1 if that is not one."""
+    """For each of the ``WAIT`` rows the part with its process, group and ``seq``; -1 if that is not one.
+
+    And its root: a wait for a message of the same number has the other rank there.
+    """
     both = np.concatenate([parts.row, rows])
     group, _ = coded_text(frame, "group")
-    names = ("rank", "incarnation", "group_size", "seq")
+    names = ("rank", "incarnation", "group_size", "seq", "peer")
     key = dense_codes(group[both], *(numbers(frame, name)[both] for name in names))
     key_of_part, key_of_row = key[: len(parts.row)], key[len(parts.row) :]
     part_of_key = np.full(key.max(initial=-1) + 1, -1)

@@ -167,17 +167,35 @@ _WAITS = (
 )  # fmt: skip
 
 
-def waits_text(totals: pd.DataFrame, states: Mapping[str, int], width: int) -> str:
+_MESSAGES = (
+    _GROUP, Column("sender", "from"), Column("receiver", "to"), Column("count", "messages"),
+    Column("bytes", "bytes", size), Column("send_ms", "send p50 ms", _ms),
+    Column("receive_ms", "receive p50 ms", _ms), Column("late_sender_ms", "late sender ms", _tenths),
+    Column("late_receiver_ms", "late receiver ms", _tenths), Column("clock_violations", "violations"),
+    Column("uncertainty_ms", "+- ms", _ms),
+)  # fmt: skip
+
+
+def waits_text(totals: pd.DataFrame, messages: pd.DataFrame, states: Mapping[str, int], width: int) -> str:
     """Who waited for whom.
 
     Args:
         totals: what ``analysis.summarize_waits`` returned.
+        messages: what ``analysis.summarize_messages`` returned.
         states: how many collectives are in each state of ``analysis.match_collectives``.
     """
     return _page(
         *_in_one_group(totals, _WAITS, width),
         *_wrapped(width, *_on_clocks(totals), *_on_matches(states)),
+        *(_in_one_group(messages, _MESSAGES, width) if len(messages) else ()),
+        *(_wrapped(width, _ON_MESSAGES) if len(messages) else ()),
     )
+
+
+_ON_MESSAGES = (
+    "late sender: how long receivers waited for the send to begin. late receiver: how long senders were in "
+    "the send before the receive began."
+)
 
 
 def _on_clocks(totals: pd.DataFrame) -> Iterable[str]:

@@ -1,0 +1,111 @@
+"""Sends and receives are matched, and who waited for whom is told: Scalasca's late sender and receiver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from rank_tables import aligned, as_polars, only, table
+from timing_files import record
+
+from timing_logger.analysis import message_waits, summarize_messages
+from timing_logger.record import Record
+
+
+def send(at_ms: float, elapsed_ms: float | None = 1.0, operation: str = "SEND", **fields: Any) -> Record:
+    return record(operation, 1 + at_ms / 1e3, elapsed_ms, **{"group_size": 2, "seq": 0, **fields})
+
+
+def receive(at_ms: float, elapsed_ms: float | None = 1.0, operation: str = "RECV", **fields: Any) -> Record:
+    return send(at_ms, elapsed_ms, operation, **fields)
+
+
+def one_message(sent: Record, received: Record, uncertainty_s: float = 0.0) -> pd.DataFrame:
+    """From rank 0 to rank 1."""
+    return aligned(table([sent._replace(peer=1)], [received._replace(peer=0)]), uncertainty_s)
+
+
+def test_a_receiver_waits_for_a_late_sender() -> None:
+    found = only(message_waits(one_message(send(5.0, 2.0), receive(0.0, 7.0))))
+    assert (found["sender"], found["receiver"]) == (0, 1)
+    assert found["late_sender_ms"] == pytest.approx(5.0)
+    assert found["late_receiver_ms"] == 0
+    assert (found["send_ms"], found["receive_ms"]) == pytest.approx((2.0, 7.0))
+    assert (found["send_row"], found["receive_row"]) == (0, 1)
+
+
+def test_a_sender_waits_for_a_late_receiver() -> None:
+    found = only(message_waits(one_message(send(0.0, 7.0), receive(5.0, 2.0))))
+    assert found["late_sender_ms"] == 0
+    assert found["late_receiver_ms"] == pytest.approx(5.0)
+
+
+def test_nobody_waits_longer_than_the_call_takes() -> None:
+    """A buffered send returns before the receiver comes."""
+    found = only(message_waits(one_message(send(0.0, 0.1), receive(5.0, 1.0))))
+    assert found["late_receiver_ms"] == pytest.approx(0.1)
+
+
+def test_a_receive_that_ended_before_the_send_began_contradicts_the_clocks() -> None:
+    early = one_message(send(5.0), receive(0.0, 1.0), uncertainty_s=0.001)
+    assert only(message_waits(early))["clock_violation"]
+    assert only(message_waits(early))["uncertainty_ms"] == pytest.approx(2.0)
+    assert not only(message_waits(early.assign(clock_uncertainty_s=0.003)))["clock_violation"]
+
+
+def test_without_aligned_clocks_messages_are_matched_and_waits_are_unknown() -> None:
+    found = only(message_waits(one_message(send(5.0), receive(0.0, 7.0), float("nan"))))
+    assert pd.isna(found["late_sender_ms"])
+    assert pd.isna(found["late_receiver_ms"])
+    assert not found["clock_violation"]
+
+
+def test_nobody_waits_in_what_goes_on_in_the_background() -> None:
+    found = only(message_waits(one_message(send(5.0, 2.0, "ISEND"), receive(0.0, 7.0, "IRECV"))))
+    assert pd.isna(found["late_sender_ms"])
+    assert pd.isna(found["late_receiver_ms"])
+
+
+def test_messages_of_both_directions_and_of_several_pairs_are_told_apart() -> None:
+    ranks = [
+        [send(0, peer=1), receive(0, peer=1), send(2, peer=2, seq=0), send(4, peer=2, seq=1)],
+        [receive(0, peer=0), send(0, peer=0)],
+        [receive(2, peer=0, seq=0), receive(4, peer=0, seq=1)],
+    ]
+    timings = aligned(table(*([row._replace(group_size=3) for row in rows] for rows in ranks)))
+    found = message_waits(timings)
+    assert list(zip(found["sender"], found["receiver"], found["seq"], strict=True)) == [
+        (0, 1, 0), (0, 2, 0), (0, 2, 1), (1, 0, 0),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        ([send(0, peer=1)], [receive(0, peer=0, seq=1)]),
+        ([send(0, peer=1), send(1, peer=1)], [receive(0, peer=0)]),
+        ([send(0, peer=1)], [receive(0, peer=0, group="another")]),
+        ([send(0, peer=1)], [receive(0, peer=0, seq=None)]),
+        ([send(0, peer=1)], []),
+    ],
+    ids=["other number", "number twice", "other group", "no number", "one side"],
+)
+def test_what_has_no_other_side_is_no_message(rows: tuple[list[Record], list[Record]]) -> None:
+    assert len(message_waits(aligned(table(*rows)))) == 0
+
+
+def test_messages_of_a_pair_are_added_up() -> None:
+    sends = [send(10 * i, 2.0, peer=1, seq=i, message_size_bytes=100) for i in range(3)]
+    receives = [receive(10 * i - 4, 6.0, peer=0, seq=i) for i in range(3)]
+    found = only(summarize_messages(message_waits(aligned(table(sends, receives)))))
+    assert (found["sender"], found["receiver"], found["count"], found["bytes"]) == (0, 1, 3, 300)
+    assert found["late_sender_ms"] == pytest.approx(12.0)
+    assert found["late_receiver_ms"] == 0
+
+
+def test_polars_gets_polars() -> None:
+    timings = one_message(send(5.0, 2.0), receive(0.0, 7.0))
+    found = message_waits(as_polars(timings))
+    assert found["late_sender_ms"].to_list() == message_waits(timings)["late_sender_ms"].to_list()
+    assert summarize_messages(found)["count"].to_list() == [1]
