@@ -26,6 +26,9 @@ def slowed(rank: int | list[int], times: float, steps: slice = slice(None), **sh
     return factor
 
 
+SLOW_DATA_MS = {"DATA": 10.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
+
+
 def gate(verdict: Verdict, name: str) -> float:
     return next(gate.value for gate in verdict.gates if gate.name == name)
 
@@ -108,6 +111,45 @@ def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
 def test_work_that_is_not_logged_counts_where_the_logged_work_is_little() -> None:
     timings = data_parallel(slowed(5, 1.5), slow_phases=["BACKWARD"], logged=["DATA", "ALLREDUCE"])
     assert stragglers(timings).ranks == (5,)
+
+
+def as_ddp_logs(timings: pd.DataFrame) -> pd.DataFrame:
+    """The all-reduce runs in the background; the end of ``BACKWARD`` waits for it, inside that row."""
+    reduced = timings[timings["operation"] == "ALLREDUCE"]
+    waited_ms = reduced.set_index(["rank", "iteration"])["elapsed_ms"]
+    backward = timings[timings["operation"] == "BACKWARD"]
+    inside_ms = waited_ms.reindex(pd.MultiIndex.from_frame(backward[["rank", "iteration"]])).to_numpy()
+    backward = backward.assign(
+        elapsed_ms=backward["elapsed_ms"] + inside_ms, end_counter=backward["end_counter"] + inside_ms / 1e3
+    )
+    others = timings[~timings["operation"].isin(["ALLREDUCE", "BACKWARD"])]
+    issued, waits = reduced.assign(operation="IALLREDUCE"), reduced.assign(operation="WAIT")
+    return pd.concat([others, backward, issued, waits], ignore_index=True)
+
+
+def test_work_that_is_not_logged_counts_also_where_waits_lie_inside_a_logged_row() -> None:
+    timings = as_ddp_logs(data_parallel(slowed(5, 4.0), slow_phases=["DATA"], phases_ms=SLOW_DATA_MS))
+    verdict = stragglers(timings[timings["operation"] != "DATA"])
+    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (5,), "UNLOGGED")
+
+
+def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
+    factor = factors(200, 4, noise=0.05)
+    factor[:, 2] *= 4.0
+    timings = data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS)
+    of_rank_1 = (timings["rank"] == 1) & (timings["iteration"] < 40)
+    longer_ms = 0.8 * PHASES_MS["BACKWARD"]  # in the time that it would have waited for rank 2
+    timings.loc[of_rank_1 & (timings["operation"] == "BACKWARD"), "elapsed_ms"] += longer_ms
+    timings.loc[of_rank_1 & (timings["operation"] == "BACKWARD"), "end_counter"] += longer_ms / 1e3
+    timings.loc[of_rank_1 & (timings["operation"] == "ALLREDUCE"), "elapsed_ms"] -= longer_ms
+    timings.loc[of_rank_1 & (timings["operation"] == "ALLREDUCE"), "start_counter"] += longer_ms / 1e3
+    assert stragglers(timings[timings["operation"] != "DATA"]).ranks == (2,)
+
+
+def test_what_the_backend_measured_of_a_collective_is_nobody_s_work() -> None:
+    timings = data_parallel(slowed(5, 1.5))
+    measured = timings[timings["operation"] == "ALLREDUCE"].assign(operation="BACKEND")
+    assert stragglers(pd.concat([timings, measured])).as_dict() == stragglers(timings).as_dict()
 
 
 def test_the_clocks_of_the_ranks_do_not_matter() -> None:
@@ -277,6 +319,11 @@ def test_a_polars_table_gives_the_same_verdict() -> None:
     assert stragglers(as_polars).as_dict() == stragglers(timings).as_dict()
 
 
+def test_a_lazy_table_gives_the_same_verdict() -> None:
+    timings = pl.from_pandas(data_parallel(slowed(3, 1.5)).assign(role="all"))
+    assert stragglers(timings.lazy()).as_dict() == stragglers(timings).as_dict()
+
+
 def test_steps_are_counted_where_no_iteration_is_recorded() -> None:
     timings = data_parallel(slowed(3, 1.5, slice(100, None)))
     verdict = stragglers(timings.assign(iteration=pd.array([pd.NA] * len(timings), "Int64")))
@@ -288,6 +335,22 @@ def test_missing_ranks_and_ranks_of_different_length_are_endured() -> None:
     timings = data_parallel(slowed(3, 1.5))
     cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 70))]
     assert stragglers(cut).ranks == (3,)
+
+
+def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:
+    timings = data_parallel(slowed(6, 2.0, slice(5)))
+    cut = timings[(timings["rank"] != 6) | (timings["iteration"] < 5)]
+    verdict = stragglers(cut)
+    assert verdict.ranks == ()
+    assert any("Not named: steps 5.00, not 20.00" in sentence for sentence in verdict.evidence)
+
+
+def test_the_evidence_says_of_whom_nothing_is_known() -> None:
+    timings = data_parallel(slowed(3, 1.5))
+    unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
+    verdict = stragglers(timings.assign(status=unresolved))
+    assert verdict.ranks == ()
+    assert any("No step of rank 3 has a self time that is known" in line for line in verdict.evidence)
 
 
 def test_unknown_times_are_endured() -> None:

@@ -17,6 +17,7 @@ from timing_logger.analysis._change_points import change_points
 from timing_logger.analysis._collective_waits import clock_free_waits
 from timing_logger.analysis._peers import peer_medians
 from timing_logger.analysis._self_time import exclusive_ms, is_own_work
+from timing_logger.analysis._step_times import step_times
 from timing_logger.analysis.scores import individual_score
 
 
@@ -221,3 +222,17 @@ def test_of_a_collective_without_rows_of_all_its_ranks_no_wait_is_known() -> Non
     waits = clock_free_waits(np.array([7, 7, 8]), np.array([5.0, 3.0, 2.0]), np.array([3, 3, np.nan]))
     assert np.isnan(waits.own_ms).all()
     assert np.isnan(waits.others_ms).all()
+
+
+def test_of_a_name_that_several_groups_share_no_wait_is_known() -> None:
+    waits = clock_free_waits(np.array([7, 7, 7, 7]), np.array([5.0, 3.0, 2.0, 9.0]), np.array([2.0] * 4))
+    assert np.isnan(waits.own_ms).all()
+
+
+def test_a_restarted_job_s_waits_are_told_apart_from_those_before() -> None:
+    before, after = (data_parallel(factors(30, 4, noise=0.1, seed=seed)) for seed in (1, 2))
+    longer_ms = np.where(after["operation"] == "ALLREDUCE", after["elapsed_ms"] + 5.0, after["elapsed_ms"])
+    restarted = after.assign(incarnation=2, iteration=after["iteration"] + 30, elapsed_ms=longer_ms)
+    both = step_times(pd.concat([before, restarted])).waits.own_ms
+    alone = [step_times(run).waits.own_ms for run in (before, restarted)]
+    np.testing.assert_allclose(both, np.concatenate(alone))

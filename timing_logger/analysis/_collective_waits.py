@@ -42,7 +42,8 @@ def clock_free_waits(instances: Integers, durations_ms: Floats, group_sizes: Flo
     members = np.repeat(counts, counts)
     own = ordered_ms - np.repeat(np.minimum.reduceat(ordered_ms, firsts), counts)
     others = (np.repeat(np.add.reduceat(own, firsts), counts) - own) / np.maximum(members - 1, 1)
-    is_whole = (members >= 2) & ~(members < group_sizes[order])
+    # More rows than ranks: several groups share the name, and whose rows belong together nobody knows.
+    is_whole = (members >= 2) & (np.isnan(group_sizes[order]) | (members == group_sizes[order]))
     waits = Waits(np.empty(len(order)), np.empty(len(order)))
     waits.own_ms[order] = np.where(is_whole, own, np.nan)
     waits.others_ms[order] = np.where(is_whole, others, np.nan)

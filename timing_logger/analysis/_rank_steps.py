@@ -9,8 +9,9 @@ import narwhals as nw
 import numpy as np
 
 from timing_logger.analysis._frames import Floats, Frame, numbers
+from timing_logger.analysis._intervals import stretches
 from timing_logger.analysis._self_time import Booleans, Integers, covered_s, exclusive_ms, is_own_work
-from timing_logger.analysis.operations import WAIT, base_operation, goes_on, synchronises_all_ranks
+from timing_logger.analysis.operations import BACKEND, WAIT, base_operation, goes_on, synchronises_all_ranks
 from timing_logger.record import OK
 
 TEXT = ("operation", "layer_name", "group", "thread", "clock", "status")
@@ -128,23 +129,29 @@ def _collective_numbers(rows: _Rows) -> Floats:
 
 
 def _going_on(rows: _Rows) -> Booleans:
-    """The operations that held nobody up themselves: what was waited for has a row of its own."""
+    """What held nobody up: operations whose waits have rows of their own, a backend's account of them."""
     collectives = _collective_numbers(rows)
     waits = rows.operations(lambda name: base_operation(name) == WAIT)
     work = rows.operations(is_own_work)
     waited_for = np.isin(collectives, collectives[waits & ~np.isnan(collectives)])
-    started: Booleans = rows.operations(goes_on) | (waited_for & ~waits)
+    accounts = rows.operations(lambda name: base_operation(name) == BACKEND)
+    started: Booleans = rows.operations(goes_on) | accounts | (waited_for & ~waits)
     return started & ~work
 
 
 def _alone_ms(rows: _Rows, held: Booleans) -> Floats:
-    lanes = rows.text["thread"] * len(rows.names["clock"]) + rows.text["clock"]
+    lanes, number = _lanes(rows), rows.number
     alone = np.full(len(held), np.nan)
-    number = rows.number
     alone[held] = exclusive_ms(
         number["elapsed_ms"][held], number["start_counter"][held], number["end_counter"][held], lanes[held]
     )
     return alone
+
+
+def _lanes(rows: _Rows) -> Integers:
+    """Rows of one thread and clock have the same."""
+    lanes: Integers = rows.text["thread"] * len(rows.names["clock"]) + rows.text["clock"]
+    return lanes
 
 
 def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
@@ -155,16 +162,29 @@ def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
     np.maximum.at(last_ends, rows.steps[placed & blocking], rows.number["end_counter"][placed & blocking])
     at = np.flatnonzero(np.isfinite(last_ends))
     since, until = last_ends[at[:-1]], last_ends[at[1:]]
-    # Communication beside own work holds nobody up, so only what it adds to the work is taken off.
-    busy_s = _covered(rows, placed & (own | blocking), since, until)
-    held_s = busy_s - _covered(rows, placed & own, since, until)
+    # Communication beside own work holds nobody up, so only what it adds to the work is taken off. A
+    # thread that is blocked does not work, whatever row of work it has around the call.
+    working = _work_intervals(rows, placed, own, blocking)
+    blocked = (rows.number["start_counter"][placed & blocking], rows.number["end_counter"][placed & blocking])
+    starts, ends = (np.concatenate(pair) for pair in zip(working, blocked, strict=True))
+    held_s = _covered_s(starts, ends, since, until) - _covered_s(*working, since, until)
     span_s = np.diff(last_ends[at]) / np.diff(rows.iterations[at])
     gaps[at[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
 
 
-def _covered(rows: _Rows, chosen: Booleans, since: Floats, until: Floats) -> Floats:
+def _work_intervals(
+    rows: _Rows, placed: Booleans, own: Booleans, blocking: Booleans
+) -> tuple[Floats, Floats]:
+    """Starts and ends of each thread's own work in which it was not blocked."""
+    chosen = placed & (own | blocking)
     starts, ends = rows.number["start_counter"][chosen], rows.number["end_counter"][chosen]
+    pieces = stretches(_lanes(rows)[chosen], starts, ends, blocking[chosen].astype(np.int64), 2)
+    works = pieces.is_open[0] & ~pieces.is_open[1]
+    return pieces.start_s[works], pieces.end_s[works]
+
+
+def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
     order = np.argsort(starts, kind="stable")
     return covered_s(since, until, starts[order], ends[order])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import narwhals as nw
 from narwhals.typing import IntoDataFrameT
@@ -30,10 +30,12 @@ def _stated(roles: Mapping[int, Any] | None) -> dict[int, str]:
 
 
 def _from_column(timings: IntoDataFrameT) -> dict[int, str]:
-    frame = nw.from_native(timings, eager_only=True)
-    if "role" not in frame.columns:
+    frame = nw.from_native(cast("Any", timings))
+    if "role" not in frame.collect_schema().names():
         return {}
-    return {rank: _text(role) for rank, role in frame.select("rank", "role").unique().iter_rows()}
+    stated = frame.select("rank", "role").unique()
+    stated = stated.collect() if isinstance(stated, nw.LazyFrame) else stated
+    return {rank: _text(role) for rank, role in stated.iter_rows()}
 
 
 def _from_labels(timings: Any) -> dict[int, str]:

@@ -10,7 +10,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._collective_waits import Waits, clock_free_waits
-from timing_logger.analysis._frames import Floats, Frame, opened
+from timing_logger.analysis._frames import Floats, Frame, dense_codes, opened
 from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
 
@@ -119,9 +119,17 @@ def _waits(found: Sequence[RankSteps], ranks: list[int], iterations: Integers) -
         [ranks.index(steps.rank) for steps in found], [len(steps.meetings.instances) for steps in found]
     )
     cells = np.searchsorted(iterations, met.iterations) * len(ranks) + columns
-    waits = clock_free_waits(met.instances, met.durations_ms, met.group_sizes)
+    instances = dense_codes(_runs(found), met.instances)
+    waits = clock_free_waits(instances, met.durations_ms, met.group_sizes)
     shape = (len(iterations), len(ranks))
     return Waits(_cell_sums(cells, waits.own_ms, shape), _cell_sums(cells, waits.others_ms, shape))
+
+
+def _runs(found: Sequence[RankSteps]) -> Integers:
+    """For each meeting, which run of its rank it was in: a restarted job numbers its collectives anew."""
+    ranks = [steps.rank for steps in found]
+    run_of_process = [i - ranks.index(rank) for i, rank in enumerate(ranks)]
+    return np.repeat(run_of_process, [len(steps.meetings.instances) for steps in found])
 
 
 def _cell_sums(cells: Integers, values: Floats, shape: tuple[int, int]) -> Floats:

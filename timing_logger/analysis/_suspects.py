@@ -22,7 +22,7 @@ from timing_logger.analysis._step_times import StepTimes
 from timing_logger.analysis.verdict import Gate
 
 MIN_STEPS = 20
-"""A rank is named if it was slow in this many steps, or in all that there are."""
+"""A rank is named if it was slow in this many steps, or in all that the run has."""
 
 MIN_EXPLAINED = 0.80
 """The ranks named explain at least this part of the time lost to slow ranks."""
@@ -127,7 +127,7 @@ def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
 
 
 def _steps_gate(slow: SlowSteps, ratios: Floats) -> Gate:
-    recorded = int((~np.isnan(ratios[:, slow.column])).sum())
+    recorded = int((~np.isnan(ratios)).any(axis=1).sum())  # of a rank that was cut short, too little
     return _at_least("steps", len(slow.steps), min(MIN_STEPS, recorded))
 
 

@@ -50,12 +50,24 @@ class Judgement(NamedTuple):
 
 
 def judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
-    """By the rows of own work; by the time between communication only if these say too little."""
+    """By the rows of own work; by the time between communication if these say too little."""
     by_rows = _verdict(times, roles)
-    if times.rows_suffice or by_rows.verdict == "rank":
+    if times.rows_suffice:
         return Judgement(times, by_rows)
     gaps = times.by_gaps()
+    if by_rows.verdict == "rank" and not _outdone(by_rows, times, gaps, roles):
+        return Judgement(times, by_rows)
     return Judgement(gaps, _verdict(gaps, roles))
+
+
+def _outdone(by_rows: Verdict, times: StepTimes, gaps: StepTimes, roles: Mapping[int, str]) -> bool:
+    """Whether work that is not logged made somebody else later than the named ranks were.
+
+    It may be waiting for them that is not logged, but that is no longer than the delay where it arose.
+    """
+    named_ms = sum(s.cost_ms for s in suspects(times, roles) if times.ranks[s.column] in by_rows.ranks)
+    others = (s for s in suspects(gaps, roles) if gaps.ranks[s.column] not in by_rows.ranks)
+    return any(other.may_be_named and other.cost_ms > named_ms for other in others)
 
 
 def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
@@ -186,7 +198,7 @@ def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, 
         else f"Self time is that of the rows of own work: {', '.join(times.phases) or 'there are none'}."
     )
     alone = [role for role, columns in members(times.ranks, roles).items() if len(columns) == 1]
-    notes = [source]
+    notes = [source, *_unknown_ranks(times)]
     if len(times.ranks) > 1 and alone:
         notes.append(f"Only one rank each has the role {'; '.join(alone[:5])}: no peers to compare it with.")
     if len(times.ranks) == 1:
@@ -196,3 +208,12 @@ def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, 
     if not times.has_iterations:
         notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
     return tuple(notes)
+
+
+def _unknown_ranks(times: StepTimes) -> tuple[str, ...]:
+    """Nothing known is not the same as nothing wrong."""
+    unknown = [rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all()]
+    if not unknown:
+        return ()
+    ranks = ", ".join(map(str, unknown[:5])) + (", ..." if len(unknown) > 5 else "")
+    return (f"No step of rank {ranks} has a self time that is known: nothing is said of it.",)
