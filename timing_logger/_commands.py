@@ -54,11 +54,10 @@ def bandwidth(arguments: argparse.Namespace) -> Answer:
 
 
 def stragglers(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import stragglers, windows
+    from timing_logger.analysis import stragglers_and_windows
     from timing_logger.report import stragglers_text, verdict_json
 
-    timings = _read(arguments)
-    verdict, slow = stragglers(timings), windows(timings)
+    verdict, slow = stragglers_and_windows(_read(arguments))
     text = verdict_json(verdict, slow) if arguments.json else stragglers_text(verdict, slow, _width())
     return Answer(text, BAD_NEWS if verdict.verdict in arguments.fail_on else 0)
 

@@ -29,7 +29,7 @@ from timing_logger.analysis.summary import (
 from timing_logger.analysis.totals import summarize
 from timing_logger.analysis.verdict import Gate, Verdict
 from timing_logger.analysis.waiting import waits
-from timing_logger.analysis.windows import windows
+from timing_logger.analysis.windows import stragglers_and_windows, windows
 
 __all__ = [
     "Gate",
@@ -50,6 +50,7 @@ __all__ = [
     "scores",
     "spread_between_ranks",
     "stragglers",
+    "stragglers_and_windows",
     "summarize",
     "summarize_messages",
     "summarize_overlap",

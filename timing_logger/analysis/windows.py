@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
@@ -16,6 +16,7 @@ from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import slow_steps
 from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis.stragglers import judged
+from timing_logger.analysis.verdict import Verdict
 
 SELF_TIME = "SELF_TIME"
 """Stands for all phases of a rank together: what it spent on its own account."""
@@ -50,16 +51,36 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
         score: least median time of the role in these steps by that of the rank; below 0.75 is bad.
         cost_ms: what the rank spent in these steps beyond the median of its peers, in sum.
     """
+    return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles).windows)
+
+
+class StragglersAndWindows(NamedTuple):
+    """Two answers that stand on the same times.
+
+    Attributes:
+        verdict: as ``stragglers`` returns.
+        windows: as :func:`windows` returns, a table in the library of the timings.
+    """
+
+    verdict: Verdict
+    windows: Any
+
+
+def stragglers_and_windows(
+    timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
+) -> StragglersAndWindows:
+    """Both at the cost of one; the arguments are those of either."""
     times = step_times(timings)
     role_of = roles_of(timings, times.ranks, roles)
-    times = judged(times, role_of).times
+    times, verdict = judged(times, role_of)
     found = [
         row
         for role, columns in members(times.ranks, role_of).items()
         for phase, phase_ms in phases_of(times)
         for row in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
-    return like(opened(timings), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
+    table = like(opened(timings), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
+    return StragglersAndWindows(verdict, table)
 
 
 def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:

@@ -12,9 +12,8 @@ from timing_logger.analysis import (
     match_collectives,
     overlap,
     overview,
-    stragglers,
+    stragglers_and_windows,
     waits,
-    windows,
 )
 from timing_logger.analysis._frames import opened
 
@@ -40,11 +39,12 @@ class Findings(NamedTuple):
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column, for all that follows
         timings.attrs = attrs
+        verdict, slow = stragglers_and_windows(timings)
         return cls(
             timings=timings,
             summary=overview(timings),
-            verdict=stragglers(timings),
-            windows=windows(timings),
+            verdict=verdict,
+            windows=slow,
             bandwidth=bandwidth(timings),
             overlap=overlap(timings),
             waits=waits(timings),
