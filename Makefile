@@ -33,7 +33,7 @@ TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-gpu lint bench conformance notebook sample
+.PHONY: help demo demo-ddp compare test test-gpu lint bench bench-analysis conformance notebook sample
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -43,6 +43,7 @@ help:
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
+	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make notebook   run the analysis notebook on logs/sample"
 	@echo "make sample     make logs/sample anew"
@@ -103,6 +104,9 @@ bench: $(DEMO)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
 	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py
 	@$(BIN)/python benchmarks/ddp_step.py
+
+bench-analysis: $(TEST)
+	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)
 
 conformance: $(TEST)
 	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)

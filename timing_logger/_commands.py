@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pandas as pd
 
+    from timing_logger.analysis import Summary
+    from timing_logger.reading import TimingFiles
+
 _MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
 
 BAD_NEWS = 1
@@ -32,16 +35,15 @@ Command = Callable[[argparse.Namespace], Answer]
 
 
 def summary(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import overview, summarize
+    from timing_logger.analysis import summarize
     from timing_logger.report import rows_json, summary_json, summary_text, totals_text
 
-    timings = _read(arguments)
     if arguments.by:
-        totals = summarize(timings, arguments.by)
+        totals = summarize(_read(arguments, "summarize"), arguments.by)
         return Answer(
             rows_json(operations=totals) if arguments.json else totals_text(totals, arguments.by, _width())
         )
-    found = overview(timings)
+    found = _overview(arguments)
     return Answer(summary_json(found) if arguments.json else summary_text(found, _width()))
 
 
@@ -49,7 +51,7 @@ def bandwidth(arguments: argparse.Namespace) -> Answer:
     from timing_logger.analysis import bandwidth
     from timing_logger.report import bandwidth_text, rows_json
 
-    found = bandwidth(_read(arguments))
+    found = bandwidth(_read(arguments, "bandwidth"))
     return Answer(rows_json(bandwidth=found) if arguments.json else bandwidth_text(found, _width()))
 
 
@@ -57,7 +59,7 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
     from timing_logger.analysis import stragglers_and_windows
     from timing_logger.report import stragglers_text, verdict_json
 
-    verdict, slow = stragglers_and_windows(_read(arguments))
+    verdict, slow = stragglers_and_windows(_read(arguments, "stragglers"))
     text = verdict_json(verdict, slow) if arguments.json else stragglers_text(verdict, slow, _width())
     return Answer(text, BAD_NEWS if verdict.verdict in arguments.fail_on else 0)
 
@@ -66,7 +68,7 @@ def overlap(arguments: argparse.Namespace) -> Answer:
     from timing_logger.analysis import efficiencies, overlap, summarize_overlap
     from timing_logger.report import overlap_text, rows_json
 
-    timings = _read(arguments)
+    timings = _read(arguments, "overlap")
     steps, whole = overlap(timings), efficiencies(timings)
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
@@ -84,7 +86,7 @@ def waits(arguments: argparse.Namespace) -> Answer:
     )
     from timing_logger.report import rows_json, waits_text
 
-    timings = _read(arguments)
+    timings = _read(arguments, "waits")
     totals, messages = summarize_waits(waits(timings)), summarize_messages(message_waits(timings))
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items()}
@@ -95,11 +97,14 @@ def waits(arguments: argparse.Namespace) -> Answer:
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
+    from timing_logger._file_by_file import rows_of_files
     from timing_logger.analysis import compression
     from timing_logger.report import compression_text, rows_json
 
-    dense = _timings([arguments.dense], "latest") if arguments.dense else None
-    found = compression(_read(arguments), dense)
+    dense = None
+    if arguments.dense:
+        dense = rows_of_files(_files([arguments.dense], "latest", arguments, "compression"))
+    found = compression(_read(arguments, "compression"), dense)
     return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
 
 
@@ -159,19 +164,33 @@ def watch(arguments: argparse.Namespace) -> Answer:
         return Answer(text if console.is_terminal else "")
 
 
-def _read(arguments: argparse.Namespace) -> pd.DataFrame:
-    """The rows that the options choose."""
-    from timing_logger._selection import select
+def _read(arguments: argparse.Namespace, analysis: str | None = None) -> pd.DataFrame:
+    """The rows that the options choose, with the columns that the analysis looks at; None for all."""
+    from timing_logger._file_by_file import rows_of_files
 
-    timings = _timings(arguments.logdir, arguments.incarnations)
-    return select(timings, ranks=arguments.ranks, iterations=arguments.iterations)
+    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    return rows_of_files(found, ranks=arguments.ranks, iterations=arguments.iterations)
 
 
-def _timings(paths: Any, incarnations: Any) -> pd.DataFrame:
-    from timing_logger.reading import read_timings
+def _overview(arguments: argparse.Namespace) -> Summary:
+    """Of large files one by one, so that they need not fit into memory together."""
+    from timing_logger._file_by_file import overview_of_files
+    from timing_logger.analysis import overview
 
-    with _without_warnings():
-        return read_timings(paths, incarnations=incarnations)
+    found = _files(arguments.logdir, arguments.incarnations, arguments, "overview")
+    if found.engine == "pandas" and not arguments.scheduler:
+        return overview(_read(arguments, "overview"))
+    return overview_of_files(
+        found, ranks=arguments.ranks, iterations=arguments.iterations, scheduler=arguments.scheduler
+    )
+
+
+def _files(paths: Any, incarnations: str, arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
+    from timing_logger.analysis import COLUMNS_OF
+    from timing_logger.reading import timing_files
+
+    columns = None if analysis is None else COLUMNS_OF[analysis]
+    return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
 
 
 @contextlib.contextmanager

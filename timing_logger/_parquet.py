@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -138,8 +137,8 @@ class Part:
         found: dict[str, Any] | None = self.facts["sidecar"]
         return found
 
-    @cached_property
-    def parsed(self) -> Parsed:
+    def read(self) -> Parsed:
+        """All of it, anew each time."""
         _, parquet = pyarrow_parquet()
         with parquet.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])

@@ -181,7 +181,7 @@ def _typed(cells: pd.DataFrame, *, escaped: bool) -> tuple[pd.DataFrame, _Valid]
     converters: dict[Kind, _Converter] = {
         "timestamp": _timestamps,
         "integer": _integers,
-        "text": partial(_texts, unescape=_unescaped if escaped else str),
+        "text": partial(_texts, unescape=unescaped if escaped else str),
         "milliseconds": _floats,
         "seconds": _floats,
     }
@@ -248,6 +248,6 @@ def _texts(cells: _Cells, unescape: Callable[[str], str]) -> tuple[Any, _Valid]:
     return texts.array.take(codes + 1), np.ones(len(cells), dtype=bool)
 
 
-def _unescaped(cell: str) -> str:
+def unescaped(cell: str) -> str:
     """Lone surrogates stay escaped: most columns of text cannot hold them, nor be grouped by them."""
     return unescape_text(cell).encode(errors="backslashreplace").decode()

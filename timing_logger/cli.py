@@ -87,6 +87,10 @@ def _add_summary(commands: _Commands) -> None:
         "time. Per rank: totals. Per file: rows read, and what its logger counted.",
     )
     summary.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="let the workers of this Dask scheduler read the files; they see them under the same paths",
+    )  # fmt: skip
+    summary.add_argument(
         "--by", type=_keys, metavar="KEYS",
         help=f"only totals, by any of {', '.join(_KEYS)}; several with commas",
     )  # fmt: skip
@@ -250,6 +254,10 @@ def _about_rows(
         default="latest",
         help="after restarts into the same folder: the newest file of each rank (default), or all",
     )
+    parser.add_argument(
+        "--engine", choices=["auto", "pandas", "duckdb"], default="auto",
+        help="what reads the files: by default DuckDB for large ones, see docs/large-runs.md",
+    )  # fmt: skip
     parser.set_defaults(command=command)
     return parser
 

@@ -16,8 +16,9 @@ import pandas as pd
 from timing_logger._drafts import draft_of
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import Facts, parquet_name, writing_parquet
+from timing_logger._sources import Source
 from timing_logger.errors import ConfigurationError, LogPathError
-from timing_logger.reading import AnyPath, Source, find_sources, troubles
+from timing_logger.reading import AnyPath, find_sources, troubles
 from timing_logger.record import COLUMNS, FIELDS, Field, escape_text
 from timing_logger.run_info import TimingFile
 

@@ -34,5 +34,9 @@ class NotATimingFileError(TimingLoggerError, ValueError):
     """A file was named as a timing file, and its header says that it is something else."""
 
 
+class TooLargeError(TimingLoggerError, MemoryError):
+    """The rows that an analysis needs together do not fit into memory."""
+
+
 class ReductionError(TimingLoggerError, RuntimeError):
     """The background reduction of gradients failed, here or on another rank."""

@@ -5,23 +5,22 @@ Nothing here writes: reading the same files twice gives the same table, also whi
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger._alignment import Alignment, alignments
 from timing_logger._parquet import SUFFIX as PARQUET
-from timing_logger._parquet import NotConverted, Part, is_parquet_name, parts_of
-from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
+from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
+from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.record import COLUMNS
+from timing_logger.run_info import TimingFile
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PATTERN = "timing-rank*.csv"
 """What a timing file is called; ``run_info.TimingFile`` says it exactly."""
@@ -32,15 +31,19 @@ _MAX_NAMED = 5
 
 
 def read_timings(
-    paths: AnyPath | Sequence[AnyPath], *, incarnations: Literal["latest", "all"] = "latest"
+    paths: AnyPath | Sequence[AnyPath],
+    *,
+    incarnations: Literal["latest", "all"] = "latest",
+    engine: Literal["auto", "pandas", "duckdb"] = "auto",
+    columns: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Read the timings of all ranks into one table.
 
-    Also reads what ``convert`` made of such files: Parquet, whose rows are by rank, incarnation and start,
-    and whose descriptions are those of the files that it was made from.
-
     Also reads files without a sidecar, and ones with only the first ten columns: text that they
     lack is "", ``clock`` is then "host" and ``status`` "ok". Times without a zone count as UTC.
+
+    Also reads what ``convert`` made of such files: Parquet, whose rows are by rank, incarnation and start,
+    and whose descriptions are those of the files that it was made from.
 
     Args:
         paths: a folder that holds ``timing-rank*.csv`` (or, without these, ``timing-rank*.parquet``), one
@@ -49,6 +52,11 @@ def read_timings(
             writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
             told apart by the column ``incarnation``.
+        engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
+            as categoricals, all else as below. "auto" takes it for files of more than
+            ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``).
+        columns: only these of the columns below, which saves memory; ``rank`` and ``incarnation`` always
+            come.
 
     Returns:
         One row for each record, by rank and incarnation, then as in the file. Columns are those of
@@ -75,10 +83,11 @@ def read_timings(
         or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
         if the instants stay as recorded) and ``uncertainty_s`` (the largest at a measurement, None if
         unknown). ``attrs["left_out"]`` has a dict with ``path`` and
-        ``reason`` for each file that was not read.
+        ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
-        UserWarning: once, if lines were cut or skipped or files left out.
+        UserWarning: once, if lines were cut or skipped or files left out; and once, if the files are large
+            and DuckDB is not installed.
 
     Raises:
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
@@ -86,119 +95,70 @@ def read_timings(
             ``convert`` did not write.
         ImportError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
-            could not be told apart; or ``incarnations`` is another word.
+            could not be told apart; ``incarnations`` or ``engine`` is another word; ``columns`` has a name
+            that is none; or DuckDB is asked for and not installed.
         OSError: a file cannot be opened.
     """
+    found = timing_files(paths, incarnations=incarnations, engine=engine, columns=columns)
+    # One file after the other, so that of none more is held than what is asked for.
+    read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
+    files = [file for file, _ in read]
+    table = joined([rows for _, rows in read], _in_order(columns))
+    table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
+    if found_wrong := troubles(table.attrs):
+        warnings.warn(found_wrong, UserWarning, stacklevel=2)
+    return table
+
+
+class TimingFiles(NamedTuple):
+    """Files that have been chosen, but, as far as possible, not yet read.
+
+    Attributes:
+        aligned: each file, and how its instants come onto the common axis.
+        left_out: a dict with ``path`` and ``reason`` for each of the others.
+        engine: what will read them.
+        n_bytes: of the files together.
+    """
+
+    aligned: list[tuple[Source, Alignment]]
+    left_out: list[dict[str, str]]
+    engine: Engine
+    n_bytes: int
+
+
+def timing_files(
+    paths: AnyPath | Sequence[AnyPath],
+    *,
+    incarnations: str = "latest",
+    engine: str = "auto",
+    columns: Collection[str] | None = None,
+) -> TimingFiles:
+    """The files that :func:`read_timings` would read, in its order, for who takes them one by one."""
     if incarnations not in ("latest", "all"):
         raise ConfigurationError(f"incarnations={incarnations!r}: say 'latest' or 'all'.")
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
+    n_bytes = sum(path.stat().st_size for path in {source.path for source in sources})
+    read_by = chosen_engine(engine, n_bytes)
+    for source in sources:
+        source.engine, source.columns = read_by, _in_order(columns)
     chosen, left_out = (sources, []) if incarnations == "all" else _newest_job(sources)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
-    aligned = list(zip(chosen, clocks, strict=True))
-    table = pd.concat([source.rows(clock) for source, clock in aligned], ignore_index=True)
-    table.attrs["files"] = [source.description(clock) for source, clock in aligned]
-    table.attrs["left_out"] = [{"path": str(path), "reason": reason} for path, reason in left_out]
-    if found := troubles(table.attrs):
-        warnings.warn(found, UserWarning, stacklevel=2)
-    return table
+    reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
+    return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes)
+
+
+def _in_order(columns: Collection[str] | None) -> list[str]:
+    known = [*COLUMNS, *ADDED_COLUMNS]
+    if columns is None:
+        return known
+    if unknown := sorted(set(columns) - set(known)):
+        raise ConfigurationError(f"columns: there is no {unknown[0]!r}. There are {', '.join(known)}.")
+    return [name for name in known if name in columns or name in ("rank", "incarnation")]
 
 
 class _LeftOut(NamedTuple):
     path: Path
     reason: str
-
-
-# -- one file ------------------------------------------------------------------------------------
-
-
-class _Span(NamedTuple):
-    """From when to when a process wrote, in Unix nanoseconds, as far as its files tell."""
-
-    start: int
-    end: int
-
-
-@dataclass(frozen=True)
-class Source:
-    """One timing file, read when it is first asked for its content."""
-
-    path: Path
-    name: TimingFile
-
-    @cached_property
-    def parsed(self) -> Parsed:
-        try:
-            return parse_timings(self._content())
-        except UnknownHeader as error:
-            raise NotATimingFileError(
-                f"paths: {str(self.path)!r} is not a timing file. Looked for a first line that names at "
-                f"least the columns {', '.join(BARE_COLUMNS)}; found {error.args[0]!r}."
-            ) from None
-
-    def _content(self) -> bytes:
-        if not self.path.is_file():  # reading a FIFO would wait for a writer
-            raise NotATimingFileError(f"paths: {str(self.path)!r} is not a regular file. Move it away.")
-        return self.path.read_bytes()
-
-    @cached_property
-    def sidecar(self) -> dict[str, Any] | None:
-        try:
-            content = json.loads(sidecar_path(self.path).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        return content if isinstance(content, dict) else None
-
-    @cached_property
-    def span(self) -> _Span | None:
-        """None if neither sidecar nor rows say when. A killed process leaves its sidecar behind its rows."""
-        sidecar, instants = self.sidecar or {}, self.parsed.frame["timestamp"].dropna()
-        rows = [instants.min().value, instants.max().value] if len(instants) else []
-        stated = [sidecar.get(key) for key in ("started_unix_ns", "updated_unix_ns")]
-        known = rows + [instant for instant in stated if isinstance(instant, int)]
-        start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
-        return None if start is None else _Span(start, max(known))
-
-    def rows(self, clock: Alignment) -> pd.DataFrame:
-        frame = self.parsed.frame
-        start_s, end_s = frame["start_counter"].to_numpy(), frame["end_counter"].to_numpy()
-        aligned: pd.DataFrame = frame.assign(
-            rank=self.name.rank,
-            incarnation=self.name.incarnation,
-            start_s=clock.on_the_axis(start_s),
-            end_s=clock.on_the_axis(end_s),
-            clock_uncertainty_s=clock.uncertainty_at(start_s),
-        )
-        return aligned
-
-    def description(self, clock: Alignment) -> dict[str, Any]:
-        parsed = self.parsed
-        return {
-            "path": str(self.path),
-            "rank": self.name.rank,
-            "incarnation": self.name.incarnation,
-            "bytes": parsed.n_bytes,
-            "rows": len(parsed.frame),
-            "cut": parsed.cut,
-            "bad_lines": parsed.bad_lines,
-            "bad_examples": parsed.bad_examples,
-            "sidecar": self.sidecar,
-            "clock": clock.description(),
-        }
-
-
-@dataclass(frozen=True)
-class _ParquetSource(Source):
-    """What a Parquet file holds of one timing file."""
-
-    part: Part
-
-    @cached_property
-    def parsed(self) -> Parsed:
-        return self.part.parsed
-
-    @cached_property
-    def sidecar(self) -> dict[str, Any] | None:
-        return self.part.sidecar
 
 
 # -- which files -----------------------------------------------------------------------------------
@@ -242,7 +202,7 @@ def _sources_in(path: Path) -> list[Source]:
     if path.suffix != PARQUET:
         return [Source(path, _stated_name(path))]
     try:
-        return [_ParquetSource(path, part.name, part) for part in parts_of(path)]
+        return [ParquetSource(path, part.name, part=part) for part in parts_of(path)]
     except NotConverted as error:
         raise NotATimingFileError(
             f"paths: {str(path)!r} cannot be read: {error}. Name one that 'timing-logger convert' wrote."

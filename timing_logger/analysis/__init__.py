@@ -4,6 +4,7 @@ The table is what ``read_timings`` returns, or a polars one with the same column
 """
 
 from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.compression import compression
 from timing_logger.analysis.matching import match_collectives
 from timing_logger.analysis.messages import message_waits
@@ -32,6 +33,7 @@ from timing_logger.analysis.waiting import waits
 from timing_logger.analysis.windows import stragglers_and_windows, windows
 
 __all__ = [
+    "COLUMNS_OF",
     "Gate",
     "Summary",
     "Verdict",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.record import FIELDS, HOST_CLOCK, OK
+from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
@@ -21,8 +24,8 @@ _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds")
 
 
-def opened(timings: IntoDataFrameT) -> nw.DataFrame[IntoDataFrameT]:
-    """``timings`` for use here, with every column of the schema.
+def opened(timings: IntoDataFrameT, needed: Collection[str] = COLUMNS) -> nw.DataFrame[IntoDataFrameT]:
+    """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
     ``read_timings`` leaves them. A relation of DuckDB is collected into pandas, a lazy frame of polars
@@ -32,7 +35,11 @@ def opened(timings: IntoDataFrameT) -> nw.DataFrame[IntoDataFrameT]:
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
     frame = cast("nw.DataFrame[IntoDataFrameT]", found)
-    lacking = [_blank(frame, field.name, field.kind) for field in FIELDS if field.name not in frame.columns]
+    lacking = [
+        _blank(frame, field.name, field.kind)
+        for field in FIELDS
+        if field.name in needed and field.name not in frame.columns
+    ]
     if "incarnation" not in frame.columns:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
@@ -51,23 +58,30 @@ def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
 
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
-    if frame.implementation.is_pandas_like():
-        return _coded_by_pandas(frame[name])
-    column = frame[name].fill_null("")
+    column = frame[name]
+    if frame.implementation.is_pandas_like() and column.dtype == nw.Categorical and not column.null_count():
+        return _coded_categories(column.to_native())
+    column = column.cast(nw.String).fill_null("")
+    if frame.implementation.is_pandas_like():  # three times as fast as what serves all libraries
+        import pandas as pd
+
+        codes, distinct = pd.factorize(column.to_native(), sort=True)
+        return codes.astype(np.int64), list(distinct)
     texts: list[str] = sorted(column.unique().to_list())
     if len(texts) < 2:
         return np.zeros(len(frame), np.int64), texts
     return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
 
 
-def _coded_by_pandas(column: nw.Series[Any]) -> tuple[Ints, list[str]]:
-    """Three times as fast as what serves all libraries."""
-    import pandas as pd
-
-    codes, texts = pd.factorize(column.to_native(), sort=True)
-    if len(codes) and codes.min() < 0:
-        return _coded_by_pandas(column.fill_null(""))
-    return codes.astype(np.int64), list(texts)
+def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
+    """Of a categorical, whose numbers are there; it may have texts that no row has any more."""
+    codes = column.cat.codes.to_numpy()
+    texts = np.array(column.cat.categories, dtype=object)
+    used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
+    ascending = used[np.argsort(texts[used])]
+    number_of = np.zeros(len(texts), np.int64)
+    number_of[ascending] = np.arange(len(ascending))
+    return number_of[codes], [str(text) for text in texts[ascending]]
 
 
 def each_text(
@@ -140,9 +154,23 @@ def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools)
 
 
 def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> nw.Series[Any]:
-    """``texts[codes[i]]`` in each row ``i``, in the library of ``frame``."""
+    """``texts[codes[i]]`` in each row ``i``, in the library of ``frame``.
+
+    A categorical where the operations in ``frame`` are one: text would take ten times the memory.
+    """
+    if _has_categoricals(frame) and len(set(texts)) == len(texts):
+        import pandas as pd
+
+        small = codes.astype(np.min_scalar_type(-len(texts) - 1))
+        native = pd.Series(pd.Categorical.from_codes(small, pd.Index(list(texts), dtype="str")), name=name)
+        return nw.from_native(native, series_only=True)
     distinct = nw.new_series(name, list(texts), nw.String, backend=frame.implementation)
     return nw.maybe_reset_index(distinct[codes])
+
+
+def _has_categoricals(frame: Frame) -> bool:
+    is_pandas = frame.implementation.is_pandas_like()
+    return is_pandas and "operation" in frame.columns and frame["operation"].dtype == nw.Categorical
 
 
 def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
@@ -169,8 +197,12 @@ def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
 
 
 def numbers(rows: Frame, name: str) -> Floats:
-    """A column with NaN where it is unknown."""
-    return rows[name].cast(nw.Float64).to_numpy().astype(np.float64)
+    """A column with NaN where it is unknown; not to be written to, as it may be the table's own."""
+    column = rows[name]
+    if rows.implementation.is_pandas_like():  # as the other way, but without copies on the way
+        values: Floats = column.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
+        return values
+    return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
 def known(values: Floats) -> Floats:

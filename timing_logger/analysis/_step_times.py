@@ -13,6 +13,7 @@ from timing_logger.analysis._collective_waits import Waits, clock_free_waits
 from timing_logger.analysis._frames import Floats, Frame, dense_codes, opened
 from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
+from timing_logger.analysis.columns import COLUMNS_OF
 
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
@@ -70,7 +71,7 @@ class StepTimes:
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
     """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
-    frame = opened(timings).select(*TEXT, *NUMBERS, "rank", "incarnation")
+    frame = opened(timings, COLUMNS_OF["stragglers"]).select(*TEXT, *NUMBERS, "rank", "incarnation")
     has_iterations = frame["iteration"].count() > 0
     names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
     if not len(frame):

@@ -23,6 +23,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of, quantiles
 from timing_logger.analysis._instances import Instances
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
     BUS_FACTORS,
     COMMUNICATION,
@@ -72,7 +73,7 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
     complete collective: the sum of what all send for ``ALLGATHERV`` and ``GATHERV``, else the most that
     a rank sends, since what it receives is not recorded.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["bandwidth"])
     measured = _Measured.of(frame)
     size_class = _size_classes(measured.size)
     group, _ = coded_text(frame, "group")

@@ -19,6 +19,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import quantiles, sums
 from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import bus_bytes
 
 _BYTES_PER_MS_AT_1_GB_PER_S = 1e6
@@ -57,7 +58,7 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
 
     NaN where there is nothing to tell from.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["compression"])
     rows = CompressedRows.of(frame)
     n = len(rows.layers)
     compress_ms, transfer_ms, decompress_ms = (

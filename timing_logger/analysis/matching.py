@@ -10,6 +10,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
 from timing_logger.analysis._frames import Floats, Frame, new_column, numbers, opened, taken, text_column
 from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis.columns import COLUMNS_OF
 
 _OF_THE_ROW = (
     "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",
@@ -48,7 +49,7 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
         why: what is wrong, in words; "" if complete.
         row: position in ``timings`` (int64).
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["match_collectives"])
     parts = find_instances(frame)
     flaws = find_flaws(frame, parts)
     reasons, reason_of = reasons_for(frame, parts, flaws)

@@ -22,6 +22,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
     COPIES,
     PROBES,
@@ -60,7 +61,7 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Each is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["overlap"])
     step = dense_codes(*(numbers(frame, name) for name in _STEP))
     row = any_row_of(step)
     figures = _figures(frame, step, len(row))
@@ -201,7 +202,7 @@ def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     NaN where there is no own work, or no row has instants. No rows for no rows.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["efficiencies"])
     rank = dense_codes(frame["rank"].to_numpy())
     process = dense_codes(rank, frame["incarnation"].to_numpy())
     rows = _Rows.of(frame, process)

@@ -15,6 +15,7 @@ from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._slow_steps import FLAGGED_SCORE
 from timing_logger.analysis._step_times import step_times
 from timing_logger.analysis._suspects import MIN_STEPS
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers import judged
 from timing_logger.analysis.windows import phases_of
 
@@ -49,7 +50,7 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -
         for role, columns in members(times.ranks, role_of).items()
         for column, row in zip(columns, _rows(phase_ms[:, columns]), strict=True)
     ]
-    return like(opened(timings), _SCHEMA, found)
+    return like(opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, found)
 
 
 def _rows(phase_ms: Floats) -> Iterator[tuple[Any, ...]]:

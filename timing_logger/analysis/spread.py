@@ -8,26 +8,17 @@ came late is another question.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._frames import (
-    Floats,
-    Frame,
-    groups,
-    known,
-    like,
-    numbers,
-    opened,
-    operation_names,
-    wall_s,
-    with_operation,
-)
-from timing_logger.analysis.operations import synchronises_all_ranks
-from timing_logger.record import OK
+from timing_logger.analysis._frames import Floats, dense_codes, groups, known, like, opened, wall_s
+from timing_logger.analysis._synchronised_steps import SynchronisedSteps, synchronised_steps
+from timing_logger.analysis.columns import COLUMNS_OF
 
 MIN_RATIO = 1.5
 """Each of the others spends at least this many times the time of the rank that stands out."""
@@ -47,6 +38,9 @@ _SCHEMA = {
     "others_min_ms": nw.Float64, "others_median_ms": nw.Float64, "others_max_ms": nw.Float64,
     "ratio": nw.Float64, "stands_out": nw.Boolean,
 }  # fmt: skip
+
+
+_OF_A_WALL = ("rank", "incarnation", "start_counter", "end_counter")
 
 
 class _Steps(NamedTuple):
@@ -75,14 +69,21 @@ def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
         ratio: ``others_median_ms / least_ms``.
         stands_out: whether ``least_rank`` is far from all the others (the bounds of this module).
     """
-    frame = opened(timings)
-    walls = [wall for _, rows in groups(frame, "rank", "incarnation") if (wall := wall_s(rows)) > 0]
-    wall_ms = 1000 * float(np.median(walls)) if walls else float("inf")
-    candidates = with_operation(frame, filter(synchronises_all_ranks, operation_names(frame)))
+    frame = opened(timings, COLUMNS_OF["overview"])
+    walls = [wall_s(rows) for _, rows in groups(frame.select(*_OF_A_WALL), *_OF_A_WALL[:2])]
+    return spread_of_steps(frame, synchronised_steps(frame), walls)
+
+
+def spread_of_steps(
+    frame: nw.DataFrame[IntoDataFrameT], steps: SynchronisedSteps, walls_s: Sequence[float]
+) -> IntoDataFrameT:
+    """The same from the sums by step, and the wall time of each process, in the library of ``frame``."""
+    walls_s = [wall for wall in walls_s if wall > 0]
+    wall_ms = 1000 * float(np.median(walls_s)) if walls_s else float("inf")
     found = [
-        (*key, *_compared(steps, wall_ms))
-        for key, rows in groups(candidates.filter(nw.col("status") == OK), "operation", "group")
-        if (steps := _common_steps(rows, is_named=key[1] != "")) is not None
+        (*name, *_compared(common, wall_ms))
+        for code, name in enumerate(steps.names)
+        if (common := _common_steps(steps.only(steps.name == code), is_named=name[1] != "")) is not None
     ]
     return like(frame, _SCHEMA, found)
 
@@ -106,24 +107,27 @@ def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _common_steps(rows: Frame, *, is_named: bool) -> _Steps | None:
+def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     """The steps that all ranks recorded alike; None if there are none or ranks are missing."""
-    rows = rows.filter(nw.col("elapsed_ms") >= 0)
-    step_column = next((name for name in ("iteration", "seq") if rows[name].count() > 0), None)
-    if step_column is None or not _all_ranks_once(rows):
+    known_steps = (column for column in (part.iteration, part.seq) if not np.isnan(column).all())
+    step = next(known_steps, None)
+    if step is None:
         return None
-    rows = rows.filter(~nw.col(step_column).is_null())
-    ranks, rank_at = np.unique(rows["rank"].to_numpy(), return_inverse=True)
-    steps, step_at = np.unique(numbers(rows, step_column), return_inverse=True)
+    part, step = part.only(~np.isnan(step)), known(step)
+    if not _all_ranks_once(part):
+        return None
+    ranks, rank_at = np.unique(part.rank, return_inverse=True)
+    steps, step_at = np.unique(step, return_inverse=True)
 
-    def summed(values: Floats | None) -> Floats:
-        cells = np.bincount(step_at * len(ranks) + rank_at, values, minlength=len(steps) * len(ranks))
-        return cells.reshape(len(steps), len(ranks)).astype(np.float64)
+    def placed(values: npt.NDArray[Any]) -> Floats:
+        cells = np.zeros((len(steps), len(ranks)))
+        cells[step_at, rank_at] = values
+        return cells
 
-    alike = _same_on_all(summed(None))
+    alike = _same_on_all(placed(part.n_rows))
     if not is_named:
-        alike &= _same_on_all(summed(np.nan_to_num(numbers(rows, "message_size_bytes"))))
-    time_ms = summed(numbers(rows, "elapsed_ms"))[alike]
+        alike &= _same_on_all(placed(part.total_bytes))
+    time_ms = placed(part.time_ms)[alike]
     return _Steps(ranks.tolist(), time_ms) if len(time_ms) else None
 
 
@@ -131,8 +135,9 @@ def _same_on_all(by_step_and_rank: Floats) -> Any:
     return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
 
 
-def _all_ranks_once(rows: Frame) -> bool:
-    ranks = set(rows["rank"].to_list())
-    group_sizes = known(numbers(rows, "group_size"))
-    whole = not len(group_sizes) or len(ranks) >= group_sizes.max()
-    return len(ranks) >= 2 and whole and len(rows.select("rank", "incarnation").unique()) == len(ranks)
+def _all_ranks_once(part: SynchronisedSteps) -> bool:
+    n_ranks = len(np.unique(part.rank))
+    group_sizes = known(part.group_size)
+    whole = not len(group_sizes) or n_ranks >= group_sizes.max()
+    n_processes = dense_codes(part.rank, part.incarnation).max(initial=-1) + 1
+    return n_ranks >= 2 and whole and bool(n_processes == n_ranks)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +12,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import (
     Frame,
+    coded_text,
     groups,
     known,
     like,
@@ -22,8 +23,10 @@ from timing_logger.analysis._frames import (
     with_operation,
 )
 from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import WAIT, base_operation, is_communication
-from timing_logger.analysis.spread import spread_between_ranks
+from timing_logger.analysis.spread import spread_of_steps
 from timing_logger.analysis.totals import summarize
 from timing_logger.record import OK
 
@@ -37,6 +40,10 @@ _RANK_SCHEMA = {
     "wall_s": nw.Float64, "communication_ms": nw.Float64, "communication_share": nw.Float64,
     "waited_ms": nw.Float64,
 }  # fmt: skip
+
+_OF_A_RANK = (
+    "rank", "incarnation", "operation", "iteration", "thread", "elapsed_ms", "start_counter", "end_counter",
+)  # fmt: skip
 
 _STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
 
@@ -65,16 +72,65 @@ class Summary(NamedTuple):
 
 def overview(timings: pd.DataFrame) -> Summary:
     """All of the below for what ``read_timings`` returned."""
-    files = timings.attrs.get("files", [])
-    return Summary(
-        operations=summarize(timings),
+    attrs = timings.attrs
+    return whole_summary([part_of_summary(timings)], attrs.get("files", []), attrs.get("left_out", []))
+
+
+class PartOfSummary(NamedTuple):
+    """What a summary needs of some of the processes: a few rows each, however many there were."""
+
+    operations: pd.DataFrame
+    ranks: pd.DataFrame
+    statuses: pd.DataFrame
+    steps: SynchronisedSteps
+
+
+def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
+    """Of the rows of whole processes, such as one file's."""
+    return PartOfSummary(
+        operations=summarize(timings).astype({"operation": "str"}),
         ranks=summarize_ranks(timings),
-        spread=spread_between_ranks(timings),
         statuses=summarize_statuses(timings),
-        counters=compare_counters(files),
-        files=files,
-        left_out=timings.attrs.get("left_out", []),
+        steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
     )
+
+
+def whole_summary(
+    parts: Sequence[PartOfSummary], files: Sequence[dict[str, Any]], left_out: Sequence[dict[str, str]]
+) -> Summary:
+    """The summary of all processes; the same as that of all their rows."""
+    import pandas as pd
+
+    operations, ranks, statuses = (
+        pd.concat(tables, ignore_index=True) for tables in zip(*(part[:3] for part in parts), strict=True)
+    )
+    ranks = ranks.sort_values(["rank", "incarnation"], ignore_index=True)
+    steps = joined_steps([part.steps for part in parts])
+    return Summary(
+        operations=_most_first(operations),
+        ranks=ranks,
+        spread=spread_of_steps(nw.from_native(ranks), steps, ranks["wall_s"].tolist()),
+        statuses=_counted_together(statuses, operations),
+        counters=compare_counters(files),
+        files=list(files),
+        left_out=list(left_out),
+    )
+
+
+def _most_first(operations: pd.DataFrame) -> pd.DataFrame:
+    """As ``summarize`` orders them: the operation with the most time first, then by process."""
+    in_order = operations.sort_values(["operation", "rank", "incarnation"], ignore_index=True)
+    total_ms = in_order.groupby("operation")["total_ms"].transform("sum")
+    most_first: pd.DataFrame = in_order.iloc[np.argsort(-total_ms.to_numpy(), kind="stable")]
+    most_first = most_first.reset_index(drop=True)
+    return most_first
+
+
+def _counted_together(statuses: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
+    counts = statuses.groupby(["operation", "status"], as_index=False)["count"].sum()
+    rows_of = operations.groupby("operation")["count"].sum()
+    counted: pd.DataFrame = counts.assign(of=counts["operation"].map(rows_of).astype("int64"))
+    return counted
 
 
 def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -92,7 +148,7 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     A time is NaN if the records do not state the instants that it needs.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["overview"]).select(*_OF_A_RANK)
     found = [_rank_row(key, rows) for key, rows in groups(frame, "rank", "incarnation")]
     return like(frame, _RANK_SCHEMA, found)
 
@@ -115,11 +171,15 @@ def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
         count: records with that status.
         of: records of the operation.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["overview"])
+    operation, operations = coded_text(frame, "operation")
+    status, statuses = coded_text(frame, "status")
+    n_rows = np.bincount(operation * len(statuses) + status, minlength=len(operations) * len(statuses))
+    by_status = n_rows.reshape(len(operations), len(statuses))
     found = [
-        (operation, status, len(those), len(rows))
-        for (operation,), rows in groups(frame, "operation")
-        for (status,), those in groups(rows.filter(~nw.col("status").is_in([OK, ""])), "status")
+        (operations[i], statuses[j], int(by_status[i, j]), int(by_status[i].sum()))
+        for i, j in np.argwhere(by_status)
+        if statuses[j] not in (OK, "")
     ]
     return like(frame, _STATUS_SCHEMA, found)
 

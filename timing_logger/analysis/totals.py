@@ -24,6 +24,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of, counts_known, order_by, quantiles, sums
 from timing_logger.analysis._intervals import union_lengths
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import is_wait
 from timing_logger.errors import ConfigurationError
 
@@ -61,7 +62,7 @@ def summarize(
         ConfigurationError: ``by`` is empty, or names another column.
     """
     _check(by)
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["summarize"])
     operation = coded_text(frame, "operation")
     key = dense_codes(*(operation[0] if name == "operation" else _values(frame, name) for name in by))
     row = any_row_of(key)

@@ -22,6 +22,7 @@ from timing_logger.analysis._frames import (
     opened,
 )
 from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.matching import identified, instants
 from timing_logger.analysis.operations import (
     ALL_TO_ALL,
@@ -67,7 +68,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         uncertainty_ms: how far the difference between this rank's instants and those of any other of
             the instance may be off.
     """
-    frame = opened(timings)
+    frame = opened(timings, COLUMNS_OF["waits"])
     parts = complete_instances(frame)
     arrivals = _Arrivals.of(frame, parts)
     wait_s = _wait_s(frame, parts, arrivals)

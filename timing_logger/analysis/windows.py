@@ -15,6 +15,7 @@ from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import slow_steps
 from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers import judged
 from timing_logger.analysis.verdict import Verdict
 
@@ -79,7 +80,9 @@ def stragglers_and_windows(
         for phase, phase_ms in phases_of(times)
         for row in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
-    table = like(opened(timings), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
+    table = like(
+        opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row))
+    )
     return StragglersAndWindows(verdict, table)
 
 

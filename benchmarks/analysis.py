@@ -1,0 +1,153 @@
+"""What reading and analysing costs: seconds and peak memory, by number of rows.
+
+Timing files of 8 ranks are made in a temporary folder. Each line of the table is measured in a process of
+its own, from its start to its end, imports included: the wall time, and the most memory that it or one of
+its workers held.
+
+Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.record import HEADER, Record, format_records
+from timing_logger.run_info import TimingFile
+
+RANKS = 8
+STEP = ["FORWARD", "BACKWARD", *["ALLREDUCE"] * 8, *["WAIT"] * 4, "OPTIMIZER", "H2D"]
+UNIX_NS = 1_770_388_245 * 10**9
+
+BY_HAND = """
+import glob, pandas
+paths = sorted(glob.glob(sys.argv[1] + "/*.csv"))
+tables = [pandas.read_csv(path).assign(rank=rank) for rank, path in enumerate(paths)]
+rows = pandas.concat(tables)[["operation", "rank", "elapsed_ms", "message_size_bytes"]]
+by = rows.groupby(["operation", "rank"])
+print(by["elapsed_ms"].describe(percentiles=[0.5, 0.95, 0.99]), by["message_size_bytes"].sum())
+"""
+
+COMMAND = """
+from timing_logger.cli import main
+main([*sys.argv[2:], sys.argv[1]])
+"""
+
+
+class Case(NamedTuple):
+    """One line: what is run, and with which arguments after the folder."""
+
+    name: str
+    program: str
+    arguments: tuple[str, ...] = ()
+
+
+class Cost(NamedTuple):
+    """Of a process, from start to end."""
+
+    wall_s: float
+    peak_bytes: int
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--millions", type=float, nargs="+", default=[0.5, 2.0], help="rows, of all ranks together"
+    )
+    parser.add_argument("--engines", nargs="+", default=["pandas", "duckdb"])
+    parser.add_argument("--folder", help="timing files that are there, instead of new ones")
+    arguments = parser.parse_args()
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before: wall time and peak memory")
+    if arguments.folder:
+        measure_all(Path(arguments.folder), arguments.engines)
+        return
+    for millions in arguments.millions:
+        with tempfile.TemporaryDirectory() as folder:
+            write_run(Path(folder), round(millions * 1e6))
+            measure_all(Path(folder), arguments.engines)
+
+
+def measure_all(folder: Path, engines: Sequence[str]) -> None:
+    n_bytes = sum(path.stat().st_size for path in folder.glob("*.csv"))
+    print(f"\n{n_bytes / 1e9:.2f} GB of CSV\n{'':44}{'s':>8}{'MB':>8}", flush=True)
+    for case in cases(engines):
+        cost = measured(case, folder)
+        print(f"{case.name:44}{cost.wall_s:8.1f}{cost.peak_bytes / 1e6:8.0f}", flush=True)
+
+
+def cases(engines: Sequence[str]) -> Iterator[Case]:
+    yield Case("pandas by hand: read_csv, groupby", BY_HAND)
+    for engine in engines:
+        for command in ("summary", "waits", "bandwidth", "overlap", "stragglers"):
+            yield Case(f"timing-logger {command} --engine {engine}", COMMAND, (command, "--engine", engine))
+
+
+def measured(case: Case, folder: Path) -> Cost:
+    """Run once; the peak is that of the largest process of those that took part."""
+    report = """
+import resource
+peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(max(peaks) * 1024, file=sys.stderr)
+"""
+    body = "".join(f"    {line}\n" for line in (case.program + report).splitlines())
+    with tempfile.TemporaryDirectory() as place:
+        script = Path(place, "case.py")
+        script.write_text(f'import sys\nif __name__ == "__main__":\n{body}')  # workers import it once more
+        begin = time.perf_counter()
+        run = subprocess.run(
+            [sys.executable, script, folder, *case.arguments],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    if run.returncode:
+        raise RuntimeError(f"{case.name} failed: {run.stderr}")
+    return Cost(time.perf_counter() - begin, int(run.stderr.split()[-1]))
+
+
+# -- a run -------------------------------------------------------------------------------------------
+
+
+def write_run(folder: Path, n_rows: int) -> None:
+    """Rows of all ranks together; rank 3 computes 1.8 times as long as the others."""
+    steps = max(1, n_rows // RANKS // len(STEP))
+    for rank in range(RANKS):
+        rng = np.random.default_rng(rank)
+        with (folder / TimingFile(rank).name).open("w") as file:
+            file.write(HEADER)
+            now_ns = 10**9
+            for first in range(0, steps, 1000):
+                lengths_ns = (rng.lognormal(0, 0.3, (min(1000, steps - first), len(STEP))) * 1e6).astype(int)
+                lengths_ns[:, :2] = lengths_ns[:, :2] * (1.8 if rank == 3 else 1)
+                batch, now_ns = records(first, lengths_ns.tolist(), now_ns)
+                file.write(format_records(batch, UNIX_NS))
+
+
+def records(first: int, lengths_ns: list[list[int]], now_ns: int) -> tuple[list[Record], int]:
+    """The records of successive steps, and when they ended."""
+    batch = []
+    for step, lengths in enumerate(lengths_ns, first):
+        for place, (operation, length_ns) in enumerate(zip(STEP, lengths, strict=True)):
+            is_collective = operation == "ALLREDUCE"
+            batch.append(Record(
+                iteration=step, epoch=None, layer_name=f"layer{place}", operation=operation, phase="",
+                message_size_bytes=4096 << place % 8 if is_collective else None, start_ns=now_ns,
+                end_ns=now_ns + length_ns, clock="host", group="world" if is_collective else "",
+                group_size=RANKS if is_collective else None, seq=8 * step + place if is_collective else None,
+                peer=None, thread="MainThread", status="ok",
+            ))  # fmt: skip
+            now_ns += length_ns + 1000
+    return batch, now_ns
+
+
+if __name__ == "__main__":
+    main()

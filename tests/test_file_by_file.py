@@ -1,0 +1,198 @@
+"""A summary taken file by file is that of all rows; an analysis needs no more columns than it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_tables import aligned, table
+from simulated_runs import data_parallel, factors
+from timing_files import record, write_timing_file
+
+from timing_logger import analysis, read_timings
+from timing_logger._file_by_file import TIMES_THE_TABLE, overview_of_files, rows_of_files
+from timing_logger._selection import select
+from timing_logger.analysis import COLUMNS_OF
+from timing_logger.analysis.summary import part_of_summary, whole_summary
+from timing_logger.cli import main
+from timing_logger.reading import timing_files
+from timing_logger.record import Record
+
+pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
+
+TABLES = ("operations", "ranks", "spread", "statuses")
+
+
+def assert_same_summary(found: analysis.Summary, expected: analysis.Summary) -> None:
+    for name in TABLES:
+        pd.testing.assert_frame_equal(getattr(found, name), getattr(expected, name), check_exact=True)
+    assert found.counters == expected.counters
+    assert found.files == expected.files
+    assert found.left_out == expected.left_out
+
+
+def write_run(folder: Path, *, ranks: int = 3, steps: int = 30) -> Path:
+    rng = np.random.default_rng(0)
+    for rank in range(ranks):
+        rows = [
+            record(name, start_s=1 + step + place / 4, elapsed_ms=float(rng.integers(1, 300)), iteration=step,
+                   seq=2 * step + place, group_size=ranks, thread=f"thread{place % 2}",
+                   status="ok" if step else "error:X")
+            for step in range(steps)
+            for place, name in enumerate(["FORWARD", "ALLREDUCE", "IALLREDUCE", "WAIT"])
+        ]  # fmt: skip
+        write_timing_file(folder, rank, rows)
+    return folder
+
+
+@pytest.mark.filterwarnings("ignore:.*left out")
+@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+def test_the_summary_of_the_files_is_that_of_their_rows(tmp_path: Path, engine: Any) -> None:
+    write_run(tmp_path)
+    write_timing_file(tmp_path, 1, [record()], incarnation=2)
+    for incarnations in ("latest", "all"):
+        found = timing_files(tmp_path, engine=engine, incarnations=incarnations)
+        expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
+        assert_same_summary(overview_of_files(found), expected)
+
+
+steps = st.lists(
+    st.builds(
+        record,
+        operation=st.sampled_from(["ALLREDUCE", "BARRIER", "WAIT", "FORWARD"]),
+        start_s=st.integers(1, 9),
+        elapsed_ms=st.none() | st.integers(1, 3000),
+        iteration=st.none() | st.integers(0, 2),
+        seq=st.none() | st.integers(0, 2),
+        group=st.sampled_from(["", "world"]),
+        group_size=st.none() | st.integers(1, 3),
+        message_size_bytes=st.none() | st.integers(0, 2),
+    ),
+    max_size=8,
+)
+
+
+@given(st.lists(steps, min_size=1, max_size=3))
+@settings(deadline=None, max_examples=20)
+def test_the_parts_of_processes_make_the_summary_of_all(ranks: list[list[Record]]) -> None:
+    timings = table(*ranks)
+    parts = [part_of_summary(rows.reset_index(drop=True)) for _, rows in timings.groupby("rank")]
+    if parts:
+        assert_same_summary(whole_summary(parts, [], []), analysis.overview(timings))
+
+
+def test_the_command_says_the_same_with_either_engine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path)
+    said = []
+    for engine in ("pandas", "duckdb"):
+        options = ["--engine", engine, "--ranks", "0,2", "--iterations", "3:20"]
+        assert main(["summary", str(tmp_path), *options]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert "ALLREDUCE" in said[0]
+
+
+@pytest.mark.parametrize("ranks", [None, {0, 2}, {7}])
+@pytest.mark.parametrize("iterations", [None, slice(3, 20)])
+def test_rows_chosen_file_by_file_are_those_of_the_table(
+    tmp_path: Path, ranks: set[int] | None, iterations: slice | None
+) -> None:
+    write_run(tmp_path)
+    found = rows_of_files(timing_files(tmp_path), ranks=ranks, iterations=iterations)
+    expected = select(read_timings(tmp_path), ranks=ranks, iterations=iterations)
+    pd.testing.assert_frame_equal(found, expected)
+    assert found.attrs == expected.attrs
+
+
+def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_run(tmp_path)
+    needed = TIMES_THE_TABLE * int(read_timings(tmp_path, columns=COLUMNS_OF["waits"]).memory_usage().sum())
+    monkeypatch.setattr("timing_logger._file_by_file._free_memory_bytes", lambda: needed // 2)
+    assert main(["waits", str(tmp_path)]) == 2
+    assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
+    assert main(["waits", str(tmp_path), "--iterations", "0:8"]) == 0
+    assert main(["summary", str(tmp_path), "--engine", "duckdb"]) == 0
+
+
+def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
+    reason = "Dask is not installed (pip install 'timing_logger[cluster]')"
+    distributed = pytest.importorskip("distributed", reason=reason)
+    write_run(tmp_path)
+    expected = analysis.overview(read_timings(tmp_path))
+    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+        found = overview_of_files(timing_files(tmp_path), scheduler=cluster.scheduler_address)
+    assert_same_summary(found, expected)
+
+
+# -- columns and categoricals ------------------------------------------------------------------------
+
+ANALYSES: dict[str, Callable[[Any], Any]] = {
+    name: getattr(analysis, name)
+    for name in (
+        "summarize",
+        "match_collectives",
+        "waits",
+        "bandwidth",
+        "compression",
+        "overlap",
+        "efficiencies",
+    )
+}
+
+
+def a_run() -> pd.DataFrame:
+    return aligned(data_parallel(factors(25, 3, noise=0.2), phases_ms={"COMPRESS": 2.0, "DECOMPRESS": 1.0}))
+
+
+def as_text(found: pd.DataFrame) -> pd.DataFrame:
+    coded = [name for name in found if isinstance(found[name].dtype, pd.CategoricalDtype)]
+    return found.astype(dict.fromkeys(coded, "str"))
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_needs_only_the_columns_that_it_names(name: str) -> None:
+    run = a_run()
+    needed = run[[column for column in run if column in (*analysis.COLUMNS_OF[name], "rank", "incarnation")]]
+    pd.testing.assert_frame_equal(ANALYSES[name](needed), ANALYSES[name](run))
+
+
+def test_stragglers_and_the_overview_need_only_the_columns_that_they_name() -> None:
+    run = a_run()
+    names = [*analysis.COLUMNS_OF["stragglers"], "rank", "incarnation"]
+    assert analysis.stragglers(run[names]) == analysis.stragglers(run)
+    pd.testing.assert_frame_equal(analysis.windows(run[names]), analysis.windows(run))
+    names = [*analysis.COLUMNS_OF["overview"], "rank", "incarnation"]
+    assert_same_summary(analysis.overview(run[names]), analysis.overview(run))
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_of_categoricals_says_the_same(name: str) -> None:
+    run = a_run()
+    texts = ["operation", "layer_name", "phase", "group", "thread", "clock", "status"]
+    coded = run.astype(dict.fromkeys(texts, "category"))
+    coded["operation"] = coded["operation"].cat.add_categories(["AN_UNUSED_ONE"])
+    coded["operation"] = coded["operation"].cat.reorder_categories(
+        [*reversed(coded["operation"].cat.categories)]
+    )
+    pd.testing.assert_frame_equal(as_text(ANALYSES[name](coded)), as_text(ANALYSES[name](run)))
+
+
+def test_stragglers_of_categoricals_are_the_same() -> None:
+    slow = factors(40, 4, noise=0.05)
+    slow[:, 2] *= 2
+    run = data_parallel(slow)
+    coded = run.astype(
+        dict.fromkeys(["operation", "layer_name", "group", "thread", "clock", "status"], "category")
+    )
+    assert analysis.stragglers(coded) == analysis.stragglers(run)
+    assert analysis.stragglers(run).ranks == (2,)

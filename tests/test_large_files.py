@@ -1,0 +1,214 @@
+"""DuckDB reads what the parser reads: the same rows, counts and meaning, in less memory."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timing_files import content, record, write_sidecar, write_timing_file
+
+from timing_logger import _sources, read_timings
+from timing_logger._plain_files import parse_plain_file
+from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.record import COLUMNS, HEADER, Record
+
+duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
+
+GOOD = content([record()]).partition(b"\n")[2]
+POISON = [
+    "a,b",
+    'a"b',
+    '"',
+    " ",
+    ' "x" ',
+    "a\nb",
+    "\x00",
+    "\x1f",
+    "\ud800",
+    "\u2028",
+    "=cmd",
+    "\\u000a",
+    "'",
+    "ä…😀",
+    "NA",
+]
+
+
+def read(path: Path, **options: Any) -> pd.DataFrame:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return read_timings(path, **options)
+
+
+def as_text(table: pd.DataFrame) -> pd.DataFrame:
+    """The table with its categoricals as the texts that they stand for."""
+    coded = [name for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    return table.astype(dict.fromkeys(coded, "str"))
+
+
+def assert_engines_agree(path: Path, **options: Any) -> None:
+    by_pandas, by_duckdb = (read(path, engine=engine, **options) for engine in ("pandas", "duckdb"))
+    pd.testing.assert_frame_equal(as_text(by_duckdb), as_text(by_pandas))
+    assert by_duckdb.attrs.pop("engine") == "duckdb"
+    assert by_pandas.attrs.pop("engine") == "pandas"
+    assert by_duckdb.attrs == by_pandas.attrs
+
+
+def assert_read_alike(data: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "timing-rank0.csv")
+        path.write_bytes(data)
+        assert_engines_agree(path)
+
+
+# -- the engines agree -----------------------------------------------------------------------------
+
+names = st.text(max_size=12) | st.sampled_from(POISON)
+integers = st.none() | st.integers(-(2**63) + 1, 2**63 - 1) | st.integers(0, 9)
+intervals = st.tuples(st.integers(0, 2**50), st.none() | st.integers(0, 2**50))
+records = st.builds(
+    lambda interval, **fields: Record(
+        start_ns=interval[0], end_ns=None if interval[1] is None else sum(interval), **fields
+    ),
+    intervals,
+    **dict.fromkeys(["layer_name", "operation", "phase", "group", "thread", "clock", "status"], names),
+    **dict.fromkeys(["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"], integers),
+)
+
+
+@given(st.lists(records, max_size=6))
+@settings(deadline=None, max_examples=40)
+def test_both_engines_read_the_same_of_what_was_written(batch: list[Record]) -> None:
+    assert_read_alike(content(batch))
+
+
+CELLS = st.sampled_from(
+    [b"", b"1", b"-1", b"3.0", b"3.7", b"1e3", b" 4", b"1_000", b"0x1F", b"inf", b"nan", b"-", b"9" * 30,
+     b"1.5", b"2026-02-28", b"2026-02-28T23:59:59.000000", b"2026-02-31T00:00:00.000000",
+     b"2026-02-28T24:00:00.000000", b"x", b'"x"', b' "x"', b'"x" ', b'x"y', b'"x"y', b'"', b'""', b"\x1f",
+     b"\xff", b"\r", b"\0", b",", b"\n"]
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.integers(0, 16), CELLS), max_size=3), st.sampled_from([b"\n", b"\r\n", b""]))
+@settings(deadline=None, max_examples=80)
+def test_both_engines_read_the_same_of_a_line_with_odd_cells(
+    odd: Sequence[tuple[int, bytes]], end: bytes
+) -> None:
+    cells = GOOD.rstrip(b"\n").split(b",")
+    for place, cell in odd:
+        cells[place] = cell
+    assert_read_alike(HEADER.encode() + GOOD + b",".join(cells) + end)
+
+
+@given(
+    st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", GOOD[:60]]), max_size=8)
+)
+@settings(deadline=None, max_examples=40)
+def test_both_engines_read_the_same_of_a_damaged_file(pieces: list[bytes]) -> None:
+    assert_read_alike(HEADER.encode() + b"".join(pieces))
+
+
+def test_both_engines_read_the_same_folder(tmp_path: Path) -> None:
+    for rank, names in enumerate((["FORWARD", "ALLREDUCE"], ["SEND"], [])):
+        path = write_timing_file(tmp_path, rank, [record(name, peer=rank) for name in names])
+        write_sidecar(path)
+    old = write_timing_file(tmp_path, 1, [record("OLD")])
+    old.rename(tmp_path / "timing-rank1.csv")
+    write_timing_file(tmp_path, 1, [record("NEW")], incarnation=2)
+    (tmp_path / "timing-rank3.csv").write_bytes(HEADER.encode() + GOOD + b"bad\n" + GOOD[:50])
+    assert_engines_agree(tmp_path)
+    assert_engines_agree(tmp_path, incarnations="all")
+    assert_engines_agree(tmp_path, columns=["operation", "seq", "end_s"])
+
+
+def test_a_file_of_another_kind_is_refused_by_either_engine(tmp_path: Path) -> None:
+    path = tmp_path / "timing-rank0.csv"
+    path.write_bytes(b"a,b\n1,2\n")
+    for engine in ("pandas", "duckdb"):
+        with pytest.raises(NotATimingFileError, match="is not a timing file"):
+            read_timings(path, engine=engine)
+
+
+# -- how --------------------------------------------------------------------------------------------
+
+
+def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path) -> None:
+    plain, torn = tmp_path / "plain.csv", tmp_path / "torn.csv"
+    plain.write_bytes(content([record(layer_name=name) for name in POISON if name not in (' "x" ', "\x1f")]))
+    torn.write_bytes(HEADER.encode() + GOOD + GOOD[:50])
+    parsed = parse_plain_file(plain, COLUMNS)
+    assert parsed is not None
+    assert len(parsed.frame) == len(POISON) - 2
+    assert parse_plain_file(torn, COLUMNS) is None
+
+
+def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timing_logger._plain_files._VECTORS_PER_CHUNK", 1)
+    path = tmp_path / "timing-rank0.csv"
+    path.write_bytes(
+        content([record(f"OP{i % 7}", layer_name=f"layer{i // 3000}", seq=i) for i in range(9000)])
+    )
+    assert parse_plain_file(path, COLUMNS) is not None
+    assert_engines_agree(path)
+
+
+def test_text_comes_as_categoricals(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record("B"), record("A")])
+    write_timing_file(tmp_path, 1, [record("C")])
+    operations = read_timings(tmp_path, engine="duckdb")["operation"]
+    assert operations.cat.categories.tolist() == ["A", "B", "C"]
+    assert operations.tolist() == ["B", "A", "C"]
+
+
+def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
+    for folder in ("run[12]*", "run1", "run2"):
+        write_timing_file(tmp_path / folder, 0, [record(folder)])
+    path = tmp_path / "run[12]*" / "timing-rank0.csv"
+    assert parse_plain_file(path, COLUMNS) is not None
+    assert read_timings(path, engine="duckdb")["operation"].tolist() == ["RUN[12]*"]
+
+
+# -- which --------------------------------------------------------------------------------------------
+
+
+def test_the_size_of_all_files_chooses_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    n_bytes = sum(write_timing_file(tmp_path, rank, [record()]).stat().st_size for rank in range(2))
+    monkeypatch.setattr(_sources, "LARGE_BYTES", n_bytes)
+    assert read_timings(tmp_path).attrs["engine"] == "pandas"
+    monkeypatch.setattr(_sources, "LARGE_BYTES", n_bytes - 1)
+    assert read_timings(tmp_path).attrs["engine"] == "duckdb"
+
+
+def test_large_files_without_duckdb_are_read_by_pandas_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_timing_file(tmp_path, 0, [record()])
+    monkeypatch.setattr(_sources, "LARGE_BYTES", 0)
+    monkeypatch.setattr(_sources.importlib.util, "find_spec", lambda name: None)
+    with pytest.warns(UserWarning, match=r"timing_logger\[large\]"):
+        assert read_timings(tmp_path).attrs["engine"] == "pandas"
+    with pytest.raises(ConfigurationError, match=r"timing_logger\[large\]"):
+        read_timings(tmp_path, engine="duckdb")
+
+
+def test_unknown_engines_and_columns_are_refused(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record()])
+    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas' or 'duckdb'"):
+        read_timings(tmp_path, engine="spark")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="columns: there is no 'duration'"):
+        read_timings(tmp_path, columns=["duration"])
+
+
+@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+def test_only_the_columns_asked_for_come(tmp_path: Path, engine: Any) -> None:
+    write_timing_file(tmp_path, 3, [record()])
+    table = read_timings(tmp_path, engine=engine, columns=["operation", "start_s"])
+    assert list(table.columns) == ["operation", "rank", "incarnation", "start_s"]

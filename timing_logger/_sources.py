@@ -1,0 +1,198 @@
+"""One timing file with its sidecar: read by the engine that was chosen, and brought onto the common axis."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from timing_logger._alignment import Alignment
+from timing_logger._parquet import Part
+from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
+from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.record import COLUMNS, FIELDS
+from timing_logger.run_info import TimingFile, sidecar_path
+
+Engine = Literal["pandas", "duckdb"]
+
+ADDED_COLUMNS = ("rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s")
+"""What a table has beside the columns of its files."""
+
+LARGE_BYTES = 2**28
+"""Files that are larger than this together are read by DuckDB, where it is installed."""
+
+_EXTRA = "pip install 'timing_logger[large]'"
+_TEXTS = frozenset(column.name for column in FIELDS if column.kind == "text")
+
+
+class Span(NamedTuple):
+    """From when to when a process wrote, in Unix nanoseconds, as far as its files tell."""
+
+    start: int
+    end: int
+
+
+@dataclass(eq=False)
+class Source:
+    """One timing file, read when it is first asked for its content.
+
+    Attributes:
+        engine: what reads it. DuckDB leaves to the parser what is not plain.
+        columns: those that the table shall have.
+    """
+
+    path: Path
+    name: TimingFile
+    engine: Engine = "pandas"
+    columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        if not self.path.is_file():  # reading a FIFO would wait for a writer
+            raise NotATimingFileError(f"paths: {str(self.path)!r} is not a regular file. Move it away.")
+        if self.engine == "duckdb":
+            from timing_logger._plain_files import parse_plain_file
+
+            if plain := parse_plain_file(self.path, self._read_columns):
+                return plain
+        return self._as_asked(self._parsed_by_lines())
+
+    @property
+    def _read_columns(self) -> list[str]:
+        """Those of the file that are needed: also the instants that others are made of."""
+        needed = {*self.columns, "timestamp", "start_counter", "end_counter"}
+        return [name for name in COLUMNS if name in needed]
+
+    def _as_asked(self, parsed: Parsed) -> Parsed:
+        frame = parsed.frame[self._read_columns]
+        return parsed._replace(frame=_compact(frame) if self.engine == "duckdb" else frame)
+
+    def _parsed_by_lines(self) -> Parsed:
+        try:
+            return parse_timings(self.path.read_bytes())
+        except UnknownHeader as error:
+            raise NotATimingFileError(
+                f"paths: {str(self.path)!r} is not a timing file. Looked for a first line that names at "
+                f"least the columns {', '.join(BARE_COLUMNS)}; found {error.args[0]!r}."
+            ) from None
+
+    @cached_property
+    def sidecar(self) -> dict[str, Any] | None:
+        try:
+            content = json.loads(sidecar_path(self.path).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return None
+        return content if isinstance(content, dict) else None
+
+    @cached_property
+    def span(self) -> Span | None:
+        """None if neither sidecar nor rows say when. A killed process leaves its sidecar behind its rows."""
+        sidecar, instants = self.sidecar or {}, self.parsed.frame["timestamp"].dropna()
+        rows = [instants.min().value, instants.max().value] if len(instants) else []
+        stated = [sidecar.get(key) for key in ("started_unix_ns", "updated_unix_ns")]
+        known = rows + [instant for instant in stated if isinstance(instant, int)]
+        start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
+        return None if start is None else Span(start, max(known))
+
+    def take_rows(self, clock: Alignment) -> dict[str, Any]:
+        """The columns that were asked for; what was read is let go, so that nobody holds it twice."""
+        frame = self.parsed.frame
+        del self.parsed
+        return {name: self._column(frame, name, clock) for name in self.columns}
+
+    def _column(self, frame: pd.DataFrame, name: str, clock: Alignment) -> Any:
+        starts_s, ends_s = frame["start_counter"].to_numpy(), frame["end_counter"].to_numpy()
+        if name == "start_s":
+            return pd.Series(clock.on_the_axis(starts_s))
+        if name == "end_s":
+            return pd.Series(clock.on_the_axis(ends_s))
+        if name == "clock_uncertainty_s":
+            return pd.Series(clock.uncertainty_at(starts_s))
+        if name in ("rank", "incarnation"):
+            return pd.Series(np.full(len(frame), getattr(self.name, name), np.int64))
+        return frame[name]
+
+    def description(self, clock: Alignment) -> dict[str, Any]:
+        parsed = self.parsed
+        return {
+            "path": str(self.path),
+            "rank": self.name.rank,
+            "incarnation": self.name.incarnation,
+            "bytes": parsed.n_bytes,
+            "rows": len(parsed.frame),
+            "cut": parsed.cut,
+            "bad_lines": parsed.bad_lines,
+            "bad_examples": parsed.bad_examples,
+            "sidecar": self.sidecar,
+            "clock": clock.description(),
+        }
+
+
+@dataclass(eq=False)
+class ParquetSource(Source):
+    """What a Parquet file holds of one timing file."""
+
+    part: Part = field(kw_only=True)
+
+    @cached_property
+    def parsed(self) -> Parsed:
+        return self._as_asked(self.part.read())
+
+    @cached_property
+    def sidecar(self) -> dict[str, Any] | None:
+        return self.part.sidecar
+
+
+def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+    """Text as categoricals, as the frame of a plain file has it."""
+    compact: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
+    return compact
+
+
+# -- all files ---------------------------------------------------------------------------------------
+
+
+def chosen_engine(stated: str, n_bytes: int) -> Engine:
+    """What reads files of so many bytes together.
+
+    Warns:
+        UserWarning: DuckDB is not installed, and the files are large.
+
+    Raises:
+        ConfigurationError: ``stated`` is another word, or DuckDB is not installed.
+    """
+    if stated not in ("auto", "pandas", "duckdb"):
+        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'duckdb'.")
+    has_duckdb = importlib.util.find_spec("duckdb") is not None
+    if stated == "duckdb" and not has_duckdb:
+        raise ConfigurationError(f"engine='duckdb': DuckDB is not installed. Get it with {_EXTRA}.")
+    if stated == "auto" and n_bytes > LARGE_BYTES and not has_duckdb:
+        warnings.warn(
+            f"{n_bytes / 1e9:.1f} GB are read by pandas, which takes long and much memory: {_EXTRA} "
+            "brings what reads large files.",
+            UserWarning,
+            stacklevel=4,
+        )
+    is_large = stated == "auto" and n_bytes > LARGE_BYTES
+    return "duckdb" if has_duckdb and (stated == "duckdb" or is_large) else "pandas"
+
+
+def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
+    """The rows of all files, one file after the other. Empties ``files``: only one column is held twice."""
+    table = {name: _joined_column([file.pop(name) for file in files]) for name in columns}
+    rows: pd.DataFrame = pd.DataFrame(table, copy=False)
+    return rows
+
+
+def _joined_column(parts: list[Any]) -> Any:
+    if isinstance(parts[0].dtype, pd.CategoricalDtype):
+        return pd.api.types.union_categoricals(parts, sort_categories=True)
+    return pd.concat(parts, ignore_index=True)
