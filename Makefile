@@ -33,7 +33,7 @@ TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-gpu lint bench bench-analysis conformance notebook sample
+.PHONY: help demo demo-ddp compare test test-gpu lint bench bench-analysis conformance notebook sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -45,8 +45,8 @@ help:
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
-	@echo "make notebook   run the analysis notebook on logs/sample"
-	@echo "make sample     make logs/sample anew"
+	@echo "make notebook   run the notebooks of examples/notebooks"
+	@echo "make sample     make logs/sample anew    (and make sample-compressed: logs/sample-compressed)"
 
 # -- what the project does ---------------------------------------------------------------------
 
@@ -112,13 +112,23 @@ conformance: $(TEST)
 	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
 
 notebook: $(TEST)
-	@cp examples/notebooks/analysis.ipynb logs/analysis.ipynb
-	@$(BIN)/jupyter execute --inplace logs/analysis.ipynb
-	@echo "logs/analysis.ipynb holds the plots; open it in Jupyter or an editor"
+	@mkdir -p logs/notebooks
+	@cp examples/notebooks/*.ipynb logs/notebooks
+	@$(BIN)/jupyter execute --inplace logs/notebooks/*.ipynb
+	@echo "logs/notebooks holds them with new plots; open them in Jupyter or an editor"
 
 sample: $(DEMO)
 	@rm -rf logs/sample
 	@$(TRAIN) --epochs 3 --log-dir logs/sample --straggler $(STRAGGLER)
+
+sample-compressed: $(TEST)
+	@rm -rf logs/sample-compressed
+	@for allreduce in dense topk; do \
+		$(TRAIN) --epochs 2 --batch-size 40 --allreduce $$allreduce --log-dir logs/sample-compressed/$$allreduce && \
+		$(BIN)/timing-logger convert logs/sample-compressed/$$allreduce --to parquet \
+			-o logs/sample-compressed/$$allreduce.parquet && \
+		rm -r logs/sample-compressed/$$allreduce || exit 1; \
+	done
 
 # -- set-up ------------------------------------------------------------------------------------
 
