@@ -398,3 +398,16 @@ def test_windows_and_verdict_agree() -> None:
     verdict = stragglers(timings)
     assert first["first_iteration"] == verdict.first_iteration
     assert first["last_iteration"] == verdict.last_iteration
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 5])
+def test_noise_in_a_run_of_few_steps_names_nobody(steps: int) -> None:
+    runs = [data_parallel(factors(steps, 4, 0.15, seed), noise=0.1) for seed in range(40)]
+    assert {stragglers(run).verdict for run in runs} <= {"healthy", "diffuse"}
+
+
+def test_a_rank_of_twice_the_time_is_named_also_in_a_run_of_few_steps() -> None:
+    slow = factors(5, 4, 0.05)
+    slow[:, 2] *= 2
+    verdict = stragglers(data_parallel(slow))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (2,))

@@ -24,6 +24,12 @@ from timing_logger.analysis.verdict import Gate
 MIN_STEPS = 20
 """A rank is named if it was slow in this many steps, or in all that the run has."""
 
+FEW_STEPS = 10
+"""With fewer steps in the run noise alone may look steady, so a rank must be slower to be named."""
+
+MIN_GAP_OF_FEW = 0.35
+"""How far its score must then lie below that of its peers."""
+
 MIN_EXPLAINED = 0.80
 """The ranks named explain at least this part of the time lost to slow ranks."""
 
@@ -99,7 +105,7 @@ def _suspect(
     gates = (
         Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
         *_spread_gate(ratios[slow.steps], slow.column),
-        _at_least("score below that of its peers", _gap(scores, slow.column), MIN_GAP),
+        _at_least("score below that of its peers", _gap(scores, slow.column), _least_gap(ratios)),
         _steps_gate(slow, ratios),
         *_wait_gate(times, columns, slow, float(excess_ms.sum())),
     )
@@ -126,9 +132,17 @@ def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
     return (_at_least("z among the peers", z, MIN_Z),)
 
 
+def _least_gap(ratios: Floats) -> float:
+    return MIN_GAP if _recorded(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
+
+
 def _steps_gate(slow: SlowSteps, ratios: Floats) -> Gate:
-    recorded = int((~np.isnan(ratios)).any(axis=1).sum())  # of a rank that was cut short, too little
-    return _at_least("steps", len(slow.steps), min(MIN_STEPS, recorded))
+    return _at_least("steps", len(slow.steps), min(MIN_STEPS, _recorded(ratios)))
+
+
+def _recorded(ratios: Floats) -> int:
+    """Steps of the run: those of a rank that was cut short are too few."""
+    return int((~np.isnan(ratios)).any(axis=1).sum())
 
 
 def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: float) -> Sequence[Gate]:
