@@ -196,3 +196,14 @@ def test_stragglers_of_categoricals_are_the_same() -> None:
     )
     assert analysis.stragglers(coded) == analysis.stragglers(run)
     assert analysis.stragglers(run).ranks == (2,)
+
+
+def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timing_logger._file_by_file.MEMORY_INFO", tmp_path / "there is none")
+    monkeypatch.delattr("os.sched_getaffinity")
+    folder = tmp_path / "run"
+    write_run(folder)
+    assert main(["waits", str(folder)]) == 0
+    assert main(["summary", str(folder), "--engine", "duckdb"]) == 0

@@ -7,11 +7,13 @@ needs the chosen rows of all of them at once, and is refused if they do not fit 
 from __future__ import annotations
 
 import importlib
+import math
 import multiprocessing
 import os
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from timing_logger._alignment import Alignment
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 TIMES_THE_TABLE = 3
 """An analysis holds at most so many times the memory of the table that it is given."""
+
+MEMORY_INFO = Path("/proc/meminfo")
 
 _File: TypeAlias = "tuple[Source, Alignment]"
 
@@ -112,23 +116,31 @@ def _rows_of_file(
     return select(rows, ranks=ranks, iterations=iterations), description
 
 
-def _free_memory_bytes() -> int:
-    """What Linux could give without swapping."""
-    with open("/proc/meminfo") as lines:
-        kilobytes = next(line.split()[1] for line in lines if line.startswith("MemAvailable:"))
-    return int(kilobytes) * 1024
+def _free_memory_bytes() -> float:
+    """What Linux could give without swapping; other systems do not tell, and then nothing is refused."""
+    try:
+        lines = MEMORY_INFO.read_text().splitlines()
+    except OSError:
+        return math.inf
+    return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
 
 
 # -- where -------------------------------------------------------------------------------------------
 
 
 def _in_processes(function: Callable[[_File], FilePart], files: Sequence[_File]) -> list[FilePart]:
-    n_workers = min(len(os.sched_getaffinity(0)), len(files))
+    n_workers = min(_cores(), len(files))
     if n_workers < 2:
         return list(map(function, files))
     # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
         return list(workers.map(function, files))
+
+
+def _cores() -> int:
+    """Those that this process may use, where the system tells (macOS does not)."""
+    allowed = getattr(os, "sched_getaffinity", None)
+    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
 def _on_cluster(
