@@ -240,6 +240,14 @@ def test_a_run_is_converted_once(
     assert "exists already" in capsys.readouterr().err
 
 
+def test_without_pyarrow_the_error_names_the_extra_without_a_traceback(
+    healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert main(["convert", str(healthy), "--to", "parquet", "-o", str(tmp_path / "run")]) == 2
+    assert "pip install 'timing_logger[parquet]'" in capsys.readouterr().err
+
+
 def test_parquet_is_asked_as_the_timing_files_are(ask: Any, with_slow_rank: Path, tmp_path: Path) -> None:
     pytest.importorskip("pyarrow", reason="Parquet needs pyarrow, see the extra 'parquet'")
     ask("convert", with_slow_rank, "--to", "parquet", "-o", tmp_path / "run")

@@ -163,7 +163,7 @@ def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
 
 def test_without_pyarrow_the_error_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ImportError, match=r"pip install timing_logger\[parquet\]"):
+    with pytest.raises(ConfigurationError, match=r"pip install 'timing_logger\[parquet\]'"):
         convert(SAMPLE, "parquet", tmp_path / "one.parquet")
     assert list(tmp_path.iterdir()) == []
 

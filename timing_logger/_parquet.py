@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 import pandas as pd
 
 from timing_logger._parsing import Parsed
+from timing_logger.errors import ConfigurationError
 from timing_logger.record import FIELDS, Field
 from timing_logger.run_info import TimingFile
 
@@ -54,12 +55,12 @@ def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
     """The modules ``pyarrow`` and ``pyarrow.parquet``.
 
     Raises:
-        ImportError: they are not installed.
+        ConfigurationError: they are not installed.
     """
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ModuleNotFoundError as error:
-        raise ImportError("Parquet needs pyarrow: pip install timing_logger[parquet].") from error
+        raise ConfigurationError("Parquet needs pyarrow: pip install 'timing_logger[parquet]'.") from error
 
 
 # -- writing -------------------------------------------------------------------------------------

@@ -72,9 +72,8 @@ def convert(
         UserWarning: once, if lines of the input were cut or skipped.
 
     Raises:
-        ConfigurationError: ``to`` is none of these.
+        ConfigurationError: ``to`` is none of these; or for Parquet, pyarrow is not installed.
         LogPathError: what is to be made exists already. Nothing is ever overwritten.
-        ImportError: for Parquet, pyarrow is not installed: the extra ``parquet``.
         NoTimingFilesError, NotATimingFileError, OSError: as ``read_timings``.
     """
     if to not in get_args(Format):

@@ -93,7 +93,7 @@ def read_timings(
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
         NotATimingFileError: a file has another header or another kind of name, or is Parquet that
             ``convert`` did not write.
-        ImportError: for Parquet, pyarrow is not installed.
+        ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
             could not be told apart; ``incarnations`` or ``engine`` is another word; ``columns`` has a name
             that is none; or DuckDB is asked for and not installed.
