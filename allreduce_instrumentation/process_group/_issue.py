@@ -9,10 +9,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._backward_waits import (
+    called_by_the_engine,
+    note_use_in_backward,
+)
 from allreduce_instrumentation.process_group._layer_names import (
     ddp_under_construction,
     fsdp_is_loaded,
     fsdp_layer,
+    names_bucket,
 )
 from allreduce_instrumentation.process_group._methods import (
     METHODS,
@@ -33,6 +38,9 @@ from allreduce_instrumentation.process_group._operations import (
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
 from timing_logger._span import Span
+
+_ISSUE_AND_METHOD = 2
+"""Python frames between the caller of a group's method in C++ and what :func:`issue` calls."""
 
 
 def issue(
@@ -85,7 +93,10 @@ def issue(
         return work
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
-    return _handle(timing, name, operation, work)
+    is_bucket = (
+        timing.ddp.known and names_bucket(operation.layer_name) and called_by_the_engine(_ISSUE_AND_METHOD)
+    )
+    return _handle(timing, name, operation, work, is_bucket)
 
 
 def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
@@ -154,7 +165,7 @@ def _begin(
     return on_host
 
 
-def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
+def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any, is_bucket: bool = False) -> Any:
     """What the caller gets to wait for."""
     if not isinstance(work, dist.Work):  # the backend was done on return
         operation.end(None)
@@ -168,6 +179,9 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> 
             has_future = False
         else:
             operation.end_by(future)
+            if is_bucket:  # of which DDP's reducer takes the future and nothing else: it saves a handle
+                note_use_in_backward(operation, future)
+                return work
     return timed_work(work, operation, has_future)
 
 

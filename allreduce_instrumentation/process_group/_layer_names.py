@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.13
 
+_DDP = "ddp:"
+
 _NO_PASS = -1  # torch's, for a thread that is in no backward pass
 
 _fsdp_codes: tuple[CodeType, ...] = ()
@@ -65,6 +67,11 @@ def ddp_under_construction() -> DistributedDataParallel | None:
     return None
 
 
+def names_bucket(layer_name: str) -> bool:
+    """Whether :class:`DdpModels` said so of the operation."""
+    return layer_name.startswith(_DDP)
+
+
 class DdpBuckets:
     """The buckets of one DDP model, each named after its first parameter: ``ddp:layers.0.weight``.
 
@@ -100,10 +107,11 @@ class DdpBuckets:
 
     def take(self, entries: int) -> str:
         """The name of the bucket that :meth:`expects` said comes next."""
-        end = self._end_of_next(entries) or self._next
+        first, end = self._next, self._end_of_next(entries) or self._next
         name = self._buckets[end - 1].name  # of single parameters the last is the bucket's first
-        self._buckets[self._next : end] = [_Bucket(name, entries)]
-        self._next += 1
+        if end > first + 1:
+            self._buckets[first:end] = [_Bucket(name, entries)]
+        self._next = first + 1
         return name
 
     def _begin_pass(self, entries: int) -> None:
@@ -127,11 +135,14 @@ class DdpBuckets:
 
     def _end_of_next(self, entries: int) -> int | None:
         """Behind the entry that is the next bucket, or the single parameters that will be; else None."""
-        end, total = self._next, 0
-        while end < len(self._buckets) and total < entries and not (self._rebuilt and end > self._next):
-            total += self._buckets[end].entries
+        first, buckets = self._next, self._buckets
+        if first < len(buckets) and buckets[first].entries == entries:  # nearly always
+            return first + 1
+        end, total = first, 0
+        while end < len(buckets) and total < entries and not (self._rebuilt and end > first):
+            total += buckets[end].entries
             end += 1
-        return end if total == entries and end > self._next else None
+        return end if total == entries and end > first else None
 
 
 class DdpModels:
@@ -157,6 +168,9 @@ class DdpModels:
         number = torch._C._current_graph_task_id()
         if number == _NO_PASS or number == self._doubtful_pass:
             return ""
+        if len(self._models) == 1:  # nearly always, and once per bucket: no lists
+            only = self._models[0]
+            return only.take(entries) if only.model is not None and only.expects(entries, number) else ""
         alive = self._models = [model for model in self._models if model.model is not None]
         expecting = [model for model in alive if model.expects(entries, number)]
         if len(expecting) != 1 or not all(model.known for model in alive):
@@ -174,7 +188,7 @@ class _Bucket(NamedTuple):
 def _parameters_backwards(model: DistributedDataParallel) -> Iterator[_Bucket]:
     for name, parameter in reversed(list(model.module.named_parameters())):
         if parameter.requires_grad:
-            yield _Bucket(f"ddp:{name}", parameter.numel())
+            yield _Bucket(_DDP + name, parameter.numel())
 
 
 def _rebuilt_buckets(model: DistributedDataParallel) -> Iterator[_Bucket]:
@@ -187,7 +201,7 @@ def _rebuilt_buckets(model: DistributedDataParallel) -> Iterator[_Bucket]:
         while order and sum(p.nbytes for _, p in members) < size_bytes:
             members.append(parameters[order.pop(0)])
         if members:
-            yield _Bucket(f"ddp:{members[0][0]}", sum(p.numel() for _, p in members))
+            yield _Bucket(_DDP + members[0][0], sum(p.numel() for _, p in members))
 
 
 def _numbers(text: object) -> list[int]:
