@@ -168,6 +168,14 @@ def test_a_bucket_never_has_the_name_of_another_models_parameter(either: Results
             assert [name for name in buckets(step) if not name.startswith(own)] == []
 
 
+def test_a_hook_in_python_that_waits_for_a_named_bucket_has_the_wait_where_it_waited(either: Results) -> None:
+    for rank in either:
+        found = rank["waiting in a hook"]["found"]
+        assert found["named"] == [True] * 3
+        for (start_ns, end_ns), (blocked_ns, freed_ns) in zip(found["waits"], found["blocked"], strict=True):
+            assert blocked_ns <= start_ns <= end_ns <= freed_ns
+
+
 # -- FSDP2 -----------------------------------------------------------------------------------------------
 
 

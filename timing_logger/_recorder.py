@@ -12,13 +12,18 @@ from typing import Any, TypeVar
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
-from timing_logger._span import NO_SPAN, Caller, DeviceSpan, Span, Timer
-from timing_logger.record import HOST_CLOCK, OK, stated_interval
+from timing_logger._span import NO_SPAN, Caller, DeviceSpan, OpenCalls, Span, Timer
+from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, Record, stated_interval
 from timing_logger.sampling import StepPolicy
 
 _new_span = object.__new__
 
 S = TypeVar("S", bound=Span)
+
+SEQ = Record._fields.index("seq")
+_START = Record._fields.index("start_ns")
+_END = Record._fields.index("end_ns")
+_STATUS = Record._fields.index("status")
 
 
 class Recorder:
@@ -35,7 +40,8 @@ class Recorder:
         self._selective = policy.selective
         self._iteration: int | None = None
         self._epoch: int | None = None
-        self._caller = Caller()
+        self._open_calls: OpenCalls = {}
+        self._caller = Caller(self._open_calls)
         self._channel = channel
 
     def _switch_on(self) -> None:
@@ -132,6 +138,61 @@ class Recorder:
         span.seq = None
         span.peer = peer
         return span
+
+    def begin_call(
+        self,
+        operation: str,
+        message_size: int | None,
+        layer_name: str | None,
+        group: str,
+        group_size: int,
+        peer: int | None,
+    ) -> list[Any]:
+        """Note that the calling thread is in a call that blocks, until :meth:`end_call`; for instrumentation.
+
+        Costs a third of a span. The arguments are those of :meth:`begin_operation`; whether the iteration is
+        recorded is the caller's question.
+
+        Returns:
+            The record so far: that of a call whose end nobody saw. Its ``SEQ`` is the caller's to set.
+        """
+        caller = self._caller
+        call = [
+            self._iteration, self._epoch, caller.layer_name if layer_name is None else layer_name,
+            operation, caller.phase, message_size, 0, None, HOST_CLOCK, group, group_size, None, peer,
+            caller.thread, UNRESOLVED, None,
+        ]  # fmt: skip
+        caller.open_calls.append(call)
+        call[_START] = perf_counter_ns()
+        return call
+
+    def end_call(self, status: str = OK) -> None:
+        """The innermost call of this thread ended now."""
+        end_ns = perf_counter_ns()
+        try:
+            call = self._caller.open_calls.pop()
+        except IndexError:  # the logger was closed meanwhile, and it is written
+            return
+        call[_END] = end_ns
+        call[_STATUS] = status
+        channel = self._channel
+        if len(channel.queue) < channel.capacity:
+            channel.queue.append(tuple(call))
+        else:
+            channel.count_overflow()
+
+    def lose_call(self) -> None:
+        """Nobody will see the end of the innermost call of this thread."""
+        calls = self._caller.open_calls
+        if calls:
+            self._channel.put(tuple(calls.pop()))
+
+    def _lose_open_calls(self) -> None:
+        """Write those of all threads, as far as they are known."""
+        for calls in list(self._open_calls.values()):
+            with contextlib.suppress(IndexError):  # the last one may end at this moment
+                while True:
+                    self._channel.put(tuple(calls.pop(0)))
 
     def record_device_operation(
         self,

@@ -28,14 +28,19 @@ class Timer(Protocol):
     ) -> Any: ...
 
 
-class Caller(threading.local):
-    """What a record takes from its thread: the name, and the label in force."""
+OpenCalls = dict[int, list[list[Any]]]
+"""By thread: the records of the calls that it is in, the innermost last; what is not known yet is None."""
 
-    def __init__(self) -> None:
+
+class Caller(threading.local):
+    """What a record takes from its thread: the name, and the label in force; and the calls that it is in."""
+
+    def __init__(self, open_calls: OpenCalls) -> None:
         self.thread = threading.current_thread().name
         self.layer_name = ""
         self.phase = ""
         self.labelled = False
+        self.open_calls = open_calls[threading.get_ident()] = []
 
 
 class Span:

@@ -128,6 +128,7 @@ class TimingLogger(Recorder):
         if self._flusher is not None and not self._flusher.closed:
             for call in self._last_calls:
                 call()
+            self._lose_open_calls()
             self._flusher.close()
             self._dropped_at_close = self.stats.dropped
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 import torch.distributed as dist
@@ -25,7 +25,6 @@ from allreduce_instrumentation.process_group._methods import (
     Keywords,
     Method,
     device_type,
-    first_tensor,
     goes_on,
 )
 from allreduce_instrumentation.process_group._operations import (
@@ -37,6 +36,7 @@ from allreduce_instrumentation.process_group._operations import (
 )
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
+from timing_logger._recorder import SEQ
 from timing_logger._span import Span
 
 _ISSUE_AND_METHOD = 2
@@ -64,19 +64,21 @@ def issue(
         Exception: whatever ``untimed`` raises; the row says so, and the operation has no number.
     """
     method = METHODS[name]
-    buffer, options = method.given(args, kwargs)
-    tensor = first_tensor(buffer)
+    buffer, tensor, options = method.given(args, kwargs)
     if tensor is not None and tensor.is_meta:  # nothing is sent
         return untimed(group, *args, **kwargs)
     if name == "allgather":
         _look_for_ddp(timing)
-    operation = None
-    if timing.logger.recording:
-        operation = _begin(timing, method, buffer, tensor, options, args, kwargs)
+    if not timing.logger.recording:
+        return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
+    columns = _columns(timing, method, buffer, tensor, options, args, kwargs)
+    in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
+    in_background = goes_on(options)
+    if not (in_background or in_stream or timing.batch is not None):
+        return _issue_and_wait(timing, columns, untimed, group, args, kwargs)
+    operation = _begin(timing, columns, in_background, in_stream)
     if operation is None:
-        work = untimed(group, *args, **kwargs)
-        _count(timing, method, args, kwargs)
-        return work if name != "recv_anysource" else _only_counted(timing, work)
+        return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
     try:
         work = untimed(group, *args, **kwargs)
     except BaseException as error:
@@ -87,9 +89,6 @@ def issue(
         operation.learn = partial(_learn_source, timing, operation, work)
     if timing.batch is not None:  # it ends when everything in the coalesced call does
         timing.batch.append(operation)
-        return work
-    if isinstance(operation, HostOperation) and not operation.goes_on and isinstance(work, dist.Work):
-        operation.wait_now(work)  # as the caller is about to do: it saves a handle
         return work
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
@@ -133,7 +132,51 @@ def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
         call()
 
 
-def _begin(
+def _issue_unrecorded(
+    timing: GroupTiming,
+    name: str,
+    untimed: Callable[..., Any],
+    group: dist.ProcessGroup,
+    args: Arguments,
+    kwargs: dict[str, Any],
+) -> Any:
+    work = untimed(group, *args, **kwargs)
+    _count(timing, METHODS[name], args, kwargs)
+    return work if name != "recv_anysource" else _only_counted(timing, work)
+
+
+def _issue_and_wait(
+    timing: GroupTiming,
+    columns: _Columns,
+    untimed: Callable[..., Any],
+    group: dist.ProcessGroup,
+    args: Arguments,
+    kwargs: dict[str, Any],
+) -> Any:
+    """A collective that blocks the host: the wait is the caller's next step, and here needs no handle."""
+    logger = timing.logger
+    call = logger.begin_call(*columns)
+    work = None
+    try:
+        work = untimed(group, *args, **kwargs)
+        call[SEQ] = timing.identity.next_collective()
+        if isinstance(work, dist.Work):  # else the backend was done on return
+            work.wait()
+    except BaseException as error:
+        if work is None or work.is_completed():
+            logger.end_call(f"error:{type(error).__name__}")
+        else:  # only this wait failed
+            logger.lose_call()
+        raise
+    logger.end_call()
+    return work
+
+
+_Columns: TypeAlias = "tuple[str, int | None, str | None, str, int, int | None]"
+"""Operation, bytes sent, layer, group, its size, peer: what ``begin_call`` and ``begin_operation`` take."""
+
+
+def _columns(
     timing: GroupTiming,
     method: Method,
     buffer: Any,
@@ -141,21 +184,25 @@ def _begin(
     options: Any,
     args: Arguments,
     kwargs: Keywords,
-) -> HostOperation | DeviceOperation | None:
-    """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
-    identity, logger = timing.identity, timing.logger
-    in_background = goes_on(options)
+) -> _Columns:
+    identity = timing.identity
     try:
         operation = method.operation if method.splits is None else method.operation_of(args, kwargs)
         size = method.sent_bytes(buffer, args, identity.size)
-        layer = _layer(timing, method, tensor)
-        peer = method.other_rank(options, args, kwargs)
-        in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
+        layer = _layer(timing, method, tensor) if timing.ddp.known or fsdp_is_loaded() else None
+        peer = None if method.among_equals else method.other_rank(options, args, kwargs)
     except Exception:  # odd subclasses of Tensor may not answer; the call itself may work with them
-        operation, size, layer, peer, in_stream = method.operation, None, None, None, timing.in_stream(None)
+        operation, size, layer, peer = method.operation, None, None, None
+    return operation, size, layer, identity.name, identity.size, peer
+
+
+def _begin(
+    timing: GroupTiming, columns: _Columns, in_background: bool, in_stream: bool
+) -> HostOperation | DeviceOperation | None:
+    """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
+    logger = timing.logger
     if in_background:
-        operation = "I" + operation
-    columns = operation, size, layer, identity.name, identity.size, peer
+        columns = ("I" + columns[0], *columns[1:])
     if in_stream:
         on_device = logger.begin_operation(DeviceOperation, *columns)
         return on_device if on_device is not None and on_device.begin(in_background, logger) else None
@@ -194,14 +241,13 @@ def _may_use_future(operation: Operation) -> bool:
 
 def _layer(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
     """The part of the model that it is for; None if unknown, or if the caller's label says it."""
-    ddp, fsdp = timing.ddp.known, fsdp_is_loaded()
-    if not (ddp or fsdp) or timing.logger.labelled:
+    if timing.logger.labelled:
         return None
-    if ddp and method.operation == "ALLREDUCE" and tensor is not None:
+    if timing.ddp.known and method.operation == "ALLREDUCE" and tensor is not None:
         bucket = timing.ddp.layer(tensor.numel())
         if bucket:
             return bucket
-    return (fsdp_layer() or None) if fsdp else None
+    return fsdp_layer() or None
 
 
 def _count(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:

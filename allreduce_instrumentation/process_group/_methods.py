@@ -43,19 +43,26 @@ class Method(NamedTuple):
     peer: int | None = None
     splits: int | None = None
 
-    def given(self, args: Arguments, kwargs: Keywords) -> tuple[Any, Any]:
-        """What is sent, and the options, or whatever stands in their place; None for what is not given.
+    @property
+    def among_equals(self) -> bool:
+        """No rank is named: neither a root nor the other one of a message."""
+        return self.collective and self.root is None
 
-        What is sent is a tensor, a list of them, or a list of lists.
+    def given(self, args: Arguments, kwargs: Keywords) -> tuple[Any, Tensor | None, Any]:
+        """What is sent, the first tensor of it, and the options, or whatever stands in their place.
+
+        What is sent is a tensor, a list of them, or a list of lists. Each is None if it is not given.
         """
-        sent, options, count = self.sent, self.options, len(args)
+        sent, options_at, count = self.sent, self.options, len(args)
         if sent is None:
             buffer = None
         elif sent < count:
             buffer = args[sent]
         else:
             buffer = next((kwargs[name] for name in self.sent_names if name in kwargs), None)
-        return buffer, args[options] if options is not None and options < count else kwargs.get(_OPTIONS)
+        options = args[options_at] if options_at is not None and options_at < count else kwargs.get(_OPTIONS)
+        first = buffer[0] if type(buffer) is list and buffer else buffer  # a tensor, nearly always
+        return buffer, first if isinstance(first, Tensor) else _first_tensor(first), options
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
         """The row's operation: one that sends pieces of several sizes has a name of its own.
@@ -70,9 +77,7 @@ class Method(NamedTuple):
 
     def sent_bytes(self, buffer: Any, args: Arguments, group_size: int) -> int | None:
         """Bytes of the send buffer; of the root's for a scatter, on every rank."""
-        if self.sent is None:
-            return 0
-        size = bytes_of(buffer)
+        size = 0 if self.sent is None else bytes_of(buffer)
         if size == 0 and self.operation == "SCATTER" and args:
             received = bytes_of(args[0])
             return None if received is None else received * group_size
@@ -119,7 +124,7 @@ def bytes_of(buffer: Any) -> int | None:
         return None
 
 
-def first_tensor(buffer: Any) -> Tensor | None:
+def _first_tensor(buffer: Any) -> Tensor | None:
     while isinstance(buffer, (list, tuple)) and buffer:
         buffer = buffer[0]
     return buffer if isinstance(buffer, Tensor) else None

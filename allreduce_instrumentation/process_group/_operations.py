@@ -139,21 +139,6 @@ class HostOperation(Span):
         self._note_wait(start_ns, None)
         return result
 
-    def wait_now(self, work: dist.Work) -> None:
-        """Of a synchronous call, which nobody can wait for later.
-
-        Raises:
-            BaseException: whatever ``work.wait`` raises.
-        """
-        try:
-            work.wait()
-        except BaseException as error:
-            if work.is_completed():
-                self.end(type(error))
-            self.lose()
-            raise
-        self.end(None)
-
     def _note_wait(self, start_ns: int, failure: Failure) -> None:
         if self.goes_on and not self._waited:
             self._waited = failure is None

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -264,6 +265,37 @@ def two_models(iteration: int) -> None:
         allreduce_instrumentation.uninstrument()
 
 
+def waiting_in_a_hook(iteration: int) -> dict[str, Any]:
+    """When a hook in Python that waits for each bucket itself was blocked, in the last step."""
+    blocked: list[tuple[int, int]] = []
+
+    def hook(state, bucket):  # without types: torch refuses those that are text
+        buffer = bucket.buffer()
+        work = dist.all_reduce(buffer, async_op=True)
+        start_ns = time.perf_counter_ns()
+        work.wait()
+        blocked.append((start_ns, time.perf_counter_ns()))
+        future = torch.futures.Future()
+        future.set_result(buffer.div_(size))
+        return future
+
+    model = made(CASES["in order"])
+    model.register_comm_hook(None, hook)
+    if BY_INSTRUMENT:
+        allreduce_instrumentation.instrument(logger, model)
+    train(model, iteration)
+    if BY_INSTRUMENT:
+        allreduce_instrumentation.uninstrument()
+    logger.flush()
+    last = [record for record in sink.records if record.iteration == iteration + STEPS - 1]
+    waits = [record for record in last if record.operation == "WAIT"]
+    return {
+        "blocked": blocked[-len(blocked) // STEPS :],
+        "waits": [(record.start_ns, record.end_ns) for record in waits],
+        "named": [record.layer_name.startswith("ddp:") for record in waits],
+    }
+
+
 class Sharded(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -377,6 +409,7 @@ OTHERS: dict[str, Callable[[int], Any]] = {
     "in the middle": in_the_middle,
     "no_sync": no_sync,
     "two models": two_models,
+    "waiting in a hook": waiting_in_a_hook,
     "sharded": sharded,
 }
 
