@@ -123,6 +123,7 @@ OFFLINE = [
     "timing_logger._alignment",
     "timing_logger._plain_files",
     "timing_logger._sources",
+    "timing_logger._dask_table",
     "timing_logger.reading",
     "timing_logger._selection",
     "timing_logger.converting",

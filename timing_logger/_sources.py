@@ -170,7 +170,7 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
         ConfigurationError: ``stated`` is another word, or DuckDB is not installed.
     """
     if stated not in ("auto", "pandas", "duckdb"):
-        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'duckdb'.")
+        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas', 'duckdb' or 'dask'.")
     has_duckdb = importlib.util.find_spec("duckdb") is not None
     if stated == "duckdb" and not has_duckdb:
         raise ConfigurationError(f"engine='duckdb': DuckDB is not installed. Get it with {_EXTRA}.")

@@ -1,0 +1,118 @@
+"""On a cluster of two workers every analysis says what it says of a table of pandas."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_runs import data_parallel, factors
+from timing_files import record, write_sidecar, write_table, write_timing_file
+
+from timing_logger import analysis, read_timings
+
+_WHY = "Dask is not installed (pip install 'timing_logger[cluster]')"
+distributed = pytest.importorskip("distributed", reason=_WHY)
+dataframe = pytest.importorskip("dask.dataframe", reason=_WHY)
+
+LIMIT_S = 120
+
+
+@contextmanager
+def time_limit(seconds: int) -> Iterator[None]:
+    """Raises in the main thread: a cluster that hangs must not hang the tests."""
+
+    def too_late(*_: Any) -> None:
+        raise TimeoutError(f"not done in {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, too_late)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(autouse=True)
+def limited() -> Iterator[None]:
+    with time_limit(LIMIT_S):
+        yield
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    with (
+        time_limit(LIMIT_S),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+def a_run() -> pd.DataFrame:
+    """Three ranks, of which rank 2 is slow for a while; some layers are compressed."""
+    slow = factors(40, 3, noise=0.1)
+    slow[10:35, 2] *= 2
+    run = data_parallel(slow, phases_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
+    sends = run["operation"] == "ALLREDUCE"
+    return run.assign(
+        message_size_bytes=run["message_size_bytes"].mask(sends, 1 << 20),
+        layer_name=np.where(sends & (run["iteration"] % 2 == 0), "dense", "layer1"),
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_table(tmp_path_factory.mktemp("run"), a_run())
+
+
+def test_the_partitions_are_the_files_with_the_types_of_pandas(folder: Path, client: Any) -> None:
+    found, expected = read_timings(folder, engine="dask"), read_timings(folder, engine="pandas")
+    assert isinstance(found, dataframe.DataFrame)
+    assert found.npartitions == 3
+    assert found.dtypes.to_dict() == expected.dtypes.to_dict()
+    pd.testing.assert_frame_equal(found.compute().reset_index(drop=True), expected)
+    only = read_timings(folder, engine="dask", columns=["operation", "start_s"])
+    assert list(only.columns) == ["operation", "rank", "incarnation", "start_s"]
+    assert only.compute().shape == (len(expected), 4)
+
+
+ANALYSES: dict[str, Callable[[Any], Any]] = {
+    name: getattr(analysis, name)
+    for name in (
+        "bandwidth", "compression", "efficiencies", "match_collectives", "message_waits", "overlap", "scores",
+        "spread_between_ranks", "summarize", "waits", "windows",
+    )
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ANALYSES)
+def test_an_analysis_says_the_same_of_partitions(folder: Path, client: Any, name: str) -> None:
+    expected = ANALYSES[name](read_timings(folder, engine="pandas"))
+    assert len(expected) or name == "message_waits"
+    pd.testing.assert_frame_equal(
+        ANALYSES[name](read_timings(folder, engine="dask")), expected, check_exact=True
+    )
+
+
+def test_the_verdict_and_the_overview_are_the_same(folder: Path, client: Any) -> None:
+    rows, partitions = read_timings(folder, engine="pandas"), read_timings(folder, engine="dask")
+    verdict = analysis.stragglers(partitions)
+    assert verdict == analysis.stragglers(rows)
+    assert verdict.ranks == (2,)
+    found, expected = analysis.overview(partitions), analysis.overview(rows)
+    for name in ("operations", "ranks", "spread", "statuses"):
+        pd.testing.assert_frame_equal(getattr(found, name), getattr(expected, name), check_exact=True)
+    assert (found.counters, found.files, found.left_out) == (
+        expected.counters,
+        expected.files,
+        expected.left_out,
+    )
