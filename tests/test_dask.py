@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from simulated_runs import data_parallel, factors
-from timing_files import record, write_sidecar, write_table, write_timing_file
+from timing_files import write_table
 
 from timing_logger import analysis, read_timings
 

@@ -117,7 +117,7 @@ def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
 ) -> None:
     write_run(tmp_path)
     needed = TIMES_THE_TABLE * int(read_timings(tmp_path, columns=COLUMNS_OF["waits"]).memory_usage().sum())
-    monkeypatch.setattr("timing_logger._file_by_file._free_memory_bytes", lambda: needed // 2)
+    monkeypatch.setattr("timing_logger._file_by_file.free_memory_bytes", lambda: needed // 2)
     assert main(["waits", str(tmp_path)]) == 2
     assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
     assert main(["waits", str(tmp_path), "--iterations", "0:8"]) == 0

@@ -30,8 +30,8 @@ def imported(name: str) -> Any:
         return importlib.import_module(name)
     except ImportError as error:
         raise ConfigurationError(
-            f"engine='dask': {error.name} is not installed. Get it with pip install 'timing_logger[cluster]', "
-            "on the workers too."
+            f"engine='dask': {error.name} is not installed. Get it with "
+            "pip install 'timing_logger[cluster]', on the workers too."
         ) from None
 
 

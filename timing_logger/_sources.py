@@ -73,7 +73,7 @@ class Source:
 
     def _as_asked(self, parsed: Parsed) -> Parsed:
         frame = parsed.frame[self._read_columns]
-        return parsed._replace(frame=_compact(frame) if self.engine == "duckdb" else frame)
+        return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
 
     def _parsed_by_lines(self) -> Parsed:
         try:
@@ -151,10 +151,10 @@ class ParquetSource(Source):
         return self.part.sidecar
 
 
-def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+def compact(frame: pd.DataFrame) -> pd.DataFrame:
     """Text as categoricals, as the frame of a plain file has it."""
-    compact: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
-    return compact
+    small: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
+    return small
 
 
 # -- all files ---------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import narwhals as nw
 import numpy as np
 
-from timing_logger.analysis._frames import Frame, opened
+from timing_logger._sources import joined
+from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import (
     PartOfStepTimes,
@@ -21,7 +22,10 @@ from timing_logger.analysis._step_times import (
     whole_step_times,
 )
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.messages import message_waits
+from timing_logger.analysis.operations import base_operation
 from timing_logger.analysis.overlap import ProcessTimes, efficiencies_of, overlap, process_times
+from timing_logger.analysis.per_rank import summarize_messages
 from timing_logger.analysis.scores import scores_of
 from timing_logger.analysis.summary import PartOfSummary, Summary, part_of_summary, whole_summary
 from timing_logger.analysis.windows import StragglersAndWindows, judged_with_windows
@@ -67,7 +71,8 @@ def _two_answers(
 def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.concat(tables, ignore_index=True)
+    table: pd.DataFrame = pd.concat(tables, ignore_index=True)
+    return table
 
 
 OVERLAP: InParts[Any, Any] = InParts(overlap, _joined)
@@ -80,7 +85,7 @@ def _process_times(timings: pd.DataFrame) -> ProcessTimes:
 
 def _efficiencies(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    found: pd.DataFrame = efficiencies_of(_nothing(), times).to_native()
+    found: pd.DataFrame = efficiencies_of(_of_pandas(), times).to_native()
     return found
 
 
@@ -88,11 +93,12 @@ EFFICIENCIES = InParts(_process_times, _efficiencies)
 """``efficiencies``."""
 
 
-def _nothing() -> Frame:
+def _of_pandas() -> Frame:
     """A table of pandas, for what is to be made in its library."""
     import pandas as pd
 
-    return nw.from_native(pd.DataFrame())
+    none: Frame = nw.from_native(pd.DataFrame())
+    return none
 
 
 # -- stragglers --------------------------------------------------------------------------------------
@@ -113,17 +119,17 @@ def _times_and_roles(
 ) -> tuple[StepTimes, dict[int, str]]:
     times = whole_step_times([part.times for part in parts])
     known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
-    return times, roles_of(_nothing(), times.ranks, known)
+    return times, roles_of(_of_pandas(), times.ranks, known)
 
 
 def _stragglers_and_windows(
     parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
-    return judged_with_windows(*_times_and_roles(parts, roles), _nothing())
+    return judged_with_windows(*_times_and_roles(parts, roles), _of_pandas())
 
 
 def _scores(parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
-    found: pd.DataFrame = scores_of(*_times_and_roles(parts, roles), _nothing())
+    found: pd.DataFrame = scores_of(*_times_and_roles(parts, roles), _of_pandas())
     return found
 
 
@@ -148,3 +154,36 @@ def _overview(parts: Sequence[tuple[PartOfSummary, dict[Any, Any]]]) -> Summary:
 
 OVERVIEW = InParts(_part_of_overview, _overview)
 """``overview``."""
+
+
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
+    """The rows of messages, and as few others as tell which ranks a group has, and how many."""
+    named = coded_text(opened(timings, ("operation",)), "operation")
+    is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
+    tells = ~timings.duplicated(["rank", "group", "group_size"]).to_numpy()
+    kept: pd.DataFrame = timings[tells | is_message]
+    return kept.reset_index(drop=True)
+
+
+def _summed_messages(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    columns: list[Any] = list(tables[0].columns)
+    rows = joined([{name: table[name] for name in columns} for table in tables], columns)
+    return summarize_messages(message_waits(rows))
+
+
+MESSAGES = InParts(_messages_and_groups, _summed_messages)
+"""``summarize_messages(message_waits(timings))``: what is held is the rows of messages."""
+
+
+# -- nothing -------------------------------------------------------------------------------------------
+
+
+def _nothing_of(_: Any) -> None:
+    return None
+
+
+NOTHING: InParts[None, None] = InParts(_nothing_of, _nothing_of)
+"""For whoever asks nothing."""

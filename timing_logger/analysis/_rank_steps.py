@@ -54,8 +54,9 @@ class RankSteps(NamedTuple):
 
     def without_steps(self) -> RankSteps:
         """Of the same process, as if it had recorded no step."""
-        none = Meetings(*(values[:0] for values in self.meetings))
-        return RankSteps(self.rank, self.iterations[:0], {}, self.gap_ms[:0], none)
+        no_integers, no_floats = self.iterations[:0], self.gap_ms[:0]
+        nobody = Meetings(no_integers, no_integers, no_floats, no_floats)
+        return RankSteps(self.rank, no_integers, {}, no_floats, nobody)
 
 
 class _Rows(NamedTuple):

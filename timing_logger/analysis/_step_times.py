@@ -103,12 +103,12 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
 
 
 def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
-    """The times of all processes, whose parts come in ascending order; the same as that of all their rows."""
+    """The times of all processes, whose parts come in ascending order; those of all their rows."""
     has_iterations = any(part.has_iterations for part in parts)
-    operations, groups = (sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group"))
-    found = [
-        _among_all(steps, part, groups, has_iterations) for part in parts for steps in part.processes
-    ]
+    operations, groups = (
+        sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group")
+    )
+    found = [_among_all(steps, part, groups, has_iterations) for part in parts for steps in part.processes]
     if not found:
         return _nothing(has_iterations)
     return _assembled(found, list(filter(is_own_work, operations)), has_iterations)
