@@ -15,6 +15,8 @@ from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
 from timing_logger import analysis, read_timings
+from timing_logger.cli import main
+from timing_logger.errors import ConfigurationError
 
 _WHY = "Dask is not installed (pip install 'timing_logger[cluster]')"
 distributed = pytest.importorskip("distributed", reason=_WHY)
@@ -49,7 +51,9 @@ def limited() -> Iterator[None]:
 def client() -> Iterator[Any]:
     with (
         time_limit(LIMIT_S),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+        ) as cluster,
         distributed.Client(cluster) as client,
     ):
         yield client
@@ -90,6 +94,45 @@ ANALYSES: dict[str, Callable[[Any], Any]] = {
         "spread_between_ranks", "summarize", "waits", "windows",
     )
 }  # fmt: skip
+
+
+QUESTIONS = [
+    ["summary"],
+    ["waits"],
+    ["bandwidth"],
+    ["stragglers"],
+    ["overlap"],
+    ["compression"],
+    ["summary", "--by", "layer"],
+]
+
+
+@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+def test_the_command_line_asks_the_workers_of_a_scheduler(
+    folder: Path, client: Any, capsys: pytest.CaptureFixture[str], question: list[str]
+) -> None:
+    command = [*question, str(folder), "--ranks", "0-2", "--iterations", "1:"]
+    assert main(command) == 0
+    expected = capsys.readouterr().out
+    assert main([*command, "--scheduler", client.scheduler.address]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(expected)
+    assert said.removeprefix(expected).startswith("\nRead by Dask")
+
+
+def test_without_an_address_this_machine_is_the_cluster(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["overlap", str(folder), "--engine", "dask"]) == 0
+    said = capsys.readouterr().out
+    assert main(["overlap", str(folder)]) == 0
+    assert said == capsys.readouterr().out + "\nRead by Dask, file by file.\n"
+
+
+def test_partitions_that_tear_a_process_are_refused(folder: Path, client: Any) -> None:
+    torn = read_timings(folder, engine="dask").repartition(npartitions=7)
+    with pytest.raises(ConfigurationError, match=r"the rows of rank \d are in several partitions"):
+        analysis.overlap(torn)
 
 
 @pytest.mark.parametrize("name", ANALYSES)

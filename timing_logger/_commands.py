@@ -37,16 +37,23 @@ Command = Callable[[argparse.Namespace], Answer]
 
 
 def summary(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import summarize
-    from timing_logger.report import rows_json, summary_json, summary_text, totals_text
+    from timing_logger.report import summary_json, summary_text
 
     if arguments.by:
-        totals = summarize(_read(arguments, "summarize"), arguments.by)
-        return Answer(
-            rows_json(operations=totals) if arguments.json else totals_text(totals, arguments.by, _width())
-        )
+        return _totals(arguments)
     found, how = _overview(arguments)
     return Answer(summary_json(found) if arguments.json else summary_text(found, _width()) + how)
+
+
+def _totals(arguments: argparse.Namespace) -> Answer:
+    from timing_logger._questions import totals
+    from timing_logger.report import rows_json, totals_text
+
+    with _asked(arguments, "summarize") as asked:
+        told = asked.of_processes(totals(arguments.by))
+    if arguments.json:
+        return Answer(rows_json(operations=told.answer))
+    return Answer(totals_text(told.answer, arguments.by, _width()) + _how(told))
 
 
 def bandwidth(arguments: argparse.Namespace) -> Answer:
@@ -102,14 +109,18 @@ def waits(arguments: argparse.Namespace) -> Answer:
 
 def compression(arguments: argparse.Namespace) -> Answer:
     from timing_logger._file_by_file import rows_of_files
+    from timing_logger._questions import Told
     from timing_logger.analysis import compression
     from timing_logger.report import compression_text, rows_json
 
     dense = None
     if arguments.dense:
         dense = rows_of_files(_files([arguments.dense], "latest", arguments, "compression"))
-    found = compression(_read(arguments, "compression"), dense)
-    return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
+    with _asked(arguments, "compression") as asked:
+        told = Told(compression(asked.rows(), dense), asked.engine)
+    if arguments.json:
+        return Answer(rows_json(compression=told.answer))
+    return Answer(compression_text(told.answer, _width()) + _how(told))
 
 
 def report(arguments: argparse.Namespace) -> Answer:

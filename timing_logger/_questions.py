@@ -24,9 +24,11 @@ from timing_logger.analysis._in_parts import (
     MESSAGES,
     NOTHING,
     OVERLAP,
+    ROWS,
     STRAGGLERS,
     InParts,
     both,
+    totals,
 )
 from timing_logger.analysis.operations import COMMUNICATION, COPIES, base_operation
 from timing_logger.errors import TooLargeError
@@ -35,7 +37,7 @@ from timing_logger.reading import TimingFiles
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BANDWIDTH", "OVERLAP_AND_EFFICIENCIES", "STRAGGLERS", "WAITS", "Asked", "Told"]
+__all__ = ["BANDWIDTH", "OVERLAP_AND_EFFICIENCIES", "STRAGGLERS", "WAITS", "Asked", "Told", "totals"]
 
 T = TypeVar("T")
 
@@ -82,8 +84,11 @@ class Asked:
         return "dask" if self.workers is not None else self.found.engine
 
     def rows(self) -> pd.DataFrame:
-        """All of them, in memory; raises ``TooLargeError``."""
-        return rows_of_files(self.found, ranks=self.ranks, iterations=self.iterations)
+        """All of them, in this machine's memory; raises ``TooLargeError``."""
+        if self.workers is None:
+            return rows_of_files(self.found, ranks=self.ranks, iterations=self.iterations)
+        rows: pd.DataFrame = self.of_processes(ROWS).answer
+        return rows
 
     def of_processes(self, analysis: InParts[Any, T]) -> Told:
         """Of what ranks do by themselves: of large files one by one, on all cores or on the cluster."""

@@ -67,7 +67,7 @@ def cluster(address: str | None) -> Iterator[Cluster]:
         return
     with (
         distributed.LocalCluster(
-            n_workers=cores(), threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as local,
         distributed.Client(local) as client,
     ):

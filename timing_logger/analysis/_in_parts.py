@@ -28,6 +28,7 @@ from timing_logger.analysis.overlap import ProcessTimes, efficiencies_of, overla
 from timing_logger.analysis.per_rank import summarize_messages
 from timing_logger.analysis.scores import scores_of
 from timing_logger.analysis.summary import PartOfSummary, Summary, part_of_summary, whole_summary
+from timing_logger.analysis.totals import PartOfTotals, part_of_totals, whole_totals
 from timing_logger.analysis.windows import StragglersAndWindows, judged_with_windows
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ EFFICIENCIES = InParts(_process_times, _efficiencies)
 """``efficiencies``."""
 
 
+def _in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    columns: list[Any] = list(tables[0].columns)
+    return joined([{name: table[name] for name in columns} for table in tables], columns)
+
+
 def _of_pandas() -> Frame:
     """A table of pandas, for what is to be made in its library."""
     import pandas as pd
@@ -156,6 +162,14 @@ OVERVIEW = InParts(_part_of_overview, _overview)
 """``overview``."""
 
 
+# -- totals ----------------------------------------------------------------------------------------------
+
+
+def totals(by: Sequence[str]) -> InParts[PartOfTotals, Any]:
+    """``summarize`` by these columns: what is held is a duration for each row, and its group."""
+    return InParts(partial(part_of_totals, by=by), partial(whole_totals, by=by))
+
+
 # -- messages ------------------------------------------------------------------------------------------
 
 
@@ -164,18 +178,34 @@ def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
     named = coded_text(opened(timings, ("operation",)), "operation")
     is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
     tells = ~timings.duplicated(["rank", "group", "group_size"]).to_numpy()
-    kept: pd.DataFrame = timings[tells | is_message]
-    return kept.reset_index(drop=True)
+    kept: pd.DataFrame = timings[tells | is_message].reset_index(drop=True)
+    return kept
 
 
 def _summed_messages(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    columns: list[Any] = list(tables[0].columns)
-    rows = joined([{name: table[name] for name in columns} for table in tables], columns)
-    return summarize_messages(message_waits(rows))
+    found: pd.DataFrame = summarize_messages(message_waits(_in_one_table(tables)))
+    return found
 
 
 MESSAGES = InParts(_messages_and_groups, _summed_messages)
 """``summarize_messages(message_waits(timings))``: what is held is the rows of messages."""
+
+
+# -- the rows themselves -------------------------------------------------------------------------------
+
+
+def _themselves(timings: pd.DataFrame) -> pd.DataFrame:
+    return timings
+
+
+def _all_rows(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    rows = _in_one_table(tables)
+    rows.attrs["files"] = [file for table in tables for file in table.attrs.get("files", [])]
+    return rows
+
+
+ROWS = InParts(_themselves, _all_rows)
+"""All rows: for what cannot be done in parts."""
 
 
 # -- nothing -------------------------------------------------------------------------------------------

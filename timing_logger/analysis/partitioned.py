@@ -7,7 +7,7 @@ each other needs them in one place: the columns that the analysis looks at are c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -25,6 +25,7 @@ from timing_logger.analysis.scores import scores as _scores
 from timing_logger.analysis.spread import spread_between_ranks as _spread_between_ranks
 from timing_logger.analysis.stragglers import stragglers as _stragglers
 from timing_logger.analysis.summary import overview as _overview
+from timing_logger.analysis.totals import BY_PROCESS
 from timing_logger.analysis.totals import summarize as _summarize
 from timing_logger.analysis.waiting import waits as _waits
 from timing_logger.analysis.windows import stragglers_and_windows as _stragglers_and_windows
@@ -44,6 +45,14 @@ def _by_partition(analysis: AnalysisT, in_parts: InParts[Any, Any], answer: str 
         return getattr(whole, answer) if answer else whole
 
     return cast("AnalysisT", analyse)
+
+
+@wraps(_summarize)
+def summarize(timings: Any, by: Sequence[str] = BY_PROCESS) -> Any:
+    if not is_partitioned(timings):
+        return _summarize(timings, by)
+    totals = _in_parts.totals(by)
+    return totals.whole(parts_of_partitions(timings, totals.part))
 
 
 def _collecting(analysis: AnalysisT, columns: str) -> AnalysisT:
@@ -77,5 +86,4 @@ compression = _collecting(_compression, "compression")
 match_collectives = _collecting(_match_collectives, "match_collectives")
 message_waits = _collecting(_message_waits, "waits")
 spread_between_ranks = _collecting(_spread_between_ranks, "overview")
-summarize = _collecting(_summarize, "summarize")
 waits = _collecting(_waits, "waits")
