@@ -129,6 +129,15 @@ def test_without_an_address_this_machine_is_the_cluster(
     assert said == capsys.readouterr().out + "\nRead by Dask, file by file.\n"
 
 
+def test_options_of_analyses_hold_for_partitions_too(folder: Path, client: Any) -> None:
+    rows, partitions = read_timings(folder, engine="pandas"), read_timings(folder, engine="dask")
+    by = ["layer_name", "operation"]
+    pd.testing.assert_frame_equal(analysis.summarize(partitions, by), analysis.summarize(rows, by))
+    roles = {0: "a", 1: "a", 2: "b"}
+    assert analysis.stragglers(partitions, roles=roles) == analysis.stragglers(rows, roles=roles)
+    pd.testing.assert_frame_equal(analysis.compression(rows, partitions), analysis.compression(rows, rows))
+
+
 def test_partitions_that_tear_a_process_are_refused(folder: Path, client: Any) -> None:
     torn = read_timings(folder, engine="dask").repartition(npartitions=7)
     with pytest.raises(ConfigurationError, match=r"the rows of rank \d are in several partitions"):

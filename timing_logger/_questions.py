@@ -114,7 +114,7 @@ class Asked:
         """As many as can hold a file's rows each."""
         if self.workers is not None:
             return self.workers
-        largest_bytes = max(source.path.stat().st_size for source, _ in self.found.aligned)
+        largest_bytes = max(source.n_bytes for source, _ in self.found.aligned)
         fit = free_memory_bytes() / (TIMES_THE_TABLE * max(largest_bytes, 1))
         return Processes(int(max(1, min(fit, cores()))))
 

@@ -54,6 +54,11 @@ class Source:
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
 
+    @property
+    def n_bytes(self) -> int:
+        """Of the timing file, as text."""
+        return self.path.stat().st_size
+
     @cached_property
     def parsed(self) -> Parsed:
         if not self.path.is_file():  # reading a FIFO would wait for a writer
@@ -141,6 +146,10 @@ class ParquetSource(Source):
     """What a Parquet file holds of one timing file."""
 
     part: Part = field(kw_only=True)
+
+    @property
+    def n_bytes(self) -> int:
+        return int(self.part.facts["bytes"])
 
     @cached_property
     def parsed(self) -> Parsed:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import narwhals as nw
 import numpy as np
@@ -25,6 +25,9 @@ from timing_logger.analysis.waiting import waits
 if TYPE_CHECKING:
     import pandas as pd
 
+Columns: TypeAlias = "dict[str, Any]"
+"""A table, column by column."""
+
 _MEASURED = ("size", "time_ms", "transfer_ms", "handled")
 
 _OF_TOTALS = (
@@ -38,7 +41,7 @@ _OF_THE_FLAWED = ["group", "seq", "operation", "state", "why"]
 # -- bandwidth -----------------------------------------------------------------------------------------
 
 
-def _measured(timings: pd.DataFrame) -> pd.DataFrame:
+def _measured(timings: pd.DataFrame) -> Columns:
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     measured = Measured.of(frame)
     table: Frame = taken(frame, ["group", "group_size"], measured.row).with_columns(
@@ -48,8 +51,8 @@ def _measured(timings: pd.DataFrame) -> pd.DataFrame:
     return _compact(table.to_native())
 
 
-def _bandwidth(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    table = _joined(tables)
+def _bandwidth(parts: Sequence[Columns]) -> pd.DataFrame:
+    table = _joined(parts)
     frame = nw.from_native(table)
     operation = table["operation"].cat
     measured = Measured(
@@ -84,18 +87,24 @@ class WaitsAndStates(NamedTuple):
     flawed: pd.DataFrame
 
 
-def _part_of_waits(timings: pd.DataFrame) -> WaitsAndStates:
+class _PartOfWaits(NamedTuple):
+    waits: Columns
+    states: dict[str, int]
+    flawed: Columns
+
+
+def _part_of_waits(timings: pd.DataFrame) -> _PartOfWaits:
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items() if count}
     flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED]
-    return WaitsAndStates(_compact(waits(timings)[list(_OF_TOTALS)]), states, _compact(flawed))
+    return _PartOfWaits(_compact(waits(timings)[list(_OF_TOTALS)]), states, _compact(flawed))
 
 
-def _waits(parts: Sequence[WaitsAndStates]) -> WaitsAndStates:
+def _waits(parts: Sequence[_PartOfWaits]) -> WaitsAndStates:
     states: Counter[str] = Counter()
     for part in parts:
         states.update(part.states)
-    totals = summarize_waits(_joined([part.totals for part in parts]))
+    totals = summarize_waits(_joined([part.waits for part in parts]))
     return WaitsAndStates(totals, dict(states), _joined([part.flawed for part in parts]))
 
 
@@ -106,16 +115,16 @@ WAITS = InParts(_part_of_waits, _waits)
 # -- tables of parts -------------------------------------------------------------------------------------
 
 
-def _compact(table: pd.DataFrame) -> pd.DataFrame:
-    """Text as categoricals."""
-    small: pd.DataFrame = table.astype(dict.fromkeys(_texts(table), "category"))
-    return small
+def _compact(table: pd.DataFrame) -> Columns:
+    """Text as categoricals. Columns by themselves, so that each can be let go when it has been joined."""
+    small = table.astype(dict.fromkeys(_texts(table), "category"))
+    return {str(name): small[name].copy() for name in small}
 
 
 def _texts(table: pd.DataFrame) -> Collection[str]:
     return [name for name in ("operation", "group", "state", "why") if name in table]
 
 
-def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    columns: list[Any] = list(tables[0].columns)
-    return joined([{name: table[name] for name in columns} for table in tables], columns)
+def _joined(parts: Sequence[Columns]) -> pd.DataFrame:
+    """Empties ``parts``: what was kept of many blocks shall not be held twice."""
+    return joined(parts, list(parts[0]))
