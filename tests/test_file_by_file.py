@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -96,7 +98,7 @@ def test_the_command_says_the_same_with_either_engine(
         options = ["--engine", engine, "--ranks", "0,2", "--iterations", "3:20"]
         assert main(["summary", str(tmp_path), *options]) == 0
         said.append(capsys.readouterr().out)
-    assert said[0] == said[1]
+    assert said[1] == said[0] + "\nRead by DuckDB, file by file.\n"
     assert "ALLREDUCE" in said[0]
 
 
@@ -112,16 +114,51 @@ def test_rows_chosen_file_by_file_are_those_of_the_table(
     assert found.attrs == expected.attrs
 
 
+@pytest.fixture
+def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run whose rows do not fit into memory together."""
+    folder = write_run(tmp_path / "run")
+    needed = TIMES_THE_TABLE * int(read_timings(folder, columns=COLUMNS_OF["overlap"]).memory_usage().sum())
+    for module in ("_file_by_file", "_questions"):
+        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: needed // 2)
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("question", "how"),
+    [
+        (["waits"], ", in some blocks of collectives"),
+        (["bandwidth"], ", in some blocks of collectives"),
+        (["stragglers"], ", file by file"),
+        (["overlap"], ", file by file"),
+        (["overlap", "--by", "iteration"], ", file by file"),
+    ],
+)
+@pytest.mark.parametrize(("engine", "name"), [("pandas", "pandas"), ("duckdb", "DuckDB")])
+def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
+    small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    question: list[str], how: str, engine: str, name: str,
+) -> None:  # fmt: skip
+    command = [*question, str(small_memory), "--engine", engine, "--iterations", "1:"]
+    assert main(command) == 0
+    said = re.sub(r"\d+ blocks", "some blocks", capsys.readouterr().out)
+    assert main([*command, "--json"]) == 0
+    as_json = capsys.readouterr().out
+    for module in ("_file_by_file", "_questions"):
+        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
+    command[command.index(engine)] = "pandas"
+    assert main(command) == 0
+    assert said == capsys.readouterr().out + f"\nRead by {name}{how}.\n"
+    assert main([*command, "--json"]) == 0
+    assert as_json == capsys.readouterr().out
+
+
 def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    small_memory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    write_run(tmp_path)
-    needed = TIMES_THE_TABLE * int(read_timings(tmp_path, columns=COLUMNS_OF["waits"]).memory_usage().sum())
-    monkeypatch.setattr("timing_logger._file_by_file._free_memory_bytes", lambda: needed // 2)
-    assert main(["waits", str(tmp_path)]) == 2
+    assert main(["compression", str(small_memory)]) == 2
     assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
-    assert main(["waits", str(tmp_path), "--iterations", "0:8"]) == 0
-    assert main(["summary", str(tmp_path), "--engine", "duckdb"]) == 0
+    assert main(["compression", str(small_memory), "--iterations", "0:8"]) == 0
 
 
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
@@ -129,7 +166,9 @@ def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason=reason)
     write_run(tmp_path)
     expected = analysis.overview(read_timings(tmp_path))
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
+    ) as cluster:
         found = overview_of_files(timing_files(tmp_path), scheduler=cluster.scheduler_address)
     assert_same_summary(found, expected)
 

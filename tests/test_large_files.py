@@ -201,7 +201,7 @@ def test_large_files_without_duckdb_are_read_by_pandas_with_a_warning(
 
 def test_unknown_engines_and_columns_are_refused(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record()])
-    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas' or 'duckdb'"):
+    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas', 'duckdb' or 'dask'"):
         read_timings(tmp_path, engine="spark")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="columns: there is no 'duration'"):
         read_timings(tmp_path, columns=["duration"])

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import pandas as pd
 
+    from timing_logger._questions import Asked, Told
+    from timing_logger._workers import Cluster
     from timing_logger.analysis import Summary
     from timing_logger.reading import TimingFiles
 
@@ -35,77 +37,90 @@ Command = Callable[[argparse.Namespace], Answer]
 
 
 def summary(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import summarize
-    from timing_logger.report import rows_json, summary_json, summary_text, totals_text
+    from timing_logger.report import summary_json, summary_text
 
     if arguments.by:
-        totals = summarize(_read(arguments, "summarize"), arguments.by)
-        return Answer(
-            rows_json(operations=totals) if arguments.json else totals_text(totals, arguments.by, _width())
-        )
-    found = _overview(arguments)
-    return Answer(summary_json(found) if arguments.json else summary_text(found, _width()))
+        return _totals(arguments)
+    found, how = _overview(arguments)
+    return Answer(summary_json(found) if arguments.json else summary_text(found, _width()) + how)
+
+
+def _totals(arguments: argparse.Namespace) -> Answer:
+    from timing_logger._questions import totals
+    from timing_logger.report import rows_json, totals_text
+
+    with _asked(arguments, "summarize") as asked:
+        told = asked.of_processes(totals(arguments.by))
+    if arguments.json:
+        return Answer(rows_json(operations=told.answer))
+    return Answer(totals_text(told.answer, arguments.by, _width()) + _how(told))
 
 
 def bandwidth(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import bandwidth
+    from timing_logger._questions import BANDWIDTH
     from timing_logger.report import bandwidth_text, rows_json
 
-    found = bandwidth(_read(arguments, "bandwidth"))
-    return Answer(rows_json(bandwidth=found) if arguments.json else bandwidth_text(found, _width()))
+    with _asked(arguments, "bandwidth") as asked:
+        told = asked.of_collectives(BANDWIDTH)
+    found, _ = told.answer
+    if arguments.json:
+        return Answer(rows_json(bandwidth=found))
+    return Answer(bandwidth_text(found, _width()) + _how(told))
 
 
 def stragglers(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import stragglers_and_windows
+    from timing_logger._questions import STRAGGLERS
     from timing_logger.report import stragglers_text, verdict_json
 
-    verdict, slow = stragglers_and_windows(_read(arguments, "stragglers"))
-    text = verdict_json(verdict, slow) if arguments.json else stragglers_text(verdict, slow, _width())
-    return Answer(text, BAD_NEWS if verdict.verdict in arguments.fail_on else 0)
+    with _asked(arguments, "stragglers") as asked:
+        told = asked.of_processes(STRAGGLERS)
+    verdict, slow = told.answer
+    exit_code = BAD_NEWS if verdict.verdict in arguments.fail_on else 0
+    if arguments.json:
+        return Answer(verdict_json(verdict, slow), exit_code)
+    return Answer(stragglers_text(verdict, slow, _width()) + _how(told), exit_code)
 
 
 def overlap(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import efficiencies, overlap, summarize_overlap
+    from timing_logger._questions import OVERLAP_AND_EFFICIENCIES
+    from timing_logger.analysis import summarize_overlap
     from timing_logger.report import overlap_text, rows_json
 
-    timings = _read(arguments, "overlap")
-    steps, whole = overlap(timings), efficiencies(timings)
+    with _asked(arguments, "overlap") as asked:
+        told = asked.of_processes(OVERLAP_AND_EFFICIENCIES)
+    steps, whole = told.answer
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
         return Answer(rows_json(overlap=found, efficiencies=whole))
-    return Answer(overlap_text(found, whole, _width()))
+    return Answer(overlap_text(found, whole, _width()) + _how(told))
 
 
 def waits(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis import (
-        match_collectives,
-        message_waits,
-        summarize_messages,
-        summarize_waits,
-        waits,
-    )
+    from timing_logger._questions import WAITS
     from timing_logger.report import rows_json, waits_text
 
-    timings = _read(arguments, "waits")
-    totals, messages = summarize_waits(waits(timings)), summarize_messages(message_waits(timings))
-    matched = match_collectives(timings).drop_duplicates("instance")
-    states = {str(state): int(count) for state, count in matched["state"].value_counts().items()}
+    with _asked(arguments, "waits") as asked:
+        told = asked.of_collectives(WAITS)
+    (totals, states, flawed), messages = told.answer
     if arguments.json:
-        flawed = matched.loc[matched["state"] != "complete", ["group", "seq", "operation", "state", "why"]]
         return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
-    return Answer(waits_text(totals, messages, states, _width()))
+    return Answer(waits_text(totals, messages, states, _width()) + _how(told))
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
     from timing_logger._file_by_file import rows_of_files
+    from timing_logger._questions import Told
     from timing_logger.analysis import compression
     from timing_logger.report import compression_text, rows_json
 
     dense = None
     if arguments.dense:
         dense = rows_of_files(_files([arguments.dense], "latest", arguments, "compression"))
-    found = compression(_read(arguments, "compression"), dense)
-    return Answer(rows_json(compression=found) if arguments.json else compression_text(found, _width()))
+    with _asked(arguments, "compression") as asked:
+        told = Told(compression(asked.rows(), dense), asked.engine)
+    if arguments.json:
+        return Answer(rows_json(compression=told.answer))
+    return Answer(compression_text(told.answer, _width()) + _how(told))
 
 
 def report(arguments: argparse.Namespace) -> Answer:
@@ -172,17 +187,49 @@ def _read(arguments: argparse.Namespace, analysis: str | None = None) -> pd.Data
     return rows_of_files(found, ranks=arguments.ranks, iterations=arguments.iterations)
 
 
-def _overview(arguments: argparse.Namespace) -> Summary:
-    """Of large files one by one, so that they need not fit into memory together."""
+@contextlib.contextmanager
+def _asked(arguments: argparse.Namespace, analysis: str) -> Iterator[Asked]:
+    """What the options choose of the files, and who works on it."""
+    from timing_logger._questions import Asked
+
+    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    with _cluster(arguments) as workers:
+        yield Asked(found, arguments.ranks, arguments.iterations, workers)
+
+
+@contextlib.contextmanager
+def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
+    """The cluster that the options name, if they do."""
+    from timing_logger._workers import cluster
+
+    if arguments.scheduler is None and arguments.engine != "dask":
+        yield None
+    else:
+        with cluster(arguments.scheduler) as workers:
+            yield workers
+
+
+def _overview(arguments: argparse.Namespace) -> tuple[Summary, str]:
+    """Of large files one by one, so that they need not fit into memory together; and how, in words."""
     from timing_logger._file_by_file import overview_of_files
+    from timing_logger._questions import Told
     from timing_logger.analysis import overview
 
-    found = _files(arguments.logdir, arguments.incarnations, arguments, "overview")
-    if found.engine == "pandas" and not arguments.scheduler:
-        return overview(_read(arguments, "overview"))
-    return overview_of_files(
-        found, ranks=arguments.ranks, iterations=arguments.iterations, scheduler=arguments.scheduler
-    )
+    with _asked(arguments, "overview") as asked:
+        if asked.engine == "pandas":
+            return overview(asked.rows()), ""
+        address = asked.workers.address if asked.workers else None
+        found = overview_of_files(
+            asked.found, ranks=asked.ranks, iterations=asked.iterations, scheduler=address
+        )
+        return found, _how(Told(found, asked.engine, by_file=True))
+
+
+def _how(told: Told) -> str:
+    from timing_logger.report import reading_text
+
+    said = reading_text(told.engine, _width(), by_file=told.by_file, n_blocks=told.n_blocks)
+    return f"\n{said}" if said else ""
 
 
 def _files(paths: Any, incarnations: str, arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
@@ -190,7 +237,8 @@ def _files(paths: Any, incarnations: str, arguments: argparse.Namespace, analysi
     from timing_logger.reading import timing_files
 
     columns = None if analysis is None else COLUMNS_OF[analysis]
-    return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
+    read_by = "auto" if arguments.engine == "dask" else arguments.engine  # for each worker to read with
+    return timing_files(paths, incarnations=incarnations, engine=read_by, columns=columns)
 
 
 @contextlib.contextmanager

@@ -6,12 +6,8 @@ needs the chosen rows of all of them at once, and is refused if they do not fit 
 
 from __future__ import annotations
 
-import importlib
 import math
-import multiprocessing
-import os
-from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -19,9 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from timing_logger._alignment import Alignment
 from timing_logger._selection import select
 from timing_logger._sources import Source, joined
+from timing_logger._workers import Processes, cluster
 from timing_logger.analysis import Summary
 from timing_logger.analysis.summary import PartOfSummary, part_of_summary, whole_summary
-from timing_logger.errors import ConfigurationError, TooLargeError
+from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ TIMES_THE_TABLE = 3
 
 MEMORY_INFO = Path("/proc/meminfo")
 
-_File: TypeAlias = "tuple[Source, Alignment]"
+File: TypeAlias = "tuple[Source, Alignment]"
 
 
 class FilePart(NamedTuple):
@@ -42,9 +39,9 @@ class FilePart(NamedTuple):
     file: dict[str, Any]
 
 
-def part_of_file(file: _File, ranks: Collection[int] | None, iterations: slice | None) -> FilePart:
+def part_of_file(file: File, ranks: Collection[int] | None, iterations: slice | None) -> FilePart:
     """Read one file and sum it up."""
-    rows, description = _rows_of_file(file, ranks, iterations)
+    rows, description = rows_of_file(file, ranks, iterations)
     return FilePart(part_of_summary(rows), description)
 
 
@@ -66,9 +63,13 @@ def overview_of_files(
     Raises:
         ConfigurationError: Dask is not installed.
     """
-    chosen = _chosen(found, ranks)
+    chosen = chosen_files(found, ranks)
     summed_up = partial(part_of_file, ranks=ranks, iterations=iterations)
-    parts = _on_cluster(summed_up, chosen, scheduler) if scheduler else _in_processes(summed_up, chosen)
+    if scheduler:
+        with cluster(scheduler) as workers:
+            parts = workers.map(summed_up, chosen)
+    else:
+        parts = Processes().map(summed_up, chosen)
     files = [part.file for part in parts if ranks is None or part.file["rank"] in ranks]
     return whole_summary([part.part for part in parts], files, found.left_out)
 
@@ -81,11 +82,11 @@ def rows_of_files(
     Raises:
         TooLargeError: an analysis of the chosen rows would not fit into this machine's free memory.
     """
-    chosen = _chosen(found, ranks)
-    room_bytes, held_bytes = _free_memory_bytes(), 0
+    chosen = chosen_files(found, ranks)
+    room_bytes, held_bytes = free_memory_bytes(), 0
     tables, files = [], []
     for n_read, file in enumerate(chosen, 1):
-        rows, description = _rows_of_file(file, ranks, iterations)
+        rows, description = rows_of_file(file, ranks, iterations)
         held_bytes += int(rows.memory_usage().sum())
         needed_bytes = TIMES_THE_TABLE * held_bytes * len(chosen) // n_read
         if needed_bytes > room_bytes:
@@ -101,14 +102,14 @@ def rows_of_files(
     return table
 
 
-def _chosen(found: TimingFiles, ranks: Collection[int] | None) -> list[_File]:
+def chosen_files(found: TimingFiles, ranks: Collection[int] | None) -> list[File]:
     """The files of these ranks. If there are none, some file, for a table that is empty but typed."""
     chosen = [file for file in found.aligned if ranks is None or file[0].name.rank in ranks]
     return chosen or found.aligned[:1]
 
 
-def _rows_of_file(
-    file: _File, ranks: Collection[int] | None, iterations: slice | None
+def rows_of_file(
+    file: File, ranks: Collection[int] | None, iterations: slice | None
 ) -> tuple[pd.DataFrame, dict[str, Any]]:
     source, clock = file
     description = source.description(clock)
@@ -116,45 +117,10 @@ def _rows_of_file(
     return select(rows, ranks=ranks, iterations=iterations), description
 
 
-def _free_memory_bytes() -> float:
+def free_memory_bytes() -> float:
     """What Linux could give without swapping; other systems do not tell, and then nothing is refused."""
     try:
         lines = MEMORY_INFO.read_text().splitlines()
     except OSError:
         return math.inf
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
-
-
-# -- where -------------------------------------------------------------------------------------------
-
-
-def _in_processes(function: Callable[[_File], FilePart], files: Sequence[_File]) -> list[FilePart]:
-    n_workers = min(_cores(), len(files))
-    if n_workers < 2:
-        return list(map(function, files))
-    # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
-    with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
-        return list(workers.map(function, files))
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system tells (macOS does not)."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
-
-
-def _on_cluster(
-    function: Callable[[_File], FilePart], files: Sequence[_File], scheduler: str
-) -> list[FilePart]:
-    """One file per partition."""
-    try:
-        bag, distributed = map(importlib.import_module, ("dask.bag", "distributed"))
-    except ModuleNotFoundError as error:
-        raise ConfigurationError(
-            f"scheduler={scheduler!r}: {error.name} is not installed. Get it with "
-            "pip install 'timing_logger[cluster]', on the workers too."
-        ) from None
-    with distributed.Client(scheduler) as client:
-        partitions = bag.from_sequence(files, npartitions=len(files))
-        parts: list[FilePart] = client.compute(partitions.map(function)).result()
-    return parts

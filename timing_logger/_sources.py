@@ -54,6 +54,11 @@ class Source:
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
 
+    @property
+    def n_bytes(self) -> int:
+        """Of the timing file, as text."""
+        return self.path.stat().st_size
+
     @cached_property
     def parsed(self) -> Parsed:
         if not self.path.is_file():  # reading a FIFO would wait for a writer
@@ -73,7 +78,7 @@ class Source:
 
     def _as_asked(self, parsed: Parsed) -> Parsed:
         frame = parsed.frame[self._read_columns]
-        return parsed._replace(frame=_compact(frame) if self.engine == "duckdb" else frame)
+        return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
 
     def _parsed_by_lines(self) -> Parsed:
         try:
@@ -142,6 +147,10 @@ class ParquetSource(Source):
 
     part: Part = field(kw_only=True)
 
+    @property
+    def n_bytes(self) -> int:
+        return int(self.part.facts["bytes"])
+
     @cached_property
     def parsed(self) -> Parsed:
         return self._as_asked(self.part.read())
@@ -151,10 +160,10 @@ class ParquetSource(Source):
         return self.part.sidecar
 
 
-def _compact(frame: pd.DataFrame) -> pd.DataFrame:
+def compact(frame: pd.DataFrame) -> pd.DataFrame:
     """Text as categoricals, as the frame of a plain file has it."""
-    compact: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
-    return compact
+    small: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
+    return small
 
 
 # -- all files ---------------------------------------------------------------------------------------
@@ -170,7 +179,7 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
         ConfigurationError: ``stated`` is another word, or DuckDB is not installed.
     """
     if stated not in ("auto", "pandas", "duckdb"):
-        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'duckdb'.")
+        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas', 'duckdb' or 'dask'.")
     has_duckdb = importlib.util.find_spec("duckdb") is not None
     if stated == "duckdb" and not has_duckdb:
         raise ConfigurationError(f"engine='duckdb': DuckDB is not installed. Get it with {_EXTRA}.")

@@ -20,6 +20,7 @@ from timing_logger.errors import TimingLoggerError
 _KEYS = ("operation", "rank", "incarnation", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
 _VERDICTS = ("rank", "role", "group-wide", "diffuse")
+_ENGINES = ("auto", "pandas", "duckdb")
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 
 
@@ -86,10 +87,6 @@ def _add_summary(commands: _Commands) -> None:
         "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall "
         "time. Per rank: totals. Per file: rows read, and what its logger counted.",
     )
-    summary.add_argument(
-        "--scheduler", metavar="ADDRESS",
-        help="let the workers of this Dask scheduler read the files; they see them under the same paths",
-    )  # fmt: skip
     summary.add_argument(
         "--by", type=_keys, metavar="KEYS",
         help=f"only totals, by any of {', '.join(_KEYS)}; several with commas",
@@ -232,13 +229,23 @@ def _question(
 ) -> argparse.ArgumentParser:
     """A command that reads files, selects rows, and prints an answer as text or JSON."""
     example = f"example: timing-logger {name} logs/timing"
-    parser = _about_rows(commands, name, command, short, long, example)
+    parser = _about_rows(commands, name, command, short, long, example, (*_ENGINES, "dask"))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS",
+        help="let the workers of this Dask scheduler read the files; they see them under the same paths",
+    )  # fmt: skip
     return parser
 
 
 def _about_rows(
-    commands: _Commands, name: str, command: _commands.Command, short: str, long: str, example: str
+    commands: _Commands,
+    name: str,
+    command: _commands.Command,
+    short: str,
+    long: str,
+    example: str,
+    engines: Sequence[str] = _ENGINES,
 ) -> argparse.ArgumentParser:
     """A command that reads files and selects rows."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=short, description=long, epilog=example)
@@ -255,7 +262,7 @@ def _about_rows(
         help="after restarts into the same folder: the newest file of each rank (default), or all",
     )
     parser.add_argument(
-        "--engine", choices=["auto", "pandas", "duckdb"], default="auto",
+        "--engine", choices=engines, default="auto",
         help="what reads the files: by default DuckDB for large ones, see docs/large-runs.md",
     )  # fmt: skip
     parser.set_defaults(command=command)

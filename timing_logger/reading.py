@@ -9,9 +9,10 @@ import os
 import warnings
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from timing_logger._alignment import Alignment, alignments
+from timing_logger._dask_table import dask_table
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
@@ -30,13 +31,33 @@ AnyPath: TypeAlias = "str | os.PathLike[str]"
 _MAX_NAMED = 5
 
 
+@overload
+def read_timings(
+    paths: AnyPath | Sequence[AnyPath],
+    *,
+    incarnations: Literal["latest", "all"] = ...,
+    engine: Literal["auto", "pandas", "duckdb"] = ...,
+    columns: Collection[str] | None = ...,
+) -> pd.DataFrame: ...
+
+
+@overload
+def read_timings(
+    paths: AnyPath | Sequence[AnyPath],
+    *,
+    incarnations: Literal["latest", "all"] = ...,
+    engine: Literal["dask"],
+    columns: Collection[str] | None = ...,
+) -> Any: ...
+
+
 def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
     incarnations: Literal["latest", "all"] = "latest",
-    engine: Literal["auto", "pandas", "duckdb"] = "auto",
+    engine: Literal["auto", "pandas", "duckdb", "dask"] = "auto",
     columns: Collection[str] | None = None,
-) -> pd.DataFrame:
+) -> Any:
     """Read the timings of all ranks into one table.
 
     Also reads files without a sidecar, and ones with only the first ten columns: text that they
@@ -55,6 +76,9 @@ def read_timings(
         engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
             ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``).
+            "dask" reads nothing yet: it gives a ``dask.dataframe`` with one file in each partition, of the
+            same columns and types, for the workers of whatever scheduler is in use
+            (``pip install 'timing_logger[cluster]'``); the attributes are those of the partitions.
         columns: only these of the columns below, which saves memory; ``rank`` and ``incarnation`` always
             come.
 
@@ -96,18 +120,27 @@ def read_timings(
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
             could not be told apart; ``incarnations`` or ``engine`` is another word; ``columns`` has a name
-            that is none; or DuckDB is asked for and not installed.
+            that is none; or DuckDB or Dask is asked for and not installed.
         OSError: a file cannot be opened.
     """
-    found = timing_files(paths, incarnations=incarnations, engine=engine, columns=columns)
+    on_workers = engine == "dask"
+    read_by = "pandas" if on_workers else engine
+    found = timing_files(paths, incarnations=incarnations, engine=read_by, columns=columns)
+    if on_workers:
+        _warn_of({"files": [], "left_out": found.left_out})
+        return dask_table(found.aligned, _in_order(columns), found.left_out)
     # One file after the other, so that of none more is held than what is asked for.
     read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
     table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
-    if found_wrong := troubles(table.attrs):
-        warnings.warn(found_wrong, UserWarning, stacklevel=2)
+    _warn_of(table.attrs)
     return table
+
+
+def _warn_of(attrs: dict[Any, Any]) -> None:
+    if found_wrong := troubles(attrs):
+        warnings.warn(found_wrong, UserWarning, stacklevel=3)
 
 
 class TimingFiles(NamedTuple):

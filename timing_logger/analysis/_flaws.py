@@ -17,7 +17,9 @@ from timing_logger.analysis._frames import (
     each_text,
     numbers,
 )
+from timing_logger.analysis._grouped import any_row_of
 from timing_logger.analysis._instances import Instances
+from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
 
@@ -55,7 +57,7 @@ def find_flaws(frame: Frame, parts: Instances) -> Ints:
     status = coded_text(frame, "status")
     unfinished = ~each_text(status, _FINISHED.__contains__)[parts.row]
     sizes, roots = (numbers(frame, name)[parts.row] for name in ("message_size_bytes", "peer"))
-    seen = _ranks_seen(parts)[parts.communicator[parts.first]]
+    seen = _ranks_seen(frame, parts)[parts.communicator[parts.first]]
     size = parts.group_size[parts.first]
     found = {
         Flaw.MISSING: parts.n_parts < np.where(np.isnan(size), seen, size),
@@ -69,15 +71,24 @@ def find_flaws(frame: Frame, parts: Instances) -> Ints:
     return sum((flaw * has_it for flaw, has_it in found.items()), np.zeros(len(parts.first), np.int64))
 
 
-def _ranks_seen(parts: Instances) -> Ints:
+def _ranks_seen(frame: Frame, parts: Instances) -> Ints:
     """For each communicator, how many ranks take part in any of its instances."""
-    return np.bincount(_members(parts)[:, 0])
+    return np.bincount(_members(frame, parts)[:, 0])
 
 
-def _members(parts: Instances) -> Ints:
+def _members(frame: Frame, parts: Instances) -> Ints:
     """The distinct pairs of communicator and rank."""
+    if RANKS_OF_GROUP in frame.columns:
+        return _stated_members(frame, parts)
     _, any_part = np.unique(dense_codes(parts.communicator, parts.rank), return_index=True)
     return np.stack([parts.communicator[any_part], parts.rank[any_part]], axis=1)
+
+
+def _stated_members(frame: Frame, parts: Instances) -> Ints:
+    stated, texts = coded_text(frame, RANKS_OF_GROUP)
+    text_of = [texts[code] for code in stated[parts.row[any_row_of(parts.communicator)]]]
+    pairs = [(code, int(rank)) for code, text in enumerate(text_of) for rank in text.split()]
+    return np.array(pairs, np.int64).reshape(-1, 2)
 
 
 def _unequal_counts(parts: Instances) -> Bools:
@@ -110,7 +121,7 @@ def reasons_for(frame: Frame, parts: Instances, flaws: Ints) -> tuple[list[str],
     statuses = coded_text(frame, "status")
     alike = dense_codes(_fingerprints(parts, statuses[0][parts.row])[flawed], flaws[flawed])
     _, examples = np.unique(alike, return_index=True)
-    members = _members(parts)
+    members = _members(frame, parts)
     reasons += [
         "; ".join(_sentences(parts, int(flawed[i]), Flaw(int(flaws[flawed[i]])), statuses, members))
         for i in examples

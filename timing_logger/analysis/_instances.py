@@ -23,6 +23,7 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._grouped import order_by
+from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.operations import base_operation, is_collective
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
@@ -138,6 +139,8 @@ def _runs(frame: Frame) -> Ints:
     Only such of the same number are matched: a job that was restarted counts its operations anew. Their
     own numbers need not agree, since a rank may have been started more often than another.
     """
+    if RUN_OF_RANK in frame.columns:
+        return frame[RUN_OF_RANK].to_numpy()
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
     process = dense_codes(rank, incarnation)
     _, any_row = np.unique(process, return_index=True)

@@ -18,6 +18,7 @@ TEXT = ("operation", "layer_name", "group", "thread", "clock", "status")
 NUMBERS = ("iteration", "elapsed_ms", "start_counter", "end_counter", "group_size", "seq")
 
 _MAX_NUMBER = 2**40  # of a collective in its group
+_MAX_IN_STEP = 1024  # collectives without a number
 
 
 class Meetings(NamedTuple):
@@ -50,6 +51,12 @@ class RankSteps(NamedTuple):
     work_ms: dict[str, Floats]
     gap_ms: Floats
     meetings: Meetings
+
+    def without_steps(self) -> RankSteps:
+        """Of the same process, as if it had recorded no step."""
+        no_integers, no_floats = self.iterations[:0], self.gap_ms[:0]
+        nobody = Meetings(no_integers, no_integers, no_floats, no_floats)
+        return RankSteps(self.rank, no_integers, {}, no_floats, nobody)
 
 
 class _Rows(NamedTuple):
@@ -209,5 +216,22 @@ def _by_step(rows: _Rows, met: Booleans) -> Meetings:
     keys = np.stack([rows.text["group"][met], rows.iterations[rows.steps[met]], sizes.astype(np.int64)])
     (group, iteration, size), at, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
     durations = _sums(at.ravel(), rows.number["elapsed_ms"][met], len(counts))
-    instances = -1 - ((iteration * len(rows.names["group"]) + group) * 1024 + np.minimum(counts, 1023))
+    kinds = iteration * len(rows.names["group"]) + group
+    instances = -1 - (kinds * _MAX_IN_STEP + np.minimum(counts, _MAX_IN_STEP - 1))
     return Meetings(instances, iteration, durations, np.where(size < 0, np.nan, size.astype(np.float64)))
+
+
+def regrouped(meetings: Meetings, place: Integers, n_groups: int) -> Meetings:
+    """The same, with collectives numbered as if the names of groups were those of more processes.
+
+    Args:
+        meetings: of a process whose names of groups were ``len(place)``.
+        place: for each of these, where it stands among the ``n_groups`` names of all.
+    """
+    group, seq = np.divmod(meetings.instances, _MAX_NUMBER)
+    kinds, counts = np.divmod(-1 - meetings.instances, _MAX_IN_STEP)
+    iteration, group_of_step = np.divmod(kinds, len(place))
+    named = meetings.instances >= 0
+    group = place[np.where(named, group, group_of_step)]
+    nameless = -1 - ((iteration * n_groups + group) * _MAX_IN_STEP + counts)
+    return meetings._replace(instances=np.where(named, group * _MAX_NUMBER + seq, nameless))

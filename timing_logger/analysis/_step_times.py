@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -11,7 +12,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._collective_waits import Waits, clock_free_waits
 from timing_logger.analysis._frames import Floats, Frame, dense_codes, opened
-from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
+from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps, regrouped
 from timing_logger.analysis._self_time import Integers, is_own_work
 from timing_logger.analysis.columns import COLUMNS_OF
 
@@ -71,17 +72,56 @@ class StepTimes:
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
     """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
+    return whole_step_times([part_of_step_times(timings)])
+
+
+class PartOfStepTimes(NamedTuple):
+    """What the times need of some of the processes: per process and step, and per collective.
+
+    Attributes:
+        processes: by rank and incarnation.
+        names: the distinct texts of each column of ``TEXT``, over these processes.
+        has_iterations: whether iterations are recorded; else steps are counted from 0.
+    """
+
+    processes: list[RankSteps]
+    names: dict[str, list[str]]
+    has_iterations: bool
+
+
+def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
+    """Of the rows of whole processes, such as one file's."""
     frame = opened(timings, COLUMNS_OF["stragglers"]).select(*TEXT, *NUMBERS, "rank", "incarnation")
     has_iterations = frame["iteration"].count() > 0
     names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
-    if not len(frame):
-        return _nothing(has_iterations)
-    processes = sorted(frame.select("rank", "incarnation").unique().iter_rows())
+    processes = sorted(frame.select("rank", "incarnation").unique().iter_rows()) if len(frame) else []
     found = [
         rank_steps(_rows_of(frame, rank, incarnation), rank, names, has_iterations=has_iterations)
         for rank, incarnation in processes
     ]
-    return _assembled(found, list(filter(is_own_work, names["operation"])), has_iterations)
+    return PartOfStepTimes(found, names, has_iterations)
+
+
+def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
+    """The times of all processes, whose parts come in ascending order; those of all their rows."""
+    has_iterations = any(part.has_iterations for part in parts)
+    operations, groups = (
+        sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group")
+    )
+    found = [_among_all(steps, part, groups, has_iterations) for part in parts for steps in part.processes]
+    if not found:
+        return _nothing(has_iterations)
+    return _assembled(found, list(filter(is_own_work, operations)), has_iterations)
+
+
+def _among_all(
+    steps: RankSteps, part: PartOfStepTimes, groups: Sequence[str], has_iterations: bool
+) -> RankSteps:
+    if has_iterations and not part.has_iterations:  # what is outside of any iteration is of no step
+        return steps.without_steps()
+    among_all = {name: i for i, name in enumerate(groups)}
+    place = np.array([among_all[name] for name in part.names["group"]], np.int64)
+    return steps._replace(meetings=regrouped(steps.meetings, place, len(groups)))
 
 
 def _nothing(has_iterations: bool) -> StepTimes:

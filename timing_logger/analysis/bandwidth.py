@@ -74,7 +74,11 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
     a rank sends, since what it receives is not recorded.
     """
     frame = opened(timings, COLUMNS_OF["bandwidth"])
-    measured = _Measured.of(frame)
+    return cast("IntoDataFrameT", bandwidth_of(frame, Measured.of(frame)).to_native())
+
+
+def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
+    """The bandwidths of what was measured of the rows of ``frame``."""
     size_class = _size_classes(measured.size)
     group, _ = coded_text(frame, "group")
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
@@ -85,10 +89,10 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
         new_column(frame, "count", np.bincount(key, minlength=len(row))),
         *(new_column(frame, name, values) for name, values in _figures(measured, key, row).items()),
     )
-    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+    return table.select(*_COLUMNS)
 
 
-class _Measured(NamedTuple):
+class Measured(NamedTuple):
     """The rows whose bandwidth is asked for; one entry each.
 
     Attributes:
@@ -111,7 +115,7 @@ class _Measured(NamedTuple):
     handled: Floats
 
     @classmethod
-    def of(cls, frame: Frame) -> _Measured:
+    def of(cls, frame: Frame) -> Measured:
         named = coded_text(frame, "operation")
         moves = each_text(named, lambda name: base_operation(name) in COMMUNICATION | COPIES)
         is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
@@ -165,7 +169,7 @@ def _size_classes(sizes: Floats) -> Floats:
     return np.where(sizes == 0, 0, powers)
 
 
-def _figures(measured: _Measured, key: Ints, row: Ints) -> dict[str, Floats]:
+def _figures(measured: Measured, key: Ints, row: Ints) -> dict[str, Floats]:
     """The columns of numbers; ``row`` has one of each key's."""
     n_keys = len(row)
     time_ms, low_ms, high_ms = quantiles(measured.time_ms, key, n_keys, (0.5, 0.05, 0.95))
@@ -188,7 +192,7 @@ def _figures(measured: _Measured, key: Ints, row: Ints) -> dict[str, Floats]:
     }
 
 
-def _bus_factors(measured: _Measured, row: Ints) -> Floats:
+def _bus_factors(measured: Measured, row: Ints) -> Floats:
     names = [measured.operations[code] for code in measured.operation[row]]
     factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[row], strict=True)]
     return np.array(factors, np.float64)

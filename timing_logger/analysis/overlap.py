@@ -20,7 +20,7 @@ from timing_logger.analysis._frames import (
     opened,
     taken,
 )
-from timing_logger.analysis._grouped import any_row_of
+from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
@@ -203,17 +203,43 @@ def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
     NaN where there is no own work, or no row has instants. No rows for no rows.
     """
     frame = opened(timings, COLUMNS_OF["efficiencies"])
-    rank = dense_codes(frame["rank"].to_numpy())
+    return cast("IntoDataFrameT", efficiencies_of(frame, process_times(frame)).to_native())
+
+
+class ProcessTimes(NamedTuple):
+    """One entry for each process, by rank and incarnation.
+
+    Attributes:
+        rank: its rank.
+        useful_s: length of the union of its own work.
+        runtime_s: from its first row to its last.
+    """
+
+    rank: Ints
+    useful_s: Floats
+    runtime_s: Floats
+
+
+def process_times(frame: Frame) -> ProcessTimes:
+    """What efficiencies need of a table that ``opened`` returned."""
+    rank = frame["rank"].to_numpy()
     process = dense_codes(rank, frame["incarnation"].to_numpy())
     rows = _Rows.of(frame, process)
-    n_processes = int(process.max(initial=-1)) + 1
-    useful, runtime = (np.zeros(rank.max(initial=-1) + 1) for _ in range(2))
-    for one in range(len(useful)):
+    useful, runtime = np.zeros((2, n_processes := int(process.max(initial=-1)) + 1))
+    for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
         of_rank = rows.only(rank == one)
         work = _own_work(of_rank)
-        useful[one] = union_lengths(work.owner, work.start_s, work.end_s, n_processes).sum()
-        runtime[one] = _durations_s(of_rank, n_processes).sum()
-    return cast("IntoDataFrameT", _efficiencies(frame, useful * 1e3, runtime * 1e3).to_native())
+        useful += union_lengths(work.owner, work.start_s, work.end_s, n_processes)
+        runtime += _durations_s(of_rank, n_processes)
+    return ProcessTimes(rank[any_row_of(process)], useful, runtime)
+
+
+def efficiencies_of(frame: Frame, times: ProcessTimes) -> Frame:
+    """The efficiencies of these processes, in the library of ``frame``."""
+    rank = dense_codes(times.rank)
+    n_ranks = int(rank.max(initial=-1)) + 1
+    useful_s, runtime_s = (sums(values, rank, n_ranks) for values in times[1:])
+    return _efficiencies(frame, useful_s * 1e3, runtime_s * 1e3)
 
 
 def _efficiencies(frame: Frame, useful_ms: Floats, runtime_ms: Floats) -> Frame:

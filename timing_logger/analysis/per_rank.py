@@ -45,7 +45,7 @@ def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
         clock_violations: how many contradict the clocks.
         uncertainty_ms: the largest.
     """
-    frame = opened(waits)
+    frame = opened(waits, _OF_WAITS)
     key = dense_codes(
         coded_text(frame, "operation")[0], coded_text(frame, "group")[0],
         numbers(frame, "rank"), numbers(frame, "incarnation"),
@@ -91,7 +91,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
         clock_violations: how many contradict the clocks.
         uncertainty_ms: the largest.
     """
-    frame = opened(messages)
+    frame = opened(messages, _OF_MESSAGES)
     key = dense_codes(coded_text(frame, "group")[0], numbers(frame, "sender"), numbers(frame, "receiver"))
     row = any_row_of(key)
     n = len(row)
@@ -124,7 +124,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
         communication_ms, compute_ms, copy_ms, waited_ms, exposed_ms, hidden_ms, overlap, step_ms: medians
             over them (NaN if unknown).
     """
-    frame = opened(overlap)
+    frame = opened(overlap, _OF_STEPS)
     frame = frame.filter(~nw.col("iteration").is_null())
     key = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"))
     row = any_row_of(key)

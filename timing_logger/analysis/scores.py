@@ -13,7 +13,7 @@ from timing_logger.analysis._frames import Floats, like, opened
 from timing_logger.analysis._peers import column_medians, members, relative_scores
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._slow_steps import FLAGGED_SCORE
-from timing_logger.analysis._step_times import step_times
+from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis._suspects import MIN_STEPS
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers import judged
@@ -42,7 +42,14 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -
         flagged: whether either score is below 0.75.
     """
     times = step_times(timings)
-    role_of = roles_of(timings, times.ranks, roles)
+    frame = opened(timings, COLUMNS_OF["stragglers"])
+    return scores_of(times, roles_of(timings, times.ranks, roles), frame)
+
+
+def scores_of(
+    times: StepTimes, role_of: Mapping[int, str], frame: nw.DataFrame[IntoDataFrameT]
+) -> IntoDataFrameT:
+    """The scores on these times, in the library of ``frame``."""
     times = judged(times, role_of).times
     found = [
         (times.ranks[column], phase, role, *row)
@@ -50,7 +57,7 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -
         for role, columns in members(times.ranks, role_of).items()
         for column, row in zip(columns, _rows(phase_ms[:, columns]), strict=True)
     ]
-    return like(opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, found)
+    return like(frame, _SCHEMA, found)
 
 
 def _rows(phase_ms: Floats) -> Iterator[tuple[Any, ...]]:

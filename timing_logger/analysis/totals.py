@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, NamedTuple, cast
 
+import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger._sources import joined
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -31,12 +33,12 @@ from timing_logger.errors import ConfigurationError
 _PROCESS = ("rank", "incarnation")
 _KEYS = ("operation", *_PROCESS, "iteration", "phase", "layer_name", "group")
 
+BY_PROCESS = ("operation", *_PROCESS)
+
 _NAN = float("nan")
 
 
-def summarize(
-    timings: IntoDataFrameT, by: Sequence[str] = ("operation", "rank", "incarnation")
-) -> IntoDataFrameT:
+def summarize(timings: IntoDataFrameT, by: Sequence[str] = BY_PROCESS) -> IntoDataFrameT:
     """One row for each combination of values in the columns ``by`` that there is.
 
     Rows are in ascending order of the values; if ``by`` begins with ``operation``, that with the most
@@ -61,18 +63,81 @@ def summarize(
     Raises:
         ConfigurationError: ``by`` is empty, or names another column.
     """
+    return cast("IntoDataFrameT", whole_totals([part_of_totals(timings, by)], by))
+
+
+class PartOfTotals(NamedTuple):
+    """What the totals need of some of the processes.
+
+    Attributes:
+        keys: a table of the groups, in ascending order, with the columns that they are made by.
+        group: of each row, its group, a position in ``keys``.
+        elapsed_ms: of each row.
+        repeated: of each row, whether its time was counted with another one.
+        n_sizes, n_bytes: for each group, how many sizes are known, and their sum.
+        under_way_ms, wall_ms: for each group, the time in which one of its rows was under way, and the wall
+            time of the processes that have some.
+    """
+
+    keys: Any
+    group: Ints
+    elapsed_ms: Floats
+    repeated: Bools
+    n_sizes: Ints
+    n_bytes: Floats
+    under_way_ms: Floats
+    wall_ms: Floats
+
+
+def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
+    """Of the rows of whole processes, such as one file's; raises as :func:`summarize` does."""
     _check(by)
     frame = opened(timings, COLUMNS_OF["summarize"])
     operation = coded_text(frame, "operation")
-    key = dense_codes(*(operation[0] if name == "operation" else _values(frame, name) for name in by))
-    row = any_row_of(key)
-    figures = _figures(frame, key, len(row), each_text(operation, is_wait))
-    table = taken(frame, by, row).with_columns(
-        new_column(frame, "count", np.bincount(key, minlength=len(row))),
-        *(new_column(frame, name, values) for name, values in figures.items()),
+    group = _groups(frame, by)
+    row = any_row_of(group)
+    elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
+    repeated = _seen_before(frame, group, each_text(operation, is_wait))
+    under_way_ms, wall_ms = _wall_times(frame, group, len(row), _counted_ms(elapsed_ms, repeated))
+    return PartOfTotals(
+        keys=taken(frame, by, row).to_native(),
+        group=group,
+        elapsed_ms=elapsed_ms,
+        repeated=repeated,
+        n_sizes=counts_known(sizes, group, len(row)),
+        n_bytes=sums(sizes, group, len(row)),
+        under_way_ms=under_way_ms,
+        wall_ms=wall_ms,
     )
-    order = _most_first(frame, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
-    return cast("IntoDataFrameT", taken(table, table.columns, order).to_native())
+
+
+def whole_totals(parts: Sequence[PartOfTotals], by: Sequence[str]) -> Any:
+    """What ``summarize`` says of all rows, in the library of the parts, which are one or of pandas."""
+    keys = _joined_keys(parts)
+    group_of_key = _groups(keys, by)
+    row = any_row_of(group_of_key)
+    places = np.split(group_of_key, np.cumsum([len(part.n_sizes) for part in parts])[:-1])
+    figures = _figures(parts, places, len(row))
+    table = taken(keys, by, row).with_columns(
+        *(new_column(keys, name, values) for name, values in figures.items())
+    )
+    order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
+    return taken(table, table.columns, order).to_native()
+
+
+def _groups(frame: Frame, by: Sequence[str]) -> Ints:
+    return dense_codes(*(_values(frame, name) for name in by))
+
+
+def _joined_keys(parts: Sequence[PartOfTotals]) -> Frame:
+    if len(parts) == 1:
+        frame: Frame = nw.from_native(parts[0].keys)
+        return frame
+    columns = list(parts[0].keys.columns)
+    joined_keys: Frame = nw.from_native(
+        joined([{name: part.keys[name] for name in columns} for part in parts], columns)
+    )
+    return joined_keys
 
 
 def _check(by: Sequence[str]) -> None:
@@ -94,21 +159,34 @@ def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
     return np.argsort(-total_of_operation, kind="stable")
 
 
-def _figures(frame: Frame, key: Ints, n_keys: int, is_waiting: Bools) -> dict[str, Floats]:
-    elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
+def _figures(parts: Sequence[PartOfTotals], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
+    """The columns of numbers; ``places`` has for each part the numbers of its groups among all."""
+    key = np.concatenate([place[part.group] for part, place in zip(parts, places, strict=True)])
+    elapsed_ms = np.concatenate([part.elapsed_ms for part in parts])
+    repeated = np.concatenate([part.repeated for part in parts])
+    n_sizes, n_bytes, under_way_ms, wall_ms = np.zeros((4, n_keys))
+    for part, place in zip(parts, places, strict=True):
+        n_sizes[place] += part.n_sizes
+        n_bytes[place] += part.n_bytes
+        under_way_ms[place] += part.under_way_ms
+        wall_ms[place] += part.wall_ms
     p50, p95, p99, most = quantiles(elapsed_ms, key, n_keys, (0.5, 0.95, 0.99, 1.0))
-    n_elapsed, n_sizes = (counts_known(values, key, n_keys) for values in (elapsed_ms, sizes))
-    counted_ms = np.where(_seen_before(frame, key, is_waiting), 0.0, np.nan_to_num(elapsed_ms))
+    n_elapsed = counts_known(elapsed_ms, key, n_keys)
     return {
-        "bytes": np.where(n_sizes > 0, sums(sizes, key, n_keys), _NAN),
+        "count": np.bincount(key, minlength=n_keys),
+        "bytes": np.where(n_sizes > 0, n_bytes, _NAN),
         "mean_ms": sums(elapsed_ms, key, n_keys) / np.where(n_elapsed > 0, n_elapsed, _NAN),
         "p50_ms": p50,
         "p95_ms": p95,
         "p99_ms": p99,
         "max_ms": most,
-        "total_ms": sums(counted_ms, key, n_keys),
-        "wall_share": _wall_shares(frame, key, n_keys, counted_ms),
+        "total_ms": sums(_counted_ms(elapsed_ms, repeated), key, n_keys),
+        "wall_share": under_way_ms / np.where(wall_ms > 0, wall_ms, _NAN),
     }
+
+
+def _counted_ms(elapsed_ms: Floats, repeated: Bools) -> Floats:
+    return np.where(repeated, 0.0, np.nan_to_num(elapsed_ms))
 
 
 def _seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
@@ -125,8 +203,11 @@ def _seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
     return repeated
 
 
-def _wall_shares(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> Floats:
-    """Process by process, since each has an axis of its own, and its rows are few enough to be sorted."""
+def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tuple[Floats, Floats]:
+    """Of each key under way, and on the wall, in ms.
+
+    Process by process, since each has an axis of its own, and its rows are few enough to be sorted.
+    """
     process = _processes(frame)
     starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
     under_way_ms, all_wall_ms = np.zeros(n_keys), np.zeros(n_keys)
@@ -136,7 +217,7 @@ def _wall_shares(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> Fl
         # fmin: a row's duration may be known and its instants not.
         under_way_ms[present] += np.fmin(sums(counted_ms[rows], here, len(present)), union_ms)
         all_wall_ms[present] += 1e3 * wall_between_s(starts[rows], ends[rows])
-    return under_way_ms / np.where(all_wall_ms > 0, all_wall_ms, _NAN)
+    return under_way_ms, all_wall_ms
 
 
 def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Floats:

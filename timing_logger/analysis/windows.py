@@ -9,7 +9,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._frames import Floats, like, opened
+from timing_logger.analysis._frames import Floats, Frame, like, opened
 from timing_logger.analysis._peers import log_ratios, members, peer_medians, relative_scores
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._self_time import Integers
@@ -72,7 +72,12 @@ def stragglers_and_windows(
 ) -> StragglersAndWindows:
     """Both at the cost of one; the arguments are those of either."""
     times = step_times(timings)
-    role_of = roles_of(timings, times.ranks, roles)
+    frame = opened(timings, COLUMNS_OF["stragglers"])
+    return judged_with_windows(times, roles_of(timings, times.ranks, roles), frame)
+
+
+def judged_with_windows(times: StepTimes, role_of: Mapping[int, str], frame: Frame) -> StragglersAndWindows:
+    """Both answers on these times, the windows in the library of ``frame``."""
     times, verdict = judged(times, role_of)
     found = [
         row
@@ -80,9 +85,7 @@ def stragglers_and_windows(
         for phase, phase_ms in phases_of(times)
         for row in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
-    table = like(
-        opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, sorted(found, key=lambda row: (-row[-1], row))
-    )
+    table = like(frame, _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
     return StragglersAndWindows(verdict, table)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.record import escape_text
 from timing_logger.report._drawing import drawn, new_table, wrapped
-from timing_logger.report._words import UNKNOWN, fixed, percent, size
+from timing_logger.report._words import UNKNOWN, count, fixed, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -353,6 +353,27 @@ def _gates_text(verdict: Verdict, width: int) -> str:
     import pandas as pd
 
     return table_text(pd.DataFrame([gate._asdict() for gate in verdict.gates]), _GATES, width)
+
+
+# -- how it was read ---------------------------------------------------------------------------------
+
+_ENGINES = {"pandas": "pandas", "duckdb": "DuckDB", "dask": "Dask"}
+
+
+def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:
+    """What read the rows, and how; "" for pandas with all of them in memory.
+
+    Args:
+        engine: "pandas", "duckdb" or "dask".
+        by_file: whether files were taken one by one.
+        n_blocks: of how many blocks of collectives the answer was made; 0 if of none.
+    """
+    how = ", file by file" if by_file else ""
+    if n_blocks:
+        how = f", in {count(n_blocks, 'block')} of collectives"
+    if engine == "pandas" and not how:
+        return ""
+    return _page(wrapped(f"Read by {_ENGINES[engine]}{how}.", width))
 
 
 # -- the page ----------------------------------------------------------------------------------------

@@ -1,0 +1,167 @@
+"""In blocks of collectives, however small, an analysis says what it says of all rows together."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from timing_files import record, write_timing_file
+
+from timing_logger import analysis, read_timings
+from timing_logger._blocks import answered_in_blocks
+from timing_logger._questions import BANDWIDTH, WAITS
+from timing_logger._workers import Processes
+from timing_logger.analysis import COLUMNS_OF
+from timing_logger.reading import TimingFiles, timing_files
+from timing_logger.record import Record
+
+
+def as_text(table: pd.DataFrame) -> pd.DataFrame:
+    coded = [name for name in table if isinstance(table[name].dtype, pd.CategoricalDtype)]
+    return table.astype(dict.fromkeys(coded, "str"))
+
+
+def assert_same(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    pd.testing.assert_frame_equal(
+        as_text(found).reset_index(drop=True), as_text(expected).reset_index(drop=True), check_exact=True
+    )
+
+
+def written(folder: Path, processes: Sequence[Sequence[list[Record]]]) -> Path:
+    for rank, runs in enumerate(processes):
+        for incarnation, records in enumerate(runs, 1):
+            write_timing_file(folder, rank, records, incarnation=incarnation)
+    return folder
+
+
+def in_blocks(question: Any, found: TimingFiles, rows_per_block: int) -> Any:
+    return answered_in_blocks(
+        question, found, ranks=None, iterations=None, workers=Processes(1), rows_per_block=rows_per_block
+    )
+
+
+def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
+    """Of waits, messages, states and bandwidth; returns of how many blocks the waits were made."""
+    rows = read_timings(folder, incarnations="all", engine="pandas")
+    found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["waits"])
+    waits = in_blocks(WAITS, found, rows_per_block)
+    totals, states, flawed = waits.of_collectives
+    assert_same(totals, analysis.summarize_waits(analysis.waits(rows)))
+    matched = analysis.match_collectives(rows).drop_duplicates("instance")
+    assert states == matched["state"].value_counts().to_dict()
+    assert_same(
+        flawed,
+        matched.loc[matched["state"] != "complete", ["group", "seq", "operation", "state", "why"]],
+    )
+    assert_same(waits.of_files, analysis.summarize_messages(analysis.message_waits(rows)))
+    found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["bandwidth"])
+    assert_same(in_blocks(BANDWIDTH, found, rows_per_block).of_collectives, analysis.bandwidth(rows))
+    return int(waits.n_blocks)
+
+
+# -- a run in which everything happens that blocks could tear ---------------------------------------------
+
+
+def collectives(rank: int, step: int, start_s: float, seq: int, **fields: Any) -> list[Record]:
+    """One step: numbered, in the background with its wait in the next step, and without a number."""
+    wait = {"elapsed_ms": 3 + rank, "seq": seq + 1, "group_size": 3}
+    return [
+        record("FORWARD", start_s, 5.0, iteration=step, group="", group_size=None),
+        # Rank 1 is one step behind in what it calls its iteration.
+        record("ALLREDUCE", start_s + 0.01, 7.3 - rank, iteration=step - (rank == 1), seq=seq, group_size=3,
+               **fields),
+        record("IALLREDUCE", start_s + 0.02, 40.1, iteration=step, seq=seq + 1, group_size=3, **fields),
+        record("WAIT", start_s + 0.05, iteration=step + 1, **wait, **fields),
+        record("ALLGATHERV", start_s + 0.06, 2.1, iteration=step, group="tp", group_size=None,
+               message_size_bytes=100 * rank),
+        record("BARRIER", start_s + 0.07, 1.7 + rank / 3, iteration=None, group="tp", group_size=2),
+    ]  # fmt: skip
+
+
+def messages(rank: int, step: int, start_s: float) -> list[Record]:
+    """To the next rank, in a group whose members only other rows tell."""
+    sends = record("SEND", start_s + 0.08, 1.1, iteration=step, group="pp", seq=step, peer=rank + 1,
+                   group_size=3)  # fmt: skip
+    receives = sends._replace(operation="RECV", peer=rank - 1, start_ns=sends.start_ns + 1000)
+    return ([sends] if rank < 2 else []) + ([receives] if rank > 0 else [])
+
+
+def process(rank: int, steps: range, first_seq: int = 0) -> list[Record]:
+    found = []
+    for step in steps:
+        start_s = 1 + step / 10 + rank / 1000
+        found += collectives(rank, step, start_s, first_seq + 2 * (step - steps.start))
+        found += messages(rank, step, start_s)
+        # A group that is made anew under its old name counts from 0 again.
+        found.append(
+            record("ALLREDUCE", start_s + 0.09, 2.0 + rank, iteration=step, group="anew", group_size=3,
+                   seq=step % 4)
+        )  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def difficult(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three ranks; rank 2 dies early, and rank 0 was started a second time, all alone."""
+    processes = [[process(0, range(12)), process(0, range(3))], [process(1, range(12))],
+                 [process(2, range(5))]]  # fmt: skip
+    return written(tmp_path_factory.mktemp("run"), processes)
+
+
+@pytest.mark.parametrize("rows_per_block", [8, 40, 10**6])
+def test_blocks_say_the_same_of_a_difficult_run(difficult: Path, rows_per_block: int) -> None:
+    n_blocks = assert_blocks_say_the_same(difficult, rows_per_block)
+    assert (n_blocks == 1) == (rows_per_block == 10**6)
+
+
+def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
+    seen: list[int] = []
+    by_block = WAITS.by_block._replace(part=lambda rows: seen.append(len(rows)) or WAITS.by_block.part(rows))
+    found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"])
+    in_blocks(WAITS._replace(by_block=by_block), found, 40)
+    anew = 27  # rows that cannot be told apart by their numbers stay together
+    assert max(seen) <= 40 + anew
+    assert len(seen) > 3
+
+
+def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> None:
+    """The second life of rank 0 is not matched with the first of rank 1."""
+    steps = [record(seq=seq, group_size=2, elapsed_ms=2.0) for seq in range(4)]
+    written(tmp_path, [[[record("FORWARD")], steps], [steps]])
+    assert_blocks_say_the_same(tmp_path, 100)
+
+
+# -- any rows ------------------------------------------------------------------------------------------
+
+rows = st.builds(
+    record,
+    operation=st.sampled_from(
+        ["ALLREDUCE", "IALLREDUCE", "ALLGATHERV", "BCAST", "WAIT", "SEND", "RECV", "H2D", "FORWARD"]
+    ),
+    start_s=st.integers(1, 40).map(lambda tenths: tenths / 10),
+    elapsed_ms=st.none() | st.integers(1, 3000).map(lambda tenths: tenths / 7),
+    iteration=st.none() | st.integers(0, 3),
+    seq=st.none() | st.integers(0, 5),
+    group=st.sampled_from(["", "world", "tp"]),
+    group_size=st.none() | st.integers(1, 3),
+    peer=st.none() | st.integers(0, 2),
+    message_size_bytes=st.none() | st.integers(0, 5),
+    status=st.sampled_from(["ok", "ok", "ok", "unresolved"]),
+)
+processes = st.lists(st.lists(st.lists(rows, max_size=12), min_size=1, max_size=2), min_size=1, max_size=3)
+
+
+@given(processes, st.integers(1, 12))
+@settings(deadline=None, max_examples=10)
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_blocks_of_any_size_say_the_same_of_any_rows(
+    ranks: list[list[list[Record]]], rows_per_block: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        assert_blocks_say_the_same(written(Path(folder), ranks), rows_per_block)

@@ -1,0 +1,130 @@
+"""What parts of some processes say together is what is said of all their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rank_tables import table
+from simulated_runs import data_parallel, factors
+from timing_files import record
+
+from timing_logger import analysis
+from timing_logger.analysis._in_parts import (
+    EFFICIENCIES,
+    MESSAGES,
+    OVERLAP,
+    SCORES,
+    STRAGGLERS,
+    InParts,
+    both,
+    totals,
+)
+from timing_logger.record import Record
+
+ANALYSES: list[tuple[InParts[Any, Any], Any]] = [
+    (OVERLAP, analysis.overlap),
+    (EFFICIENCIES, analysis.efficiencies),
+    (SCORES, analysis.scores),
+    (MESSAGES, lambda timings: analysis.summarize_messages(analysis.message_waits(timings))),
+]
+
+
+def one_table_for_each_process(timings: pd.DataFrame) -> list[pd.DataFrame]:
+    return [rows.reset_index(drop=True) for _, rows in timings.groupby(["rank", "incarnation"])]
+
+
+BY = [["operation"], ["layer_name", "operation"], ["iteration", "group"], ["rank", "phase"], ["incarnation"]]
+
+
+def assert_parts_say_the_same(timings: pd.DataFrame) -> None:
+    tables = one_table_for_each_process(timings)
+    for in_parts, analyse in ANALYSES:
+        found = in_parts.whole([in_parts.part(rows) for rows in tables])
+        pd.testing.assert_frame_equal(found, analyse(timings), check_exact=True)
+    for by in BY:
+        in_parts = totals(by)
+        found = in_parts.whole([in_parts.part(rows) for rows in tables])
+        pd.testing.assert_frame_equal(found, analysis.summarize(timings, by), check_exact=True)
+    verdict, windows = STRAGGLERS.whole([STRAGGLERS.part(rows) for rows in tables])
+    expected = analysis.stragglers_and_windows(timings)
+    assert verdict.as_dict() == expected.verdict.as_dict()
+    pd.testing.assert_frame_equal(windows, expected.windows, check_exact=True)
+
+
+rows = st.lists(
+    st.builds(
+        record,
+        operation=st.sampled_from(["ALLREDUCE", "IALLREDUCE", "WAIT", "FORWARD", "BACKWARD", "SEND", "RECV"]),
+        start_s=st.integers(1, 40).map(lambda tenths: tenths / 10),
+        elapsed_ms=st.none() | st.integers(1, 3000).map(lambda sevenths: sevenths / 7),
+        iteration=st.none() | st.integers(0, 3),
+        seq=st.none() | st.integers(0, 3),
+        group=st.sampled_from(["", "tp", "world"]),
+        group_size=st.none() | st.integers(1, 3),
+        peer=st.none() | st.integers(0, 2),
+        thread=st.sampled_from(["a", "b"]),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@given(st.lists(rows, min_size=1, max_size=4), st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_the_parts_of_any_processes_say_what_all_rows_say(
+    processes: list[list[Record]], restarted: bool
+) -> None:
+    timings = table(*processes)
+    if restarted:  # the last one was an earlier life of rank 0
+        last = timings["rank"] == len(processes) - 1
+        timings = timings.assign(
+            incarnation=timings["incarnation"].mask(last & (timings["rank"] > 0), 2),
+            rank=timings["rank"].mask(last, 0),
+        ).sort_values(["rank", "incarnation"], kind="stable", ignore_index=True)
+    assert_parts_say_the_same(timings)
+
+
+def test_a_slow_rank_is_named_from_parts() -> None:
+    slow = factors(60, 4, noise=0.05)
+    slow[20:50, 2] *= 2
+    timings = data_parallel(slow)
+    assert_parts_say_the_same(timings)
+    tables = one_table_for_each_process(timings)
+    assert STRAGGLERS.whole([STRAGGLERS.part(rows) for rows in tables]).verdict.ranks == (2,)
+
+
+def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
+    slow = factors(60, 4, noise=0.05)
+    slow[:, 2:] *= 2
+    timings = data_parallel(slow)
+    for rank, rows in enumerate(tables := one_table_for_each_process(timings)):
+        rows.attrs["files"] = [{"rank": rank, "sidecar": {"labels": {"stage": rank // 2}}}]
+    timings.attrs["files"] = [rows.attrs["files"][0] for rows in tables]
+    parts = [STRAGGLERS.part(rows) for rows in tables]
+    verdict = STRAGGLERS.whole(parts).verdict
+    assert verdict == analysis.stragglers(timings)
+    assert verdict.labels == "stage=1"
+    stated = dict.fromkeys(range(4), "one")
+    assert STRAGGLERS.whole(parts, roles=stated).verdict == analysis.stragglers(timings, roles=stated)
+
+
+@pytest.mark.parametrize("iterations", [(None, 1), (1, None)])
+def test_a_process_without_iterations_has_no_step_where_others_have(
+    iterations: tuple[int | None, int | None],
+) -> None:
+    timings = table(
+        *([record("FORWARD", 1 + i, 5.0, iteration=step) for i in range(3)] for step in iterations)
+    )
+    assert_parts_say_the_same(timings)
+
+
+def test_two_analyses_share_the_rows() -> None:
+    timings = data_parallel(factors(5, 2))
+    pair = both(OVERLAP, EFFICIENCIES)
+    steps, whole = pair.whole([pair.part(rows) for rows in one_table_for_each_process(timings)])
+    pd.testing.assert_frame_equal(steps, analysis.overlap(timings), check_exact=True)
+    pd.testing.assert_frame_equal(whole, analysis.efficiencies(timings), check_exact=True)

@@ -1,0 +1,219 @@
+"""Analyses that can be done in parts: of the rows of some processes at a time, such as one file's.
+
+The answer from the parts is that of all rows together, to the last bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+import narwhals as nw
+import numpy as np
+
+from timing_logger._sources import joined
+from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
+from timing_logger.analysis._roles import roles_of
+from timing_logger.analysis._step_times import (
+    PartOfStepTimes,
+    StepTimes,
+    part_of_step_times,
+    whole_step_times,
+)
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.messages import message_waits
+from timing_logger.analysis.operations import base_operation
+from timing_logger.analysis.overlap import ProcessTimes, efficiencies_of, overlap, process_times
+from timing_logger.analysis.per_rank import summarize_messages
+from timing_logger.analysis.scores import scores_of
+from timing_logger.analysis.summary import PartOfSummary, Summary, part_of_summary, whole_summary
+from timing_logger.analysis.totals import PartOfTotals, part_of_totals, whole_totals
+from timing_logger.analysis.windows import StragglersAndWindows, judged_with_windows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PartT = TypeVar("PartT")
+AnswerT = TypeVar("AnswerT")
+
+
+class InParts(NamedTuple, Generic[PartT, AnswerT]):
+    """An analysis in two steps.
+
+    Attributes:
+        part: what is needed of the rows of whole processes. Can be pickled.
+        whole: the answer from the parts of all processes, which come in the order of rank and incarnation.
+    """
+
+    part: Callable[[pd.DataFrame], PartT]
+    whole: Callable[[Sequence[PartT]], AnswerT]
+
+
+def both(one: InParts[Any, Any], other: InParts[Any, Any]) -> InParts[Any, tuple[Any, Any]]:
+    """Two analyses of the same rows, which are read once."""
+    return InParts(partial(_two_parts, one.part, other.part), partial(_two_answers, one.whole, other.whole))
+
+
+def _two_parts(one: Callable[..., Any], other: Callable[..., Any], timings: pd.DataFrame) -> tuple[Any, Any]:
+    return one(timings), other(timings)
+
+
+def _two_answers(
+    one: Callable[..., Any], other: Callable[..., Any], parts: Sequence[tuple[Any, Any]]
+) -> tuple[Any, Any]:
+    of_one, of_other = zip(*parts, strict=True)
+    return one(of_one), other(of_other)
+
+
+# -- overlap -----------------------------------------------------------------------------------------
+
+
+def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    import pandas as pd
+
+    table: pd.DataFrame = pd.concat(tables, ignore_index=True)
+    return table
+
+
+OVERLAP: InParts[Any, Any] = InParts(overlap, _joined)
+"""``overlap``: no step is of two processes."""
+
+
+def _process_times(timings: pd.DataFrame) -> ProcessTimes:
+    return process_times(opened(timings, COLUMNS_OF["efficiencies"]))
+
+
+def _efficiencies(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
+    times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    found: pd.DataFrame = efficiencies_of(_of_pandas(), times).to_native()
+    return found
+
+
+EFFICIENCIES = InParts(_process_times, _efficiencies)
+"""``efficiencies``."""
+
+
+def _in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    columns: list[Any] = list(tables[0].columns)
+    return joined([{name: table[name] for name in columns} for table in tables], columns)
+
+
+def _of_pandas() -> Frame:
+    """A table of pandas, for what is to be made in its library."""
+    import pandas as pd
+
+    none: Frame = nw.from_native(pd.DataFrame())
+    return none
+
+
+# -- stragglers --------------------------------------------------------------------------------------
+
+
+class _Steps(NamedTuple):
+    times: PartOfStepTimes
+    roles: dict[int, str]
+
+
+def _steps(timings: pd.DataFrame) -> _Steps:
+    ranks = timings["rank"].unique().tolist()
+    return _Steps(part_of_step_times(timings), roles_of(timings, ranks, None))
+
+
+def _times_and_roles(
+    parts: Sequence[_Steps], stated: Mapping[int, Any] | None
+) -> tuple[StepTimes, dict[int, str]]:
+    times = whole_step_times([part.times for part in parts])
+    known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
+    return times, roles_of(_of_pandas(), times.ranks, known)
+
+
+def _stragglers_and_windows(
+    parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None
+) -> StragglersAndWindows:
+    return judged_with_windows(*_times_and_roles(parts, roles), _of_pandas())
+
+
+def _scores(parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
+    found: pd.DataFrame = scores_of(*_times_and_roles(parts, roles), _of_pandas())
+    return found
+
+
+STRAGGLERS = InParts(_steps, _stragglers_and_windows)
+"""``stragglers_and_windows``: what is held is a few numbers for each step, and for each collective."""
+
+SCORES = InParts(_steps, _scores)
+"""``scores``."""
+
+# -- the summary ---------------------------------------------------------------------------------------
+
+
+def _part_of_overview(timings: pd.DataFrame) -> tuple[PartOfSummary, dict[Any, Any]]:
+    return part_of_summary(timings), timings.attrs
+
+
+def _overview(parts: Sequence[tuple[PartOfSummary, dict[Any, Any]]]) -> Summary:
+    found, attrs = zip(*parts, strict=True)
+    files = [file for of_part in attrs for file in of_part.get("files", [])]
+    return whole_summary(found, files, attrs[0].get("left_out", []))
+
+
+OVERVIEW = InParts(_part_of_overview, _overview)
+"""``overview``."""
+
+
+# -- totals ----------------------------------------------------------------------------------------------
+
+
+def totals(by: Sequence[str]) -> InParts[PartOfTotals, Any]:
+    """``summarize`` by these columns: what is held is a duration for each row, and its group."""
+    return InParts(partial(part_of_totals, by=by), partial(whole_totals, by=by))
+
+
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
+    """The rows of messages, and as few others as tell which ranks a group has, and how many."""
+    named = coded_text(opened(timings, ("operation",)), "operation")
+    is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
+    tells = ~timings.duplicated(["rank", "group", "group_size"]).to_numpy()
+    kept: pd.DataFrame = timings[tells | is_message].reset_index(drop=True)
+    return kept
+
+
+def _summed_messages(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    found: pd.DataFrame = summarize_messages(message_waits(_in_one_table(tables)))
+    return found
+
+
+MESSAGES = InParts(_messages_and_groups, _summed_messages)
+"""``summarize_messages(message_waits(timings))``: what is held is the rows of messages."""
+
+
+# -- the rows themselves -------------------------------------------------------------------------------
+
+
+def _themselves(timings: pd.DataFrame) -> pd.DataFrame:
+    return timings
+
+
+def _all_rows(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    rows = _in_one_table(tables)
+    rows.attrs["files"] = [file for table in tables for file in table.attrs.get("files", [])]
+    return rows
+
+
+ROWS = InParts(_themselves, _all_rows)
+"""All rows: for what cannot be done in parts."""
+
+
+# -- nothing -------------------------------------------------------------------------------------------
+
+
+def _nothing_of(_: Any) -> None:
+    return None
+
+
+NOTHING: InParts[None, None] = InParts(_nothing_of, _nothing_of)
+"""For whoever asks nothing."""
