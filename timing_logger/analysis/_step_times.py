@@ -10,9 +10,10 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._collective_waits import Waits, clock_free_waits
-from timing_logger.analysis._frames import Floats, Frame, dense_codes, opened
+from timing_logger.analysis._frames import Floats, Frame, dense_codes, new_column, opened
 from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
+from timing_logger.analysis._steps import Numbering, Span, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 
 UNLOGGED = "UNLOGGED"
@@ -29,7 +30,9 @@ class StepTimes:
 
     Attributes:
         ranks: ascending.
-        iterations: of the training, ascending. Where none is recorded, steps counted from 0.
+        iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
+            restart, numbers of steps.
+        numbering: what these numbers mean.
         phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
@@ -48,6 +51,11 @@ class StepTimes:
     gap_ms: Floats
     from_gaps: bool
     has_iterations: bool
+    numbering: Numbering
+
+    def span(self, steps: Integers) -> Span:
+        """From the first to the last of the steps at these positions."""
+        return self.numbering.span(self.iterations[steps])
 
     @property
     def rows_suffice(self) -> bool:
@@ -71,24 +79,29 @@ class StepTimes:
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
     """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
-    frame = opened(timings, COLUMNS_OF["stragglers"]).select(*TEXT, *NUMBERS, "rank", "incarnation")
+    frame = opened(timings, COLUMNS_OF["stragglers"])
     has_iterations = frame["iteration"].count() > 0
-    names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
     if not len(frame):
         return _nothing(has_iterations)
+    steps = steps_of(frame)
+    frame = frame.select(*TEXT, *NUMBERS, "rank", "incarnation")
+    if steps.numbering.restarts:
+        frame = frame.with_columns(new_column(frame, "iteration", steps.number))
+    names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
     processes = sorted(frame.select("rank", "incarnation").unique().iter_rows())
     found = [
         rank_steps(_rows_of(frame, rank, incarnation), rank, names, has_iterations=has_iterations)
         for rank, incarnation in processes
     ]
-    return _assembled(found, list(filter(is_own_work, names["operation"])), has_iterations)
+    phases = list(filter(is_own_work, names["operation"]))
+    return _assembled(found, phases, has_iterations, steps.numbering)
 
 
 def _nothing(has_iterations: bool) -> StepTimes:
     none = np.zeros((0, 0))
     return StepTimes(
         [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none,
-        from_gaps=False, has_iterations=has_iterations,
+        from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
     )  # fmt: skip
 
 
@@ -96,7 +109,9 @@ def _rows_of(frame: Frame, rank: int, incarnation: int) -> Frame:
     return frame.filter((nw.col("rank") == rank) & (nw.col("incarnation") == incarnation))
 
 
-def _assembled(found: Sequence[RankSteps], phases: list[str], has_iterations: bool) -> StepTimes:
+def _assembled(
+    found: Sequence[RankSteps], phases: list[str], has_iterations: bool, numbering: Numbering
+) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
     iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
     phase_ms = np.full((len(phases), len(iterations), len(ranks)), np.nan)
@@ -110,6 +125,7 @@ def _assembled(found: Sequence[RankSteps], phases: list[str], has_iterations: bo
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         _waits(found, ranks, iterations), gap_ms, from_gaps=False, has_iterations=has_iterations,
+        numbering=numbering,
     )  # fmt: skip
 
 

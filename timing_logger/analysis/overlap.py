@@ -22,6 +22,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
     COPIES,
@@ -39,7 +40,7 @@ _COMMUNICATION, _COMPUTE, _COPY, _WAIT = range(4)
 
 
 def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank, incarnation and iteration (NA for what is outside of any).
+    """One row for each rank, incarnation and step (an iteration, NA for what is outside of any).
 
     Own work is ``FORWARD``, ``BACKWARD``, ``OPTIMIZER``, ``DATA``, ``COMPRESS``, ``MERGE``,
     ``DECOMPRESS`` and every name that is not communication, a copy, a probe, ``WAIT`` or ``BACKEND``. A
@@ -49,6 +50,7 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Columns:
         rank, incarnation, iteration.
+        epoch: only where iterations restart, and a step is known by both.
         communication_ms: length of the union of the communication rows; in the background, from issue
             to completion.
         compute_ms: of own work, as above.
@@ -62,11 +64,13 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
     Each is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
     frame = opened(timings, COLUMNS_OF["overlap"])
-    step = dense_codes(*(numbers(frame, name) for name in _STEP))
+    steps = steps_of(frame)
+    step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
     row = any_row_of(step)
     figures = _figures(frame, step, len(row))
     table = taken(frame, _STEP, row).with_columns(
-        *(new_column(frame, name, values) for name, values in figures.items())
+        *steps.columns(frame, row).values(),
+        *(new_column(frame, name, values) for name, values in figures.items()),
     )
     return cast("IntoDataFrameT", table.to_native())
 
@@ -75,7 +79,7 @@ class _Rows(NamedTuple):
     """Of each row: its interval, whose it is, what it is. One entry each.
 
     Attributes:
-        step: number of its rank, incarnation and iteration.
+        step: number of its rank, incarnation and step.
         lane: number of its thread and clock.
         kind: one of the kinds of this module; -1 for others.
         blocks: whether its thread, or stream, does nothing else meanwhile.

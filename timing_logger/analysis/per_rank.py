@@ -120,7 +120,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 
     Columns:
         rank, incarnation.
-        iterations: how many.
+        iterations: how many, those of each epoch where they restart.
         communication_ms, compute_ms, copy_ms, waited_ms, exposed_ms, hidden_ms, overlap, step_ms: medians
             over them (NaN if unknown).
     """

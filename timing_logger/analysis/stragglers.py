@@ -116,7 +116,6 @@ def _of_ranks(
     notes: tuple[str, ...],
 ) -> Verdict:
     first = named[0]
-    iterations = times.iterations[first.slow.steps]
     phase, phase_share = _phase(times, first)
     ranks = tuple(dict.fromkeys(times.ranks[suspect.column] for suspect in named))
     others = [suspect for suspect in found if times.ranks[suspect.column] not in ranks]
@@ -126,8 +125,7 @@ def _of_ranks(
         phase=phase,
         labels=first.role,
         window=first.slow.kind,
-        first_iteration=int(iterations[0]),
-        last_iteration=int(iterations[-1]),
+        **times.span(first.slow.steps)._asdict(),
         score=first.score,
         cost_ms=saved_ms(times, named),
         gates=(*first.gates, *((gate,) if gate else ())),
@@ -158,11 +156,10 @@ def _phase(times: StepTimes, suspect: Suspect) -> tuple[str, float]:
 
 
 def _sentence(times: StepTimes, suspect: Suspect) -> str:
-    iterations = times.iterations[suspect.slow.steps]
+    steps = suspect.slow.steps
     return (
         f"Rank {times.ranks[suspect.column]}: {np.exp(suspect.slow.level):.2f} times the median of its "
-        f"peers ({suspect.slow.kind}, iterations {iterations[0]} to {iterations[-1]}, "
-        f"{len(iterations)} slow steps)."
+        f"peers ({suspect.slow.kind}, {times.span(steps).in_words()}, {len(steps)} slow steps)."
     )
 
 
@@ -207,6 +204,8 @@ def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, 
         notes.append("Two ranks: compared by their ratio, since one peer has no spread.")
     if not times.has_iterations:
         notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
+    if times.numbering.counted:
+        notes.append("Iterations fall back and no epoch tells them apart: each time begins an epoch, counted.")
     return tuple(notes)
 
 

@@ -98,6 +98,7 @@ def _word(value: Any) -> str:
 
 
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
+_EPOCH = Column("epoch", "epoch")
 _OPERATION, _GROUP = Column("operation", "operation", _word), Column("group", "group", _word)
 
 
@@ -106,7 +107,7 @@ _OPERATION, _GROUP = Column("operation", "operation", _word), Column("group", "g
 _KEYS = {
     "operation": Column("operation", "operation", _word), "phase": Column("phase", "phase", _word),
     "layer_name": Column("layer_name", "layer", _word), "group": Column("group", "group", _word),
-    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "iteration": Column("iteration", "iteration"),
+    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "epoch": _EPOCH, "iteration": Column("iteration", "iteration"),
 }  # fmt: skip
 
 _TOTALS = (
@@ -223,7 +224,7 @@ def _on_matches(states: Mapping[str, int]) -> Iterable[str]:
 # -- overlap ---------------------------------------------------------------------------------------
 
 _OVERLAP = (
-    *_WHOSE, Column("iteration", "iteration"), Column("iterations", "steps"),
+    *_WHOSE, _EPOCH, Column("iteration", "iteration"), Column("iterations", "steps"),
     Column("step_ms", "step ms", _ms), Column("compute_ms", "own work", _ms),
     Column("communication_ms", "communication", _ms), Column("exposed_ms", "exposed", _ms),
     Column("hidden_ms", "hidden", _ms), Column("overlap", "hidden %", percent),
@@ -298,7 +299,8 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
 
 _WINDOWS = (
     Column("rank", "rank"), Column("phase", "phase", _word), Column("labels", "role", _word),
-    Column("kind", "window"), Column("first_iteration", "first"), Column("last_iteration", "last"),
+    Column("kind", "window"), Column("first_epoch", "first epoch"), Column("first_iteration", "first"),
+    Column("last_epoch", "last epoch"), Column("last_iteration", "last"),
     Column("iterations", "slow steps"), Column("ratio", "x peers", _hundredths),
     Column("score", "score", _hundredths), Column("cost_ms", "cost ms", _tenths),
 )  # fmt: skip
@@ -340,7 +342,7 @@ def _particulars(verdict: Verdict) -> Iterable[str]:
         yield f", in {escape_text(verdict.phase)}"
     if verdict.first_iteration is not None:
         window = f" ({verdict.window})" if verdict.window else ""
-        yield f", in iterations {verdict.first_iteration} to {verdict.last_iteration}{window}"
+        yield f", in {verdict.when}{window}"
     if not math.isnan(verdict.score):
         yield f"; score {verdict.score:.2f}"
     if verdict.cost_ms > 0:

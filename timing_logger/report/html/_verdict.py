@@ -68,7 +68,7 @@ def _summary(verdict: Verdict) -> str:
         return ""
     parts = [_where(verdict.phase)]
     if verdict.first_iteration is not None:
-        parts.append(f"iterations {verdict.first_iteration} to {verdict.last_iteration} ({verdict.window})")
+        parts.append(f"{verdict.when} ({verdict.window})")
     saved = f"Without it the recorded steps would take {seconds(verdict.cost_ms)} less."
     cost = saved if verdict.cost_ms > 0 else ""
     score = "" if math.isnan(verdict.score) else f"Score {verdict.score:.2f}; below 0.75 is bad."
