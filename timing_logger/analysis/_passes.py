@@ -9,7 +9,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger.analysis._frames import Bools, Floats, Frame, Ints, coded_text, dense_codes, each_text, numbers
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
 from timing_logger.analysis.operations import BACKEND, WAIT, base_operation
 
 _LATE = {WAIT, BACKEND}

@@ -113,7 +113,7 @@ def steps_of(frame: Frame) -> Steps:
 
 
 def epochs_of(frame: Frame) -> tuple[Floats, bool]:
-    """The epoch of each row; and whether it is counted: where only one is recorded and iterations fall back."""
+    """The epoch of each row; and whether it is counted, as only one is recorded and iterations fall back."""
     recorded = numbers(frame, "epoch")
     stated = known(recorded)
     if len(stated) and stated.min() < stated.max():

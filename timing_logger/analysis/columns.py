@@ -15,8 +15,8 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
         "status",
     ),
     "summarize": (
-        "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN, "group",
-        "thread",
+        "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
+        "group", "thread",
     ),
     "match_collectives": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
     "waits": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import Floats, dense_codes, groups, known, like, opened, wall_s
+from timing_logger.analysis._grouped import sums
 from timing_logger.analysis._steps import numbered
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -54,7 +55,8 @@ class _Steps(NamedTuple):
 def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     """One row for each operation that synchronises all ranks and each group that did it.
 
-    A step is a training iteration (of an epoch, where they restart), or one operation (``seq``) where no iteration is recorded.
+    A step is a training iteration (of an epoch, where they restart), or one operation (``seq``) where no
+    iteration is recorded.
     Compared are the steps in which all ranks of the group have equally many valid records (and, in
     a group without a name, equally many bytes). There is no row where that cannot be done: no such
     step, ranks of the group missing, or several incarnations of a rank.
@@ -121,8 +123,7 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     steps, step_at = np.unique(step, return_inverse=True)
 
     def placed(values: npt.NDArray[Any]) -> Floats:
-        cells = np.bincount(step_at * len(ranks) + rank_at, values, minlength=len(steps) * len(ranks))
-        return cells.reshape(len(steps), len(ranks))
+        return sums(values, step_at * len(ranks) + rank_at, len(steps) * len(ranks)).reshape(len(steps), -1)
 
     alike = _same_on_all(placed(part.n_rows))
     if not is_named:

@@ -205,7 +205,9 @@ def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, 
     if not times.has_iterations:
         notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
     if times.numbering.counted:
-        notes.append("Iterations fall back and no epoch tells them apart: each time begins an epoch, counted.")
+        notes.append(
+            "Iterations fall back and no epoch tells them apart: each time begins an epoch, counted."
+        )
     return tuple(notes)
 
 

@@ -70,7 +70,7 @@ class Verdict:
         return Span(self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch).in_words()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold: None for an unknown figure. Epochs only where iterations restart."""
+        """Plain values that JSON can hold, None for an unknown figure; epochs where iterations restart."""
         return {
             "verdict": self.verdict,
             "ranks": list(self.ranks),
@@ -88,7 +88,6 @@ class Verdict:
             ],
             "evidence": list(self.evidence),
         }
-
 
     def _epochs(self) -> dict[str, Any]:
         return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}

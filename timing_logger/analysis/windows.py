@@ -114,9 +114,7 @@ class _Window(NamedTuple):
     span: Span
 
 
-def _rows(
-    times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str
-) -> Iterator[_Window]:
+def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str) -> Iterator[_Window]:
     baseline = peer_medians(phase_ms)
     for slow in slow_steps(log_ratios(phase_ms, baseline)):
         own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]

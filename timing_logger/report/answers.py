@@ -107,7 +107,8 @@ _OPERATION, _GROUP = Column("operation", "operation", _word), Column("group", "g
 _KEYS = {
     "operation": Column("operation", "operation", _word), "phase": Column("phase", "phase", _word),
     "layer_name": Column("layer_name", "layer", _word), "group": Column("group", "group", _word),
-    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "epoch": _EPOCH, "iteration": Column("iteration", "iteration"),
+    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "epoch": _EPOCH,
+    "iteration": Column("iteration", "iteration"),
 }  # fmt: skip
 
 _TOTALS = (
