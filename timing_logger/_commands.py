@@ -24,6 +24,10 @@ BAD_NEWS = 1
 """The exit code of a verdict that ``--fail-on`` names."""
 
 
+UNJUDGED = "unjudged"
+"""What ``--fail-on`` calls a run of which nobody could be judged."""
+
+
 class Answer(NamedTuple):
     """What is printed, and the exit code."""
 
@@ -61,7 +65,8 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
 
     verdict, slow = stragglers_and_windows(_read(arguments, "stragglers"))
     text = verdict_json(verdict, slow) if arguments.json else stragglers_text(verdict, slow, _width())
-    return Answer(text, BAD_NEWS if verdict.verdict in arguments.fail_on else 0)
+    said = verdict.verdict if verdict.judged else UNJUDGED
+    return Answer(text, BAD_NEWS if said in arguments.fail_on else 0)
 
 
 def overlap(arguments: argparse.Namespace) -> Answer:

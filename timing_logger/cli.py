@@ -19,7 +19,7 @@ from timing_logger.errors import TimingLoggerError
 
 _KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
-_VERDICTS = ("rank", "role", "group-wide", "diffuse")
+_VERDICTS = ("rank", "role", "group-wide", "diffuse", _commands.UNJUDGED)
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 
 

@@ -79,7 +79,8 @@ def read_timings(
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
-        ``sidecar`` (the dict, or None) and ``clock``: a dict with ``alignment`` ("same host", "measured"
+        ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
+        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
         or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
         if the instants stay as recorded) and ``uncertainty_s`` (the largest at a measurement, None if
         unknown). ``attrs["left_out"]`` has a dict with ``path`` and

@@ -91,7 +91,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
         clock_violations: how many contradict the clocks.
         uncertainty_ms: the largest.
     """
-    frame = opened(messages)
+    frame = opened(messages, by_rank=False)
     key = dense_codes(coded_text(frame, "group")[0], numbers(frame, "sender"), numbers(frame, "receiver"))
     row = any_row_of(key)
     n = len(row)

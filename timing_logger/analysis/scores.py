@@ -11,12 +11,10 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import Floats, like, opened
 from timing_logger.analysis._peers import column_medians, members, relative_scores
-from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._slow_steps import FLAGGED_SCORE
-from timing_logger.analysis._step_times import step_times
 from timing_logger.analysis._suspects import MIN_STEPS
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers import judged
+from timing_logger.analysis.stragglers import judgement_of
 from timing_logger.analysis.windows import phases_of
 
 _SCHEMA = {
@@ -36,25 +34,25 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -
         rank, phase, labels: as :func:`timing_logger.analysis.windows` has them.
         steps: in how many the time is known.
         median_ms: its median over them.
-        score: relative score, the least median of the role by the rank's own, in (0, 1].
+        score: relative score, the least median of the role by the rank's own, in (0, 1]; NaN if the
+            ranks look like those of different runs.
         individual_score: the least median of 20 successive steps in the past by that of the last 20;
             above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
         flagged: whether either score is below 0.75.
     """
-    times = step_times(timings)
-    role_of = roles_of(timings, times.ranks, roles)
-    times = judged(times, role_of).times
+    times, _, role_of, are_comparable = judgement_of(timings, roles)
     found = [
         (times.ranks[column], phase, role, *row)
         for phase, phase_ms in phases_of(times)
         for role, columns in members(times.ranks, role_of).items()
-        for column, row in zip(columns, _rows(phase_ms[:, columns]), strict=True)
+        for column, row in zip(columns, _rows(phase_ms[:, columns], are_comparable), strict=True)
     ]
     return like(opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, found)
 
 
-def _rows(phase_ms: Floats) -> Iterator[tuple[Any, ...]]:
-    relative, medians = relative_scores(phase_ms), column_medians(phase_ms)
+def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
+    medians = column_medians(phase_ms)
+    relative = relative_scores(phase_ms) if are_comparable else np.full(len(medians), np.nan)
     for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
         own_ms = own_ms[~np.isnan(own_ms)]
         individual = individual_score(own_ms)

@@ -24,6 +24,7 @@ from timing_logger.analysis._frames import (
     with_operation,
 )
 from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -61,6 +62,7 @@ class Summary(NamedTuple):
         counters: as :func:`compare_counters` returns.
         files: ``attrs["files"]`` of ``read_timings``.
         left_out: ``attrs["left_out"]`` of ``read_timings``.
+        different_runs: why the files look as if they were not of one run; "" if nothing speaks for it.
     """
 
     operations: pd.DataFrame
@@ -70,6 +72,7 @@ class Summary(NamedTuple):
     counters: list[dict[str, Any]]
     files: list[dict[str, Any]]
     left_out: list[dict[str, str]]
+    different_runs: str
 
 
 def overview(timings: pd.DataFrame) -> Summary:
@@ -116,6 +119,7 @@ def whole_summary(
         counters=compare_counters(files),
         files=list(files),
         left_out=list(left_out),
+        different_runs=different_runs(files),
     )
 
 

@@ -44,6 +44,10 @@ class Verdict:
         score: relative score, of a rank against its peers, of a role against other roles; group-wide
             the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if nobody is slow.
         cost_ms: time by which the run would be shorter without it, over the steps recorded.
+        judged: whether any rank could be compared with a peer, or something was found without. If not,
+            ``verdict`` is ``healthy`` only because nobody is named.
+        why: why nobody could be judged; "" if somebody was.
+        unjudged_ranks: of whom nothing is known, or who had no peer to be compared with.
         gates: what decided, in the order of judging.
         evidence: the same in sentences, and what the judgement rests on.
     """
@@ -59,6 +63,9 @@ class Verdict:
     last_epoch: int | None = None
     score: float = math.nan
     cost_ms: float = 0.0
+    judged: bool = True
+    why: str = ""
+    unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
 
@@ -82,6 +89,9 @@ class Verdict:
             **({} if self.first_epoch is None else self._epochs()),
             "score": _finite(self.score),
             "cost_ms": _finite(self.cost_ms),
+            "judged": self.judged,
+            "why": self.why,
+            "unjudged_ranks": list(self.unjudged_ranks),
             "gates": [
                 {**gate._asdict(), "value": _finite(gate.value), "bound": _finite(gate.bound)}
                 for gate in self.gates

@@ -11,13 +11,12 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import Floats, like, nullable_integers, opened
 from timing_logger.analysis._peers import log_ratios, members, peer_medians, relative_scores
-from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import slow_steps
-from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis._step_times import StepTimes
 from timing_logger.analysis._steps import Span
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers import judged
+from timing_logger.analysis.stragglers import judgement_of
 from timing_logger.analysis.verdict import Verdict
 
 SELF_TIME = "SELF_TIME"
@@ -35,7 +34,8 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
 
     A stretch lies between change points of log(rank / peer median) and lasts 3 steps or more; single
     slow steps are a window only if a rank has far more of them than its peers. Nothing is removed as
-    an outlier before. The ranks of one role are each other's peers; one alone in its role has none.
+    an outlier before. The ranks of one role are each other's peers; one alone in its role has none, and
+    ranks of different runs are none: there are no windows then.
 
     Args:
         timings: as ``read_timings`` returns.
@@ -73,14 +73,12 @@ def stragglers_and_windows(
     timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
     """Both at the cost of one; the arguments are those of either."""
-    times = step_times(timings)
-    role_of = roles_of(timings, times.ranks, roles)
-    times, verdict = judged(times, role_of)
+    times, verdict, role_of, are_comparable = judgement_of(timings, roles)
     found = [
-        row
+        window
         for role, columns in members(times.ranks, role_of).items()
-        for phase, phase_ms in phases_of(times)
-        for row in _rows(times, phase, phase_ms[:, columns], columns, role)
+        for phase, phase_ms in (phases_of(times) if are_comparable else ())
+        for window in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
     found.sort(key=lambda window: (-window.figures[-1], window.figures))
     table = like(opened(timings, COLUMNS_OF["stragglers"]), _SCHEMA, [window.figures for window in found])

@@ -312,6 +312,7 @@ _GATES = (
 )  # fmt: skip
 
 _MOST_WINDOWS = 12
+_MOST_NAMED = 8
 
 
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
@@ -327,15 +328,26 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
 
 def verdict_sentence(verdict: Verdict) -> str:
     """``Verdict: rank 2 is slow, in BACKWARD, in iterations 40 to 60 (bounded) ...``."""
+    if not verdict.judged:
+        return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
     ranks = ", ".join(map(str, verdict.ranks))
     who = {
-        "healthy": "healthy. Nobody is slow",
+        "healthy": f"healthy. Nobody is slow{_of_the_judged(verdict)}",
         "rank": f"rank {ranks} is slow" if len(verdict.ranks) == 1 else f"ranks {ranks} are slow",
         "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
         "group-wide": "all ranks are slower than in their own past",
         "diffuse": "diffuse. Much time is lost to late ranks, but to nobody in particular",
     }[verdict.verdict]
     return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
+
+
+def _of_the_judged(verdict: Verdict) -> str:
+    n_unknown = len(verdict.unjudged_ranks)
+    if not n_unknown:
+        return ""
+    named = ", ".join(map(str, verdict.unjudged_ranks[:_MOST_NAMED]))
+    more = f" and {n_unknown - _MOST_NAMED} more" if n_unknown > _MOST_NAMED else ""
+    return f" of those that could be judged; not rank{'s' * (n_unknown > 1)} {named}{more}"
 
 
 def _particulars(verdict: Verdict) -> Iterable[str]:
