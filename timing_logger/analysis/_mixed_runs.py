@@ -41,7 +41,7 @@ def different_runs(files: Sequence[_File]) -> str:
 
 def _by_run(files: Sequence[_File]) -> Iterable[list[_File]]:
     runs = defaultdict(list)
-    in_order = sorted(files, key=lambda file: (file["rank"], file["incarnation"]))
+    in_order = sorted(files, key=lambda file: (file["rank"], file.get("incarnation", 1)))
     for _, of_rank in groupby(in_order, key=lambda file: file["rank"]):
         for number, file in enumerate(of_rank):
             runs[number].append(file)

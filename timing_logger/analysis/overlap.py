@@ -25,6 +25,7 @@ from timing_logger.analysis._intervals import Stretches, stretches, union_length
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
+    BACKEND,
     COPIES,
     PROBES,
     base_operation,
@@ -37,6 +38,7 @@ from timing_logger.analysis.operations import (
 _STEP = ("rank", "incarnation", "iteration")
 
 _COMMUNICATION, _COMPUTE, _COPY, _WAIT = range(4)
+_OTHER, _TWIN = -1, -2
 
 
 def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -59,7 +61,8 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
         exposed_ms: communication while there was no own work.
         hidden_ms: communication while there was; with exposed_ms it adds up to communication_ms.
         overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
-        step_ms: from the first start to the last end of all rows (NaN if unknown).
+        step_ms: from the first start to the last end of all rows but ``BACKEND``, whose ends are those at
+            which the backend noticed them (NaN if unknown).
 
     Each is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
@@ -81,7 +84,7 @@ class _Rows(NamedTuple):
     Attributes:
         step: number of its rank, incarnation and step.
         lane: number of its thread and clock.
-        kind: one of the kinds of this module; -1 for others.
+        kind: one of the kinds of this module.
         blocks: whether its thread, or stream, does nothing else meanwhile.
     """
 
@@ -117,7 +120,9 @@ def _kind_of(name: str) -> int:
         return _COMPUTE
     if is_wait(name):
         return _WAIT
-    return _COPY if base_operation(name) in COPIES else -1
+    if base_operation(name) == BACKEND:
+        return _TWIN
+    return _COPY if base_operation(name) in COPIES else _OTHER
 
 
 def _blocks(name: str) -> bool:
@@ -181,6 +186,7 @@ def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
 
 
 def _durations_s(rows: _Rows, n_steps: int) -> Floats:
+    rows = rows.only(rows.kind != _TWIN)
     first, last = np.full(n_steps, np.inf), np.full(n_steps, -np.inf)
     np.fmin.at(first, rows.step, rows.starts)
     np.fmax.at(last, rows.step, rows.ends)
