@@ -131,8 +131,8 @@ def _on_waits(summary: Summary) -> Iterable[str]:
 def _on_backends(summary: Summary) -> Iterable[str]:
     if any(base_operation(row["operation"]) == BACKEND for row in _records(summary.operations)):
         yield (
-            f"{BACKEND}: what the backend (NCCL) itself measured of a collective that has a row of its own. It "
-            "is no communication beside that one, and counts in no other figure."
+            f"{BACKEND}: what the backend (NCCL) itself measured of a collective that has a row of its own. "
+            "It is no communication beside that one, and counts in no other figure."
         )
 
 
