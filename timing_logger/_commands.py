@@ -144,6 +144,7 @@ def convert(arguments: argparse.Namespace) -> Answer:
 
 def watch(arguments: argparse.Namespace) -> Answer:
     """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
+    from timing_logger.errors import NoTimingFilesError
     from timing_logger.report import look_text
     from timing_logger.watching import Watcher
 
@@ -163,7 +164,9 @@ def watch(arguments: argparse.Namespace) -> Answer:
                 if not console.is_terminal:
                     print(text, flush=True)
                 time.sleep(arguments.interval)
-                text = look_text(watcher.look(), _width())
+                # Before the next run, a folder may be emptied for it.
+                with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
+                    text = look_text(watcher.look(), _width())
                 live.update(Text(text), refresh=True)
     except KeyboardInterrupt:
         return Answer(text if console.is_terminal else "")

@@ -25,6 +25,7 @@ WINDOW_S = 30.0
 
 _FIRST_LOOK_BYTES = 2**22
 _LOOK_BYTES = 2**26
+_BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
 
 
 class RankNow(NamedTuple):
@@ -32,7 +33,8 @@ class RankNow(NamedTuple):
 
     Attributes:
         rank, incarnation.
-        written: rows of the whole file, by its sidecar; None if that does not tell.
+        written: rows of the whole file, by its sidecar, which is behind, or as many as were read if these
+            are more; None if neither tells.
         rows_per_s, iterations_per_s: in the window; NaN without rows.
         iteration: the latest; None without.
         epoch: its epoch, where iterations restart; else None.
@@ -120,6 +122,8 @@ class _Tail:
     path: Path
     header: bytes = b""
     offset: int = 0
+    begin: bytes = b""
+    n_read: int = 0
     rows: pd.DataFrame | None = None
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
@@ -136,13 +140,23 @@ class _Tail:
 
         from timing_logger._parsing import parse_timings
 
+        self._begin_anew_if_replaced()
         added = self._added()
         if added:
             frame = parse_timings(self.header + added).frame
+            self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
             self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
         self.changed_s = self.path.stat().st_mtime
         self.sidecar = _json_at(sidecar_path(self.path))
+
+    def _begin_anew_if_replaced(self) -> None:
+        """A folder that was emptied for another run has other files under the same names."""
+        with self.path.open("rb") as file:
+            begin = file.read(_BEGIN_BYTES)
+        if not begin.startswith(self.begin):
+            self.header, self.offset, self.rows, self.n_read = b"", 0, None, 0
+        self.begin = begin
 
     def _added(self) -> bytes:
         with self.path.open("rb") as file:
@@ -220,7 +234,7 @@ def _rank_now(
     return RankNow(
         rank=tail.name.rank,
         incarnation=tail.name.incarnation,
-        written=counters.get("written"),
+        written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
         rows_per_s=len(rows) / wall_s if wall_s > 0 else unknown,
         iterations_per_s=float(figures["iterations"]) / wall_s if wall_s > 0 else unknown,  # type: ignore[index]
         iteration=at.last_iteration if at else None,
