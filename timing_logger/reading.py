@@ -69,7 +69,7 @@ def read_timings(
         ``start_s`` and ``end_s`` are ``start_counter`` and ``end_counter`` on one axis for all ranks, the
         ``perf_counter`` of the reference rank, in s (``float64``, NaN where blank): that which
         ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
-        ``clock_uncertainty_s`` (``float64``) is how far off, at most, they may be from the reference's
+        ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's
         clock: 0 on its host (same host name and boot id); where offsets were measured, their half width,
         interpolated, and growing by ``_alignment.DRIFT_BOUND`` before the first measurement and after the
         last. It is NaN for ranks that are **not aligned**: on another host without measurements, where

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from timing_logger.analysis._peers import members
+from timing_logger.analysis._slow_steps import MIN_GAP
 from timing_logger.analysis._step_times import StepTimes
 
 MIN_STEPS_TO_JUDGE = 3
@@ -36,3 +37,23 @@ def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
             "of no step it is known how long a rank worked: neither rows of own work nor communication tell"
         )
     return f"there are not {MIN_STEPS_TO_JUDGE} steps that are known of two ranks of one role"
+
+
+def why_hidden(times: StepTimes) -> str:
+    """Why a slow rank would look like its peers, in words; "" if it would not.
+
+    A stream that waits for communication stands still inside the rows around it, and no other row says for
+    how long. So where one rank is late, the others' own work on the device takes as long as its.
+    """
+    if not times.on_device:
+        return ""
+    met = ~np.isnan(times.waits.own_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
+    if not met.any():
+        return ""
+    waited_ms = float(np.median(np.nanmax(times.waits.own_ms[met], axis=1)))
+    if waited_ms < MIN_GAP * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
+        return ""
+    return (
+        "own work is timed on the device's clock, which goes on while a stream waits for other ranks "
+        f"({waited_ms:.1f} ms in a typical step), so a slow rank looks like its peers"
+    )

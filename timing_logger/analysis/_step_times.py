@@ -10,11 +10,12 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._collective_waits import Waits, clock_free_waits
-from timing_logger.analysis._frames import Floats, Frame, dense_codes, new_column, opened
+from timing_logger.analysis._frames import Floats, Frame, dense_codes, new_column, opened, operation_names
 from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
 from timing_logger.analysis._steps import Numbering, Span, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.record import DEVICE_CLOCK
 
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
@@ -33,6 +34,7 @@ class StepTimes:
         iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
             restart, numbers of steps.
         numbering: what these numbers mean.
+        on_device: whether rows of own work are on the device's clock: a stream's waits for others are in them.
         phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
@@ -52,6 +54,7 @@ class StepTimes:
     from_gaps: bool
     has_iterations: bool
     numbering: Numbering
+    on_device: bool = False
 
     def span(self, steps: Integers) -> Span:
         """From the first to the last of the steps at these positions."""
@@ -94,7 +97,13 @@ def step_times(timings: IntoDataFrameT) -> StepTimes:
         for rank, incarnation in processes
     ]
     phases = list(filter(is_own_work, names["operation"]))
-    return _assembled(found, phases, has_iterations, steps.numbering)
+    times = _assembled(found, phases, has_iterations, steps.numbering)
+    return replace(times, on_device=DEVICE_CLOCK in names["clock"] and _works_on_device(frame))
+
+
+def _works_on_device(frame: Frame) -> bool:
+    on_device = frame.filter(nw.col("clock") == DEVICE_CLOCK)
+    return any(map(is_own_work, operation_names(on_device)))
 
 
 def _nothing(has_iterations: bool) -> StepTimes:

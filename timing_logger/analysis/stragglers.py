@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._judged import unjudged_ranks, why_nobody
+from timing_logger.analysis._judged import unjudged_ranks, why_hidden, why_nobody
 from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._peers import column_medians, members, peer_medians
 from timing_logger.analysis._roles import roles_of
@@ -71,9 +71,11 @@ def judgement_of(timings: IntoDataFrameT, roles: Mapping[int, Any] | None) -> Ju
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
     """The verdict with what could not be judged."""
     unjudged = unjudged_ranks(times, roles)
-    if verdict.verdict == "healthy" and len(unjudged) == len(times.ranks):
-        return replace(verdict, judged=False, why=why_nobody(times, roles), unjudged_ranks=unjudged)
-    return replace(verdict, unjudged_ranks=unjudged)
+    nobody = len(unjudged) == len(times.ranks)
+    why = why_nobody(times, roles) if nobody else why_hidden(times)
+    if verdict.verdict != "healthy" or not why:
+        return replace(verdict, unjudged_ranks=unjudged)
+    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
 def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
