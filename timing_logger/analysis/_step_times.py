@@ -34,7 +34,7 @@ class StepTimes:
         iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
             restart, numbers of steps.
         numbering: what these numbers mean.
-        on_device: whether rows of own work are on the device's clock: a stream's waits for others are in them.
+        on_device: whether rows of own work are on the device's clock, where waits are part of them.
         phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
