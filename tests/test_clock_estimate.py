@@ -59,6 +59,16 @@ def test_the_uncertainty_is_half_of_what_all_bounds_leave() -> None:
     assert estimate_offset(exchanges).uncertainty_ns == (1_000 + 3_000) // 2
 
 
+def test_the_uncertainty_is_about_the_middle_of_the_bounds_and_not_about_the_offset() -> None:
+    """As docs/clocks.md says: the farther bound is up to twice as far from the offset."""
+    fast = [exchange(1_000, 1_000)] * 10
+    lopsided = [exchange(1_000, 1_000), exchange(100, 90_000)]
+    estimate = estimate_offset(fast + lopsided)
+    assert estimate[:2] == (TRUE_OFFSET_NS, (100 + 1_000) // 2)
+    lower_ns = max(exchange.lower_bound_ns for exchange in fast + lopsided)
+    assert estimate.offset_ns - lower_ns == 1_000
+
+
 def test_the_offset_is_the_median_over_the_tenth_with_the_shortest_round_trips() -> None:
     fast = [exchange(1_000, 1_000 + skew) for skew in (0, 20, 400)]
     slow = [exchange(2_000, 90_000) for _ in range(27)]

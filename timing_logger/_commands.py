@@ -26,6 +26,10 @@ BAD_NEWS = 1
 """The exit code of a verdict that ``--fail-on`` names."""
 
 
+UNJUDGED = "unjudged"
+"""What ``--fail-on`` calls a run of which nobody could be judged."""
+
+
 class Answer(NamedTuple):
     """What is printed, and the exit code."""
 
@@ -75,7 +79,8 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
     with _asked(arguments, "stragglers") as asked:
         told = asked.of_processes(STRAGGLERS)
     verdict, slow = told.answer
-    exit_code = BAD_NEWS if verdict.verdict in arguments.fail_on else 0
+    said = verdict.verdict if verdict.judged else UNJUDGED
+    exit_code = BAD_NEWS if said in arguments.fail_on else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
     return Answer(stragglers_text(verdict, slow, _width()) + _how(told), exit_code)
@@ -154,6 +159,7 @@ def convert(arguments: argparse.Namespace) -> Answer:
 
 def watch(arguments: argparse.Namespace) -> Answer:
     """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
+    from timing_logger.errors import NoTimingFilesError
     from timing_logger.report import look_text
     from timing_logger.watching import Watcher
 
@@ -173,7 +179,9 @@ def watch(arguments: argparse.Namespace) -> Answer:
                 if not console.is_terminal:
                     print(text, flush=True)
                 time.sleep(arguments.interval)
-                text = look_text(watcher.look(), _width())
+                # Before the next run, a folder may be emptied for it.
+                with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
+                    text = look_text(watcher.look(), _width())
                 live.update(Text(text), refresh=True)
     except KeyboardInterrupt:
         return Answer(text if console.is_terminal else "")

@@ -3,17 +3,52 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+
+from timing_logger.errors import LogPathError
+from timing_logger.run_info import TimingFile
 
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """A path to write to, which replaces ``path`` at the end of the block, or is gone if that raises."""
+    """A path to write to, which replaces ``path`` at the end of the block, or is gone if that raises.
+
+    Raises:
+        LogPathError: ``path`` is a folder, a device or the like, or has the name of a timing file or its
+            sidecar, which are nobody's to replace; or it cannot be written.
+    """
+    _refuse(path)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
     try:
         yield draft
         os.replace(draft, path)
+    except OSError as error:
+        if error.filename in (None, str(draft)):  # else it is about what was read meanwhile
+            reason = error.strerror or error
+            raise LogPathError(f"output: {str(path)!r} cannot be written: {reason}.") from error
+        raise
     finally:
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def drafts_of(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """The same of several files, which come into their places only when all are complete."""
+    with ExitStack() as drafts:
+        yield [drafts.enter_context(draft_of(path)) for path in paths]
+
+
+def _refuse(path: Path) -> None:
+    if path.is_dir():
+        raise LogPathError(f"output: {str(path)!r} is a folder. Name a file in it.")
+    if os.path.lexists(path) and not path.is_file():
+        raise LogPathError(f"output: {str(path)!r} is no regular file, and would be replaced. Name another.")
+    if not path.parent.is_dir():
+        raise LogPathError(f"output: there is no folder {str(path.parent)!r} to write {path.name!r} to.")
+    if TimingFile.parse(path.name) or TimingFile.parse(path.name.replace(".meta.json", ".csv")):
+        raise LogPathError(
+            f"output: {path.name!r} is what timing files are called, or their sidecars, and no other file "
+            "may take their place. Name another."
+        )

@@ -17,7 +17,8 @@ def select(
     Args:
         timings: what ``read_timings`` returned.
         ranks: None for all.
-        iterations: from ``start`` on and before ``stop``; what belongs to no iteration is left out then.
+        iterations: from ``start`` on and before ``stop``, in every epoch; what belongs to no iteration is
+            left out then.
     """
     chosen: pd.DataFrame = timings
     if ranks is not None:

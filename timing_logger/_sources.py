@@ -137,6 +137,7 @@ class Source:
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
             "sidecar": self.sidecar,
+            "span_unix_ns": self.span,
             "clock": clock.description(),
         }
 

@@ -17,9 +17,9 @@ import shtab
 from timing_logger import _commands
 from timing_logger.errors import TimingLoggerError
 
-_KEYS = ("operation", "rank", "incarnation", "iteration", "phase", "layer_name", "group")
+_KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
-_VERDICTS = ("rank", "role", "group-wide", "diffuse")
+_VERDICTS = ("rank", "role", "group-wide", "diffuse", _commands.UNJUDGED)
 _ENGINES = ("auto", "pandas", "duckdb")
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 
@@ -253,7 +253,7 @@ def _about_rows(
     parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="only these, such as 0,2,8-15")
     parser.add_argument(
         "--iterations", type=_iterations, metavar="A:B",
-        help="only those from A on and before B; either may be left out",
+        help="only those from A on and before B, in every epoch; either may be left out",
     )  # fmt: skip
     parser.add_argument(
         "--incarnations",

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 import pandas as pd
 
-from timing_logger._drafts import draft_of
+from timing_logger._drafts import drafts_of
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import Facts, parquet_name, writing_parquet
 from timing_logger._sources import Source
@@ -73,7 +73,8 @@ def convert(
 
     Raises:
         ConfigurationError: ``to`` is none of these; or for Parquet, pyarrow is not installed.
-        LogPathError: what is to be made exists already. Nothing is ever overwritten.
+        LogPathError: what is to be made exists already, or cannot be made. Nothing is ever overwritten, and
+            if anything fails, nothing is there.
         NoTimingFilesError, NotATimingFileError, OSError: as ``read_timings``.
     """
     if to not in get_args(Format):
@@ -144,18 +145,27 @@ def _description_path(target: Path) -> Path:
 
 
 def _write(to: Format, targets: Sequence[Path], inputs: Iterator[_Input]) -> list[Facts]:
-    targets[0].parent.mkdir(parents=True, exist_ok=True)
+    _make_folder(targets[0].parent)
     if to == "csv":
         return _write_text(targets[0], ",".join(_COLUMNS) + "\n", _csv_lines, inputs)
     if to == "jsonl":
         return _write_text(targets[0], "", _json_lines, inputs)
-    if len(targets) == 1:
-        return _write_parquet(targets[0], inputs)
-    return [_write_parquet(target, iter([one]))[0] for one, target in zip(inputs, targets, strict=True)]
+    with drafts_of(targets) as drafts:
+        if len(drafts) == 1:
+            return _write_parquet(drafts[0], inputs)
+        return [_write_parquet(draft, iter([one]))[0] for one, draft in zip(inputs, drafts, strict=True)]
 
 
-def _write_parquet(target: Path, inputs: Iterator[_Input]) -> list[Facts]:
-    with draft_of(target) as draft, writing_parquet(draft) as file:
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+        raise LogPathError(f"output: the folder {str(folder)!r} cannot be made: {reason}.") from error
+
+
+def _write_parquet(draft: Path, inputs: Iterator[_Input]) -> list[Facts]:
+    with writing_parquet(draft) as file:
         for rows, facts in inputs:
             file.add(rows, facts)
     return file.facts
@@ -165,13 +175,14 @@ def _write_text(
     target: Path, head: str, lines: Callable[[pd.DataFrame], str], inputs: Iterator[_Input]
 ) -> list[Facts]:
     described = []
-    with draft_of(target) as draft, open(draft, "w", encoding="utf-8", newline="") as file:
-        file.write(head)
-        for rows, facts in inputs:
-            for start in range(0, len(rows), _ROWS_AT_A_TIME):
-                file.write(lines(rows.iloc[start : start + _ROWS_AT_A_TIME]))
-            described.append(facts)
-    _description_path(target).write_text(json.dumps({"files": described}, indent=1) + "\n")
+    with drafts_of([target, _description_path(target)]) as (draft, description):
+        with open(draft, "w", encoding="utf-8", newline="") as file:
+            file.write(head)
+            for rows, facts in inputs:
+                for start in range(0, len(rows), _ROWS_AT_A_TIME):
+                    file.write(lines(rows.iloc[start : start + _ROWS_AT_A_TIME]))
+                described.append(facts)
+        description.write_text(json.dumps({"files": described}, indent=1) + "\n")
     return described
 
 

@@ -34,6 +34,10 @@ class NotATimingFileError(TimingLoggerError, ValueError):
     """A file was named as a timing file, and its header says that it is something else."""
 
 
+class TableError(TimingLoggerError, ValueError):
+    """A table lacks what an analysis cannot do without."""
+
+
 class TooLargeError(TimingLoggerError, MemoryError):
     """The rows that an analysis needs together do not fit into memory."""
 

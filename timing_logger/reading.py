@@ -93,7 +93,7 @@ def read_timings(
         ``start_s`` and ``end_s`` are ``start_counter`` and ``end_counter`` on one axis for all ranks, the
         ``perf_counter`` of the reference rank, in s (``float64``, NaN where blank): that which
         ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
-        ``clock_uncertainty_s`` (``float64``) is how far off, at most, they may be from the reference's
+        ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's
         clock: 0 on its host (same host name and boot id); where offsets were measured, their half width,
         interpolated, and growing by ``_alignment.DRIFT_BOUND`` before the first measurement and after the
         last. It is NaN for ranks that are **not aligned**: on another host without measurements, where
@@ -103,7 +103,8 @@ def read_timings(
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
-        ``sidecar`` (the dict, or None) and ``clock``: a dict with ``alignment`` ("same host", "measured"
+        ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
+        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
         or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
         if the instants stay as recorded) and ``uncertainty_s`` (the largest at a measurement, None if
         unknown). ``attrs["left_out"]`` has a dict with ``path`` and

@@ -9,7 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timing_logger.analysis import Verdict, stragglers, summarize_ranks
+import numpy as np
+
+from timing_logger.analysis import COLUMNS_OF, Verdict, stragglers, summarize_ranks
+from timing_logger.analysis._frames import opened
+from timing_logger.analysis._steps import Span, steps_of
 from timing_logger.errors import NoTimingFilesError
 from timing_logger.run_info import TimingFile, sidecar_path
 
@@ -21,6 +25,7 @@ WINDOW_S = 30.0
 
 _FIRST_LOOK_BYTES = 2**22
 _LOOK_BYTES = 2**26
+_BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
 
 
 class RankNow(NamedTuple):
@@ -28,9 +33,11 @@ class RankNow(NamedTuple):
 
     Attributes:
         rank, incarnation.
-        written: rows of the whole file, by its sidecar; None if that does not tell.
+        written: rows of the whole file, by its sidecar, which is behind, or as many as were read if these
+            are more; None if neither tells.
         rows_per_s, iterations_per_s: in the window; NaN without rows.
         iteration: the latest; None without.
+        epoch: its epoch, where iterations restart; else None.
         communication_share, waited_share: parts of the window's time, 0 to 1; NaN if unknown.
         dropped: records lost so far; None if unknown.
         unfinished: rows of the window whose end nobody has seen.
@@ -44,6 +51,7 @@ class RankNow(NamedTuple):
     rows_per_s: float
     iterations_per_s: float
     iteration: int | None
+    epoch: int | None
     communication_share: float
     waited_share: float
     dropped: int | None
@@ -90,8 +98,8 @@ class Watcher:
             tail.read()
         window = _window_of(tails, self._window_s)
         whole = summarize_ranks(window).set_index("rank")
-        now = time.time()
-        ranks = [_rank_now(tail, window, whole, now) for tail in tails]
+        now, latest = time.time(), _latest_steps(window)
+        ranks = [_rank_now(tail, window, whole, latest, now) for tail in tails]
         return Look(ranks, stragglers(window), float(whole["wall_s"].max()) if len(whole) else 0.0)
 
     def _newest(self) -> list[Path]:
@@ -114,6 +122,8 @@ class _Tail:
     path: Path
     header: bytes = b""
     offset: int = 0
+    begin: bytes = b""
+    n_read: int = 0
     rows: pd.DataFrame | None = None
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
@@ -130,13 +140,23 @@ class _Tail:
 
         from timing_logger._parsing import parse_timings
 
+        self._begin_anew_if_replaced()
         added = self._added()
         if added:
             frame = parse_timings(self.header + added).frame
+            self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
             self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
         self.changed_s = self.path.stat().st_mtime
         self.sidecar = _json_at(sidecar_path(self.path))
+
+    def _begin_anew_if_replaced(self) -> None:
+        """A folder that was emptied for another run has other files under the same names."""
+        with self.path.open("rb") as file:
+            begin = file.read(_BEGIN_BYTES)
+        if not begin.startswith(self.begin):
+            self.header, self.offset, self.rows, self.n_read = b"", 0, None, 0
+        self.begin = begin
 
     def _added(self) -> bytes:
         with self.path.open("rb") as file:
@@ -192,20 +212,33 @@ def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
     return window
 
 
-def _rank_now(tail: _Tail, window: pd.DataFrame, whole: pd.DataFrame, now_s: float) -> RankNow:
+def _latest_steps(window: pd.DataFrame) -> dict[int, Span]:
+    """Of each rank that is in an iteration."""
+    frame = opened(window, COLUMNS_OF["overview"])
+    number, numbering = steps_of(frame)
+    rank = frame["rank"].to_numpy()
+    ranks = np.unique(rank[~np.isnan(number)])
+    latest = {int(one): np.nanmax(number[rank == one]) for one in ranks}
+    return {one: numbering.span(np.array([step], np.int64)) for one, step in latest.items()}
+
+
+def _rank_now(
+    tail: _Tail, window: pd.DataFrame, whole: pd.DataFrame, latest: dict[int, Span], now_s: float
+) -> RankNow:
     counters = tail.sidecar.get("counters", {})
     rows = window[window["rank"] == tail.name.rank]
-    iterations = rows["iteration"].dropna()
+    at = latest.get(tail.name.rank)
     unknown = float("nan")
     figures = whole.loc[tail.name.rank] if tail.name.rank in whole.index else None
     wall_s = unknown if figures is None else float(figures["wall_s"])
     return RankNow(
         rank=tail.name.rank,
         incarnation=tail.name.incarnation,
-        written=counters.get("written"),
+        written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
         rows_per_s=len(rows) / wall_s if wall_s > 0 else unknown,
-        iterations_per_s=iterations.nunique() / wall_s if wall_s > 0 else unknown,
-        iteration=int(iterations.max()) if len(iterations) else None,
+        iterations_per_s=float(figures["iterations"]) / wall_s if wall_s > 0 else unknown,  # type: ignore[index]
+        iteration=at.last_iteration if at else None,
+        epoch=at.last_epoch if at else None,
         communication_share=unknown if figures is None else float(figures["communication_share"]),
         waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,  # type: ignore[index]
         dropped=counters.get("dropped"),

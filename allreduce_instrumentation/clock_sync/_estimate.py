@@ -51,7 +51,9 @@ def estimate_offset(exchanges: Sequence[Exchange]) -> Estimate:
     """The median over the tenth with the shortest round trips; half the width that all bounds leave.
 
     What delays a message in a queue makes the round trip longer and shifts the middle of its bounds, so
-    the fastest ping-pongs tell most. The idea is that of NTP's clock filter (RFC 5905, section 10).
+    the fastest ping-pongs tell most. The half width is that about the middle of all bounds; the offset may
+    stand elsewhere between them, up to a whole width from the farther one. The idea is that of NTP's clock
+    filter (RFC 5905, section 10).
 
     Args:
         exchanges: at least one.

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.errors import TableError
 from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK
 
 if TYPE_CHECKING:
@@ -24,17 +25,27 @@ _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds")
 
 
-def opened(timings: IntoDataFrameT, needed: Collection[str] = COLUMNS) -> nw.DataFrame[IntoDataFrameT]:
+def opened(
+    timings: IntoDataFrameT, needed: Collection[str] = COLUMNS, *, by_rank: bool = True
+) -> nw.DataFrame[IntoDataFrameT]:
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
     ``read_timings`` leaves them. A relation of DuckDB is collected into pandas, a lazy frame of polars
     into polars.
+
+    Args:
+        by_rank: whether every row is of one rank; of a message, say, it is not.
+
+    Raises:
+        TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
     """
     found = nw.from_native(cast("Any", timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
     frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    if by_rank:
+        frame = _with_whole_numbers(frame)
     lacking = [
         _blank(frame, field.name, field.kind)
         for field in FIELDS
@@ -43,6 +54,35 @@ def opened(timings: IntoDataFrameT, needed: Collection[str] = COLUMNS) -> nw.Dat
     if "incarnation" not in frame.columns:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
+
+
+def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
+    """The table with the rank and the incarnation of each row as integers."""
+    if "rank" not in frame.columns:
+        raise TableError(
+            "timings: there is no column 'rank', which says whose row each is. read_timings() brings it; to "
+            "a table of one process add timings.assign(rank=0)."
+        )
+    names = [name for name in ("rank", "incarnation") if name in frame.columns]
+    return frame.with_columns(*(column for name in names if (column := _repaired(frame, name)) is not None))
+
+
+def _repaired(frame: Frame, name: str) -> nw.Series[Any] | None:
+    """The column as int64; None if it is fine as it is."""
+    column = frame[name]
+    if column.dtype.is_integer() and not column.null_count():
+        return None
+    try:
+        values = numbers(frame, name)
+    except (TypeError, ValueError, nw.exceptions.NarwhalsError):
+        values = np.full(len(frame), np.nan)
+    wrong = int((values != np.floor(values)).sum())  # also where it is unknown
+    if wrong:
+        raise TableError(
+            f"timings: the column {name!r} is no whole number in {wrong} of {len(frame)} rows. Give every "
+            f"row one, or leave those rows out: timings[timings[{name!r}].notna()]."
+        )
+    return new_column(frame, name, values.astype(np.int64))
 
 
 def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:

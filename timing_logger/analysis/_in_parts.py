@@ -15,18 +15,20 @@ import numpy as np
 from timing_logger._sources import joined
 from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
 from timing_logger.analysis._roles import roles_of
-from timing_logger.analysis._step_times import (
-    PartOfStepTimes,
-    StepTimes,
-    part_of_step_times,
-    whole_step_times,
-)
+from timing_logger.analysis._step_times import PartOfStepTimes, part_of_step_times, whole_step_times
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.messages import message_waits
 from timing_logger.analysis.operations import base_operation
-from timing_logger.analysis.overlap import ProcessTimes, efficiencies_of, overlap, process_times
+from timing_logger.analysis.overlap import (
+    ProcessTimes,
+    efficiencies_of,
+    overlap_of_parts,
+    part_of_overlap,
+    process_times,
+)
 from timing_logger.analysis.per_rank import summarize_messages
 from timing_logger.analysis.scores import scores_of
+from timing_logger.analysis.stragglers import Judgement, judgement_on
 from timing_logger.analysis.summary import PartOfSummary, Summary, part_of_summary, whole_summary
 from timing_logger.analysis.totals import PartOfTotals, part_of_totals, whole_totals
 from timing_logger.analysis.windows import StragglersAndWindows, judged_with_windows
@@ -69,15 +71,8 @@ def _two_answers(
 # -- overlap -----------------------------------------------------------------------------------------
 
 
-def _joined(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    import pandas as pd
-
-    table: pd.DataFrame = pd.concat(tables, ignore_index=True)
-    return table
-
-
-OVERLAP: InParts[Any, Any] = InParts(overlap, _joined)
-"""``overlap``: no step is of two processes."""
+OVERLAP: InParts[Any, Any] = InParts(part_of_overlap, overlap_of_parts)
+"""``overlap``."""
 
 
 def _process_times(timings: pd.DataFrame) -> ProcessTimes:
@@ -113,29 +108,29 @@ def _of_pandas() -> Frame:
 class _Steps(NamedTuple):
     times: PartOfStepTimes
     roles: dict[int, str]
+    files: list[dict[str, Any]]
 
 
 def _steps(timings: pd.DataFrame) -> _Steps:
     ranks = timings["rank"].unique().tolist()
-    return _Steps(part_of_step_times(timings), roles_of(timings, ranks, None))
+    return _Steps(part_of_step_times(timings), roles_of(timings, ranks, None), timings.attrs.get("files", []))
 
 
-def _times_and_roles(
-    parts: Sequence[_Steps], stated: Mapping[int, Any] | None
-) -> tuple[StepTimes, dict[int, str]]:
+def _judgement(parts: Sequence[_Steps], stated: Mapping[int, Any] | None) -> Judgement:
     times = whole_step_times([part.times for part in parts])
     known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
-    return times, roles_of(_of_pandas(), times.ranks, known)
+    files = [file for part in parts for file in part.files]
+    return judgement_on(times, roles_of(_of_pandas(), times.ranks, known), files)
 
 
 def _stragglers_and_windows(
     parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
-    return judged_with_windows(*_times_and_roles(parts, roles), _of_pandas())
+    return judged_with_windows(_judgement(parts, roles), _of_pandas())
 
 
 def _scores(parts: Sequence[_Steps], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
-    found: pd.DataFrame = scores_of(*_times_and_roles(parts, roles), _of_pandas())
+    found: pd.DataFrame = scores_of(_judgement(parts, roles), _of_pandas())
     return found
 
 

@@ -24,6 +24,7 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
+from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import is_collective, is_wait
 
@@ -128,7 +129,9 @@ def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floa
     seq, iteration = numbers(frame, "seq"), numbers(frame, "iteration")
     has_number = ~np.isnan(seq)
     kind = np.select([(collective | waiting) & has_number, collective], [NUMBERED, BY_ITERATION], OTHERS)
-    iteration = np.where(np.isnan(iteration), -np.inf, iteration)
+    # Where passes are counted, only all rows together tell which pass one is of.
+    together = np.isnan(iteration) | steps_of(frame).numbering.counted
+    iteration = np.where(together, -np.inf, iteration)
     return kind, np.choose(kind, [seq, iteration, np.arange(len(seq), dtype=np.float64)])
 
 

@@ -1,7 +1,7 @@
 """Which rows are parts of the same collective: instances, found without looking at any clock.
 
 Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
-matched by their order in the group, which begins anew at each iteration: a lost row costs one.
+matched by their order in the group, which begins anew at each step: a lost row costs one.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._grouped import order_by
+from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.operations import base_operation, is_collective
 
@@ -45,7 +46,7 @@ class Instances(NamedTuple):
         operations: names, ascending.
         group_size: as stated; NaN if unknown.
         numbered: whether it was matched by ``seq``.
-        step: number of the communicator's iteration, for what is not numbered.
+        step: number of the communicator's step, for what is not numbered.
     """
 
     row: Ints
@@ -98,14 +99,15 @@ def find_instances(frame: Frame) -> Instances:
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
     group_size = numbers(frame, "group_size")[row]
     communicator = dense_codes(coded_text(frame, "group")[0][row], group_size, _runs(frame)[row])
-    seq, iteration = (numbers(frame, name)[row] for name in ("seq", "iteration"))
+    seq = numbers(frame, "seq")[row]
     numbered = ~np.isnan(seq)
-    key = dense_codes(communicator, ~numbered, np.where(numbered, seq, iteration))
+    step = seq if numbered.all() else steps_of(frame).number[row]
+    key = dense_codes(communicator, ~numbered, np.where(numbered, seq, step))
     starts = numbers(frame, "start_counter")[row]
     earlier = _earlier_alike(dense_codes(key, rank), starts)
     life = _lives(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
     instance = dense_codes(
-        communicator, ~numbered, np.where(numbered, life, iteration), np.where(numbered, seq, earlier)
+        communicator, ~numbered, np.where(numbered, life, step), np.where(numbered, seq, earlier)
     )
     order = np.lexsort((rank, instance))
     instance = instance[order]

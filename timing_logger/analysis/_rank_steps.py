@@ -221,17 +221,22 @@ def _by_step(rows: _Rows, met: Booleans) -> Meetings:
     return Meetings(instances, iteration, durations, np.where(size < 0, np.nan, size.astype(np.float64)))
 
 
-def regrouped(meetings: Meetings, place: Integers, n_groups: int) -> Meetings:
-    """The same, with collectives numbered as if the names of groups were those of more processes.
+def renamed(steps: RankSteps, number: Integers, place: Integers, n_groups: int) -> RankSteps:
+    """The same, with steps and collectives numbered as among the steps and groups of more processes.
 
     Args:
-        meetings: of a process whose names of groups were ``len(place)``.
-        place: for each of these, where it stands among the ``n_groups`` names of all.
+        steps: of a process whose names of groups were ``len(place)``.
+        number: the new number of each step.
+        place: for each of these names, where it stands among the ``n_groups`` names of all.
     """
-    group, seq = np.divmod(meetings.instances, _MAX_NUMBER)
-    kinds, counts = np.divmod(-1 - meetings.instances, _MAX_IN_STEP)
-    iteration, group_of_step = np.divmod(kinds, len(place))
-    named = meetings.instances >= 0
-    group = place[np.where(named, group, group_of_step)]
-    nameless = -1 - ((iteration * n_groups + group) * _MAX_IN_STEP + counts)
-    return meetings._replace(instances=np.where(named, group * _MAX_NUMBER + seq, nameless))
+    met = steps.meetings
+    group, seq = np.divmod(met.instances, _MAX_NUMBER)
+    kinds, counts = np.divmod(-1 - met.instances, _MAX_IN_STEP)
+    named = met.instances >= 0
+    group = place[np.where(named, group, kinds % len(place))]
+    iterations = number[np.searchsorted(steps.iterations, met.iterations)]
+    nameless = -1 - ((iterations * n_groups + group) * _MAX_IN_STEP + counts)
+    instances = np.where(named, group * _MAX_NUMBER + seq, nameless)
+    return steps._replace(
+        iterations=number, meetings=met._replace(instances=instances, iterations=iterations)
+    )

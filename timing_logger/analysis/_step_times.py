@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -11,10 +11,20 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._collective_waits import Waits, clock_free_waits
-from timing_logger.analysis._frames import Floats, Frame, dense_codes, opened
-from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps, regrouped
+from timing_logger.analysis._frames import (
+    Floats,
+    Frame,
+    dense_codes,
+    new_column,
+    numbers,
+    opened,
+    operation_names,
+)
+from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps, renamed
 from timing_logger.analysis._self_time import Integers, is_own_work
+from timing_logger.analysis._steps import Numbering, Span, numbered_by_epoch, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.record import DEVICE_CLOCK
 
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
@@ -30,7 +40,10 @@ class StepTimes:
 
     Attributes:
         ranks: ascending.
-        iterations: of the training, ascending. Where none is recorded, steps counted from 0.
+        iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
+            restart, numbers of steps.
+        numbering: what these numbers mean.
+        on_device: whether rows of own work are on the device's clock, where waits are part of them.
         phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
@@ -49,6 +62,12 @@ class StepTimes:
     gap_ms: Floats
     from_gaps: bool
     has_iterations: bool
+    numbering: Numbering
+    on_device: bool = False
+
+    def span(self, steps: Integers) -> Span:
+        """From the first to the last of the steps at these positions."""
+        return self.numbering.span(self.iterations[steps])
 
     @property
     def rows_suffice(self) -> bool:
@@ -80,26 +99,57 @@ class PartOfStepTimes(NamedTuple):
 
     Attributes:
         processes: by rank and incarnation.
+        epochs: for each process those of its steps; NaN where none is known.
+        numbering: what the numbers of their steps mean.
         names: the distinct texts of each column of ``TEXT``, over these processes.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
+        on_device: whether rows of own work are on the device's clock.
     """
 
     processes: list[RankSteps]
+    epochs: list[Floats]
+    numbering: Numbering
     names: dict[str, list[str]]
     has_iterations: bool
+    on_device: bool
 
 
 def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     """Of the rows of whole processes, such as one file's."""
-    frame = opened(timings, COLUMNS_OF["stragglers"]).select(*TEXT, *NUMBERS, "rank", "incarnation")
+    frame = opened(timings, COLUMNS_OF["stragglers"])
     has_iterations = frame["iteration"].count() > 0
+    number, numbering = steps_of(frame)
+    frame = frame.select(*TEXT, *NUMBERS, "epoch", "rank", "incarnation")
+    if numbering.restarts:
+        frame = frame.with_columns(new_column(frame, "iteration", number))
     names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
-    processes = sorted(frame.select("rank", "incarnation").unique().iter_rows()) if len(frame) else []
-    found = [
-        rank_steps(_rows_of(frame, rank, incarnation), rank, names, has_iterations=has_iterations)
-        for rank, incarnation in processes
-    ]
-    return PartOfStepTimes(found, names, has_iterations)
+    found, epochs = [], []
+    for rank, incarnation in _processes(frame):
+        rows = _rows_of(frame, rank, incarnation)
+        found.append(rank_steps(rows, rank, names, has_iterations=has_iterations))
+        epochs.append(_epochs(rows, found[-1].iterations, numbering))
+    on_device = DEVICE_CLOCK in names["clock"] and _works_on_device(frame)
+    return PartOfStepTimes(found, epochs, numbering, names, has_iterations, on_device)
+
+
+def _processes(frame: Frame) -> list[tuple[int, int]]:
+    return sorted(frame.select("rank", "incarnation").unique().iter_rows()) if len(frame) else []
+
+
+def _epochs(rows: Frame, steps: Integers, numbering: Numbering) -> Floats:
+    """The epoch of each step; of one that lies in two, as iterations do not restart, its first row's."""
+    if numbering.restarts:
+        return numbering.epochs_of(steps)
+    step, epoch = numbers(rows, "iteration"), numbers(rows, "epoch")
+    known = ~np.isnan(step) & ~np.isnan(epoch)
+    found = np.full(len(steps), np.nan)
+    found[np.searchsorted(steps, step[known][::-1])] = epoch[known][::-1]
+    return found
+
+
+def _works_on_device(frame: Frame) -> bool:
+    on_device = frame.filter(nw.col("clock") == DEVICE_CLOCK)
+    return any(map(is_own_work, operation_names(on_device)))
 
 
 def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
@@ -108,27 +158,46 @@ def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
     operations, groups = (
         sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group")
     )
-    found = [_among_all(steps, part, groups, has_iterations) for part in parts for steps in part.processes]
+    numbering, number = _numbered_together(parts)
+    found = [
+        _among_all(steps, next(number), part, groups, has_iterations)
+        for part in parts
+        for steps in part.processes
+    ]
     if not found:
         return _nothing(has_iterations)
-    return _assembled(found, list(filter(is_own_work, operations)), has_iterations)
+    times = _assembled(found, list(filter(is_own_work, operations)), has_iterations, numbering)
+    return replace(times, on_device=any(part.on_device for part in parts))
+
+
+def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
+    """What the numbers of all steps mean, and those of each process's steps."""
+    iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
+    if not any(part.numbering.restarts for part in parts):
+        return Numbering(np.zeros(0)), iter(iterations)
+    epochs = np.concatenate([epoch for part in parts for epoch in part.epochs])
+    counted = any(part.numbering.counted for part in parts)
+    if counted:  # a process that never began anew was in the first pass all the time
+        epochs = np.nan_to_num(epochs, nan=0.0)
+    numbering, number = numbered_by_epoch(epochs, np.concatenate(iterations), counted=counted)
+    return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 
 def _among_all(
-    steps: RankSteps, part: PartOfStepTimes, groups: Sequence[str], has_iterations: bool
+    steps: RankSteps, number: Integers, part: PartOfStepTimes, groups: Sequence[str], has_iterations: bool
 ) -> RankSteps:
     if has_iterations and not part.has_iterations:  # what is outside of any iteration is of no step
         return steps.without_steps()
     among_all = {name: i for i, name in enumerate(groups)}
     place = np.array([among_all[name] for name in part.names["group"]], np.int64)
-    return steps._replace(meetings=regrouped(steps.meetings, place, len(groups)))
+    return renamed(steps, number, place, len(groups))
 
 
 def _nothing(has_iterations: bool) -> StepTimes:
     none = np.zeros((0, 0))
     return StepTimes(
         [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none,
-        from_gaps=False, has_iterations=has_iterations,
+        from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
     )  # fmt: skip
 
 
@@ -136,7 +205,9 @@ def _rows_of(frame: Frame, rank: int, incarnation: int) -> Frame:
     return frame.filter((nw.col("rank") == rank) & (nw.col("incarnation") == incarnation))
 
 
-def _assembled(found: Sequence[RankSteps], phases: list[str], has_iterations: bool) -> StepTimes:
+def _assembled(
+    found: Sequence[RankSteps], phases: list[str], has_iterations: bool, numbering: Numbering
+) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
     iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
     phase_ms = np.full((len(phases), len(iterations), len(ranks)), np.nan)
@@ -150,6 +221,7 @@ def _assembled(found: Sequence[RankSteps], phases: list[str], has_iterations: bo
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         _waits(found, ranks, iterations), gap_ms, from_gaps=False, has_iterations=has_iterations,
+        numbering=numbering,
     )  # fmt: skip
 
 

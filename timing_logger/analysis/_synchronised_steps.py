@@ -21,6 +21,7 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._grouped import any_row_of, sums
+from timing_logger.analysis._steps import epochs_of
 from timing_logger.analysis.operations import synchronises_all_ranks
 from timing_logger.record import OK
 
@@ -32,7 +33,7 @@ class SynchronisedSteps(NamedTuple):
         names: operations and groups, ascending.
         name: the entry's, a number in ``names``.
         rank, incarnation: of the process.
-        iteration, seq: of the step: either is NaN; both, where neither is recorded.
+        epoch, iteration, seq: of the step; NaN where not recorded, and ``seq`` if the iteration is.
         group_size: the largest that is stated; NaN if none is.
         n_rows, total_bytes, time_ms: rows, and sums over them.
     """
@@ -41,6 +42,7 @@ class SynchronisedSteps(NamedTuple):
     name: Ints
     rank: Ints
     incarnation: Ints
+    epoch: Floats
     iteration: Floats
     seq: Floats
     group_size: Floats
@@ -61,9 +63,10 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
     row = np.flatnonzero(each_text(operation, synchronises_all_ranks) & is_ok & (elapsed_ms >= 0))
     rank, incarnation = (frame[name].to_numpy()[row] for name in ("rank", "incarnation"))
     iteration, seq = (numbers(frame, name)[row] for name in ("iteration", "seq"))
+    epoch = epochs_of(frame)[0][row]
     seq = np.where(np.isnan(iteration), seq, np.nan)
     name = dense_codes(operation[0][row], group[0][row])
-    key = dense_codes(name, rank, incarnation, iteration, seq)
+    key = dense_codes(name, rank, incarnation, epoch, iteration, seq)
     one = any_row_of(key)
     one_of_name = row[any_row_of(name)]
     names = [(operation[1][operation[0][i]], group[1][group[0][i]]) for i in one_of_name]
@@ -74,6 +77,7 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
         name=name[one],
         rank=rank[one],
         incarnation=incarnation[one],
+        epoch=epoch[one],
         iteration=iteration[one],
         seq=seq[one],
         group_size=largest,

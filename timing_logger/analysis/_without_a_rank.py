@@ -61,13 +61,12 @@ def _role_verdict(
     )
     if not all(gate.passed for gate in gates):
         return None
-    iterations = times.iterations[slow.steps]
     ranks = tuple(times.ranks[column] for column in columns)
     beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
     whether = " Whether the rank or the work of its role is slow cannot be told." if len(ranks) == 1 else ""
     return Verdict(
         verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
-        window=slow.kind, first_iteration=int(iterations[0]), last_iteration=int(iterations[-1]),
+        window=slow.kind, **times.span(slow.steps)._asdict(),
         score=score, cost_ms=float(np.maximum(beyond_ms, 0).sum()), gates=gates,
         evidence=(
             f"Role {role or 'without a name'}: {np.exp(slow.level):.2f} times the median of the other roles, "
@@ -114,13 +113,12 @@ def _group_verdict(times: StepTimes, steps: Integers, scores: Floats) -> Verdict
     )
     if not all(gate.passed for gate in gates):
         return None
-    iterations = times.iterations[steps]
     is_last = steps[-1] == len(times.iterations) - 1
     cost_ms = float(np.nansum(row_medians(times.self_ms[steps])) * (1 - score))
     return Verdict(
         verdict="group-wide", window="ongoing" if is_last else "bounded",
         phase=_grown_phase(times, steps), score=score, cost_ms=cost_ms, gates=gates,
-        first_iteration=int(iterations[0]), last_iteration=int(iterations[-1]),
+        **times.span(steps)._asdict(),
         evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, together.",),
     )  # fmt: skip
 

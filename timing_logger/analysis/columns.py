@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 _WHEN = ("start_counter", "end_counter")
+_STEP = ("iteration", "epoch", "thread", "clock")  # where iterations restart the others tell when
 _INSTANCE = (
-    "iteration", "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
+    *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
     "peer", "status",
 )  # fmt: skip
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overview": (
-        "iteration", "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
-        "thread", "status",
+        *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
+        "status",
     ),
     "summarize": (
-        "iteration", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN, "group",
-        "thread",
+        "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
+        "group", "thread",
     ),
     "match_collectives": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
     "waits": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
     "bandwidth": _INSTANCE,
     "compression": (*_INSTANCE, "layer_name", "phase"),
-    "overlap": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread"),
+    "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN),
     "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread"),
     "stragglers": (
-        "iteration", "layer_name", "operation", "elapsed_ms", *_WHEN, "clock", "group", "group_size", "seq",
-        "thread", "status",
+        *_STEP, "layer_name", "operation", "elapsed_ms", *_WHEN, "group", "group_size", "seq", "status",
     ),
 }  # fmt: skip
 """By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for

@@ -10,6 +10,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
 from timing_logger.analysis._frames import Floats, Frame, new_column, numbers, opened, taken, text_column
 from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis._steps import steps_of, with_epoch
 from timing_logger.analysis.columns import COLUMNS_OF
 
 _OF_THE_ROW = (
@@ -28,7 +29,7 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
     """One row for each rank's part in each collective; sorted by instance, then rank.
 
     Parts belong together if they have the same group (name and size) and ``seq``. Those without a
-    ``seq`` are taken in the order in which they began in the group, anew in each iteration; where
+    ``seq`` are taken in the order in which they began in the group, anew in each step; where
     ranks have unequally many there, nobody can tell which is which, and they are mismatched. Ranks
     that were started several times are matched first with first, second with second. If more ranks
     than a group has carry its name, several groups share it, and they are mismatched too.
@@ -40,6 +41,7 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
         instance: number from 0, by group, then order (int64).
         group, group_size, seq, iteration, layer_name, phase, rank, incarnation, elapsed_ms,
         message_size_bytes: of the part, as in ``timings``.
+        epoch: only where iterations restart.
         operation: the base operation; of an exchange ``ALLTOALLV`` if any rank calls it so.
         start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if that has no instants
             common to all ranks, its ``start_counter`` and ``end_counter``, and NaN.
@@ -59,12 +61,13 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
         text_column(frame, "state", STATES, states(flaws)[parts.instance]),
         text_column(frame, "why", reasons, reason_of[parts.instance]),
     )
-    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
 
 
 def identified(frame: Frame, parts: Instances) -> Frame:
     """The columns that say what each part is, and which."""
     return taken(frame, _OF_THE_ROW, parts.row).with_columns(
+        *steps_of(frame).columns(frame, parts.row).values(),
         new_column(frame, "instance", parts.instance),
         text_column(frame, "operation", parts.operations, parts.operation),
         text_column(frame, "matched_by", ["ordinal", "seq"], parts.numbered.astype(np.int64)),

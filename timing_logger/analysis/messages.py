@@ -19,6 +19,7 @@ from timing_logger.analysis._frames import (
     taken,
 )
 from timing_logger.analysis._messages import Messages, find_messages
+from timing_logger.analysis._steps import steps_of, with_epoch
 from timing_logger.analysis.matching import instants
 from timing_logger.analysis.operations import goes_on
 
@@ -33,7 +34,8 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     goes on in the background: nobody waits in an ``ISEND`` or ``IRECV``.
 
     Columns:
-        group, seq, iteration, layer_name, phase, incarnation, message_size_bytes: of the send.
+        group, seq, iteration, layer_name, phase, incarnation, message_size_bytes: of the send;
+            ``epoch`` beside the iteration only where iterations restart.
         sender, receiver: their ranks.
         send_ms, receive_ms: what each side took.
         late_sender_ms: how long the receiver waited for the send to begin, from 0 to ``receive_ms``.
@@ -46,7 +48,9 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     frame = opened(timings)
     messages = find_messages(frame)
     rank = frame["rank"].to_numpy().astype(np.int64)
-    table = taken(frame, _OF_THE_SEND, messages.send).with_columns(
+    epoch = steps_of(frame).columns(frame, messages.send)
+    sent = taken(frame, _OF_THE_SEND, messages.send).with_columns(*epoch.values())
+    table = sent.select(*with_epoch(_OF_THE_SEND, epoch)).with_columns(
         new_column(frame, "sender", rank[messages.send]),
         new_column(frame, "receiver", rank[messages.receive]),
         *(new_column(frame, name, values) for name, values in _figures(frame, messages).items()),

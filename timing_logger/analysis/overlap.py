@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, Generic, NamedTuple, cast
 
+import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
@@ -16,14 +18,17 @@ from timing_logger.analysis._frames import (
     dense_codes,
     each_text,
     new_column,
+    nullable_integers,
     numbers,
     opened,
     taken,
 )
 from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
+    BACKEND,
     COPIES,
     PROBES,
     base_operation,
@@ -36,10 +41,11 @@ from timing_logger.analysis.operations import (
 _STEP = ("rank", "incarnation", "iteration")
 
 _COMMUNICATION, _COMPUTE, _COPY, _WAIT = range(4)
+_OTHER, _TWIN = -1, -2
 
 
 def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank, incarnation and iteration (NA for what is outside of any).
+    """One row for each rank, incarnation and step (an iteration, NA for what is outside of any).
 
     Own work is ``FORWARD``, ``BACKWARD``, ``OPTIMIZER``, ``DATA``, ``COMPRESS``, ``MERGE``,
     ``DECOMPRESS`` and every name that is not communication, a copy, a probe, ``WAIT`` or ``BACKEND``. A
@@ -49,6 +55,7 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Columns:
         rank, incarnation, iteration.
+        epoch: only where iterations restart, and a step is known by both.
         communication_ms: length of the union of the communication rows; in the background, from issue
             to completion.
         compute_ms: of own work, as above.
@@ -57,27 +64,55 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
         exposed_ms: communication while there was no own work.
         hidden_ms: communication while there was; with exposed_ms it adds up to communication_ms.
         overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
-        step_ms: from the first start to the last end of all rows (NaN if unknown).
+        step_ms: from the first start to the last end of all rows but ``BACKEND``, whose ends are those at
+            which the backend noticed them (NaN if unknown).
 
     Each is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
+    return overlap_of_parts([part_of_overlap(timings)])
+
+
+class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
+    """The overlap of some processes.
+
+    Attributes:
+        table: as ``overlap`` returns it, always with ``epoch``.
+        restarts: whether their iterations do.
+    """
+
+    table: nw.DataFrame[IntoDataFrameT]
+    restarts: bool
+
+
+def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
+    """Of the rows of whole processes, such as one file's."""
     frame = opened(timings, COLUMNS_OF["overlap"])
-    step = dense_codes(*(numbers(frame, name) for name in _STEP))
+    steps = steps_of(frame)
+    step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
     row = any_row_of(step)
+    stated = {"epoch": nullable_integers(frame, "epoch", numbers(frame, "epoch")[row])}
+    epoch = steps.columns(frame, row) or stated
     figures = _figures(frame, step, len(row))
     table = taken(frame, _STEP, row).with_columns(
-        *(new_column(frame, name, values) for name, values in figures.items())
+        *epoch.values(), *(new_column(frame, name, values) for name, values in figures.items())
     )
-    return cast("IntoDataFrameT", table.to_native())
+    return PartOfOverlap(table, steps.numbering.restarts)
+
+
+def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
+    """``overlap`` of the parts of all processes: no step is of two of them."""
+    table = nw.concat([part.table for part in parts]) if len(parts) > 1 else parts[0].table
+    whole = table if any(part.restarts for part in parts) else table.drop("epoch")
+    return cast("IntoDataFrameT", whole.to_native())
 
 
 class _Rows(NamedTuple):
     """Of each row: its interval, whose it is, what it is. One entry each.
 
     Attributes:
-        step: number of its rank, incarnation and iteration.
+        step: number of its rank, incarnation and step.
         lane: number of its thread and clock.
-        kind: one of the kinds of this module; -1 for others.
+        kind: one of the kinds of this module.
         blocks: whether its thread, or stream, does nothing else meanwhile.
     """
 
@@ -113,7 +148,9 @@ def _kind_of(name: str) -> int:
         return _COMPUTE
     if is_wait(name):
         return _WAIT
-    return _COPY if base_operation(name) in COPIES else -1
+    if base_operation(name) == BACKEND:
+        return _TWIN
+    return _COPY if base_operation(name) in COPIES else _OTHER
 
 
 def _blocks(name: str) -> bool:
@@ -177,6 +214,7 @@ def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
 
 
 def _durations_s(rows: _Rows, n_steps: int) -> Floats:
+    rows = rows.only(rows.kind != _TWIN)
     first, last = np.full(n_steps, np.inf), np.full(n_steps, -np.inf)
     np.fmin.at(first, rows.step, rows.starts)
     np.fmax.at(last, rows.step, rows.ends)

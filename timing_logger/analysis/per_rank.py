@@ -91,7 +91,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
         clock_violations: how many contradict the clocks.
         uncertainty_ms: the largest.
     """
-    frame = opened(messages, _OF_MESSAGES)
+    frame = opened(messages, _OF_MESSAGES, by_rank=False)
     key = dense_codes(coded_text(frame, "group")[0], numbers(frame, "sender"), numbers(frame, "receiver"))
     row = any_row_of(key)
     n = len(row)
@@ -120,7 +120,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 
     Columns:
         rank, incarnation.
-        iterations: how many.
+        iterations: how many, those of each epoch where they restart.
         communication_ms, compute_ms, copy_ms, waited_ms, exposed_ms, hidden_ms, overlap, step_ms: medians
             over them (NaN if unknown).
     """

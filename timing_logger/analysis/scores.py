@@ -11,12 +11,10 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import Floats, like, opened
 from timing_logger.analysis._peers import column_medians, members, relative_scores
-from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._slow_steps import FLAGGED_SCORE
-from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis._suspects import MIN_STEPS
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers import judged
+from timing_logger.analysis.stragglers import Judgement, judgement_of
 from timing_logger.analysis.windows import phases_of
 
 _SCHEMA = {
@@ -36,32 +34,30 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -
         rank, phase, labels: as :func:`timing_logger.analysis.windows` has them.
         steps: in how many the time is known.
         median_ms: its median over them.
-        score: relative score, the least median of the role by the rank's own, in (0, 1].
+        score: relative score, the least median of the role by the rank's own, in (0, 1]; NaN if the
+            ranks look like those of different runs.
         individual_score: the least median of 20 successive steps in the past by that of the last 20;
             above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
         flagged: whether either score is below 0.75.
     """
-    times = step_times(timings)
-    frame = opened(timings, COLUMNS_OF["stragglers"])
-    return scores_of(times, roles_of(timings, times.ranks, roles), frame)
+    return scores_of(judgement_of(timings, roles), opened(timings, COLUMNS_OF["stragglers"]))
 
 
-def scores_of(
-    times: StepTimes, role_of: Mapping[int, str], frame: nw.DataFrame[IntoDataFrameT]
-) -> IntoDataFrameT:
-    """The scores on these times, in the library of ``frame``."""
-    times = judged(times, role_of).times
+def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
+    """The scores on the times of this judgement, in the library of ``frame``."""
+    times, _, role_of, are_comparable = judgement
     found = [
         (times.ranks[column], phase, role, *row)
         for phase, phase_ms in phases_of(times)
         for role, columns in members(times.ranks, role_of).items()
-        for column, row in zip(columns, _rows(phase_ms[:, columns]), strict=True)
+        for column, row in zip(columns, _rows(phase_ms[:, columns], are_comparable), strict=True)
     ]
     return like(frame, _SCHEMA, found)
 
 
-def _rows(phase_ms: Floats) -> Iterator[tuple[Any, ...]]:
-    relative, medians = relative_scores(phase_ms), column_medians(phase_ms)
+def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
+    medians = column_medians(phase_ms)
+    relative = relative_scores(phase_ms) if are_comparable else np.full(len(medians), np.nan)
     for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
         own_ms = own_ms[~np.isnan(own_ms)]
         individual = individual_score(own_ms)

@@ -17,6 +17,8 @@ import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import Floats, dense_codes, groups, known, like, opened, wall_s
+from timing_logger.analysis._grouped import sums
+from timing_logger.analysis._steps import numbered
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
 
@@ -53,7 +55,8 @@ class _Steps(NamedTuple):
 def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     """One row for each operation that synchronises all ranks and each group that did it.
 
-    A step is a training iteration, or one operation (``seq``) where no iteration is recorded.
+    A step is a training iteration (of an epoch, where they restart), or one operation (``seq``) where no
+    iteration is recorded.
     Compared are the steps in which all ranks of the group have equally many valid records (and, in
     a group without a name, equally many bytes). There is no row where that cannot be done: no such
     step, ranks of the group missing, or several incarnations of a rank.
@@ -109,7 +112,7 @@ def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
 
 def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     """The steps that all ranks recorded alike; None if there are none or ranks are missing."""
-    known_steps = (column for column in (part.iteration, part.seq) if not np.isnan(column).all())
+    known_steps = (column for column in (_steps(part), part.seq) if not np.isnan(column).all())
     step = next(known_steps, None)
     if step is None:
         return None
@@ -120,15 +123,18 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     steps, step_at = np.unique(step, return_inverse=True)
 
     def placed(values: npt.NDArray[Any]) -> Floats:
-        cells = np.zeros((len(steps), len(ranks)))
-        cells[step_at, rank_at] = values
-        return cells
+        return sums(values, step_at * len(ranks) + rank_at, len(steps) * len(ranks)).reshape(len(steps), -1)
 
     alike = _same_on_all(placed(part.n_rows))
     if not is_named:
         alike &= _same_on_all(placed(part.total_bytes))
     time_ms = placed(part.time_ms)[alike]
     return _Steps(ranks.tolist(), time_ms) if len(time_ms) else None
+
+
+def _steps(part: SynchronisedSteps) -> Floats:
+    process = dense_codes(part.rank, part.incarnation)
+    return numbered(process, part.epoch, part.iteration).number
 
 
 def _same_on_all(by_step_and_rank: Floats) -> Any:

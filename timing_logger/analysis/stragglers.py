@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._judged import unjudged_ranks, why_hidden, why_nobody
+from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._peers import column_medians, members, peer_medians
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import StepTimes, step_times
-from timing_logger.analysis._suspects import MIN_EXPLAINED, Suspect, explained, saved_ms, suspects
+from timing_logger.analysis._suspects import MIN_EXPLAINED, MIN_STEPS, Suspect, explained, saved_ms, suspects
 from timing_logger.analysis._without_a_rank import diffuse, group_wide, whole_role
 from timing_logger.analysis.verdict import Gate, Verdict
 
@@ -35,29 +37,63 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = Non
         The first of these that holds: a minority of one role's ranks passes every gate (``rank``);
         a role is slower than the others (``role``); all ranks are slower than in their own past
         (``group-wide``); much time is lost to late ranks, but to no one in particular (``diffuse``);
-        or ``healthy``.
+        or ``healthy``. Whether that says anything is in ``judged``: not if no rank had a peer in enough
+        steps, or the files look like those of different runs; ``why`` then has the reason.
     """
-    times = step_times(timings)
-    role_of = roles_of(timings, times.ranks, roles)
-    return judged(times, role_of).verdict
+    return judgement_of(timings, roles).verdict
 
 
 class Judgement(NamedTuple):
-    """A verdict, and the times on which it stands."""
+    """A verdict, the times on which it stands, and the role of each rank.
+
+    Attributes:
+        are_comparable: whether the ranks are of one run, as far as can be seen.
+    """
 
     times: StepTimes
     verdict: Verdict
+    roles: Mapping[int, str]
+    are_comparable: bool = True
 
 
-def judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+def judgement_of(timings: IntoDataFrameT, roles: Mapping[int, Any] | None) -> Judgement:
+    """What ``stragglers``, ``windows`` and ``scores`` stand on."""
+    times = step_times(timings)
+    files = getattr(timings, "attrs", {}).get("files", [])
+    return judgement_on(times, roles_of(timings, times.ranks, roles), files)
+
+
+def judgement_on(
+    times: StepTimes, role_of: Mapping[int, str], files: Sequence[Mapping[str, Any]]
+) -> Judgement:
+    """The judgement on these times, of processes that wrote these ``attrs["files"]``."""
+    if mixed := different_runs(files):
+        why = f"the files look like those of different runs: {mixed}"
+        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+        return Judgement(times, verdict, role_of, are_comparable=False)
+    found = _judged(times, role_of)
+    return found._replace(verdict=_as_far_as_known(found.verdict, found.times, role_of))
+
+
+def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
+    """The verdict with what could not be judged."""
+    unjudged = unjudged_ranks(times, roles)
+    nobody = len(unjudged) == len(times.ranks)
+    why = why_nobody(times, roles) if nobody else why_hidden(times)
+    if verdict.verdict != "healthy" or not why:
+        return replace(verdict, unjudged_ranks=unjudged)
+    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+
+
+def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
     """By the rows of own work; by the time between communication if these say too little."""
     by_rows = _verdict(times, roles)
     if times.rows_suffice:
-        return Judgement(times, by_rows)
+        return Judgement(times, by_rows, roles)
     gaps = times.by_gaps()
     if by_rows.verdict == "rank" and not _outdone(by_rows, times, gaps, roles):
-        return Judgement(times, by_rows)
-    return Judgement(gaps, _verdict(gaps, roles))
+        return Judgement(times, by_rows, roles)
+    return Judgement(gaps, _verdict(gaps, roles), roles)
 
 
 def _outdone(by_rows: Verdict, times: StepTimes, gaps: StepTimes, roles: Mapping[int, str]) -> bool:
@@ -79,7 +115,8 @@ def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
     refused = tuple(_why_not(times, suspect, last_gate) for suspect in found[:3])
     without_owner = any(suspect.may_be_named for suspect in found)
     verdict = whole_role(times, roles) or group_wide(times) or diffuse(times, roles, without_owner)
-    return replace(verdict, evidence=(*verdict.evidence, *refused, *notes))
+    few = _few_steps_in_all(times) if verdict.verdict == "healthy" else ()
+    return replace(verdict, evidence=(*verdict.evidence, *refused, *few, *notes))
 
 
 def _named(times: StepTimes, found: Sequence[Suspect]) -> tuple[list[Suspect], Gate | None]:
@@ -116,7 +153,6 @@ def _of_ranks(
     notes: tuple[str, ...],
 ) -> Verdict:
     first = named[0]
-    iterations = times.iterations[first.slow.steps]
     phase, phase_share = _phase(times, first)
     ranks = tuple(dict.fromkeys(times.ranks[suspect.column] for suspect in named))
     others = [suspect for suspect in found if times.ranks[suspect.column] not in ranks]
@@ -126,8 +162,7 @@ def _of_ranks(
         phase=phase,
         labels=first.role,
         window=first.slow.kind,
-        first_iteration=int(iterations[0]),
-        last_iteration=int(iterations[-1]),
+        **times.span(first.slow.steps)._asdict(),
         score=first.score,
         cost_ms=saved_ms(times, named),
         gates=(*first.gates, *((gate,) if gate else ())),
@@ -158,11 +193,10 @@ def _phase(times: StepTimes, suspect: Suspect) -> tuple[str, float]:
 
 
 def _sentence(times: StepTimes, suspect: Suspect) -> str:
-    iterations = times.iterations[suspect.slow.steps]
+    steps = suspect.slow.steps
     return (
         f"Rank {times.ranks[suspect.column]}: {np.exp(suspect.slow.level):.2f} times the median of its "
-        f"peers ({suspect.slow.kind}, iterations {iterations[0]} to {iterations[-1]}, "
-        f"{len(iterations)} slow steps)."
+        f"peers ({suspect.slow.kind}, {times.span(steps).in_words()}, {len(steps)} slow steps)."
     )
 
 
@@ -191,6 +225,13 @@ def _few_steps(suspect: Suspect) -> tuple[str, ...]:
     return () if steps_gate.bound >= 20 else (f"Only {n_steps} steps are recorded: all that there are.",)
 
 
+def _few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
+    n_steps = int((~np.isnan(times.self_ms)).any(axis=1).sum())
+    if not 0 < n_steps < MIN_STEPS:
+        return ()
+    return (f"Only {n_steps} steps are recorded: a rank that is a little slow would not be seen.",)
+
+
 def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:
     source = (
         "Self time is the time between communication: rows of own work are missing or cover too little of it."
@@ -207,6 +248,10 @@ def _what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, 
         notes.append("Two ranks: compared by their ratio, since one peer has no spread.")
     if not times.has_iterations:
         notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
+    if times.numbering.counted:
+        notes.append(
+            "Iterations fall back and no epoch tells them apart: each time begins an epoch, counted."
+        )
     return tuple(notes)
 
 

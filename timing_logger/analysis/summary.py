@@ -16,6 +16,7 @@ from timing_logger.analysis._frames import (
     groups,
     known,
     like,
+    new_column,
     numbers,
     opened,
     operation_names,
@@ -23,6 +24,8 @@ from timing_logger.analysis._frames import (
     with_operation,
 )
 from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis._mixed_runs import different_runs
+from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import WAIT, base_operation, is_communication
@@ -59,6 +62,7 @@ class Summary(NamedTuple):
         counters: as :func:`compare_counters` returns.
         files: ``attrs["files"]`` of ``read_timings``.
         left_out: ``attrs["left_out"]`` of ``read_timings``.
+        different_runs: why the files look as if they were not of one run; "" if nothing speaks for it.
     """
 
     operations: pd.DataFrame
@@ -68,6 +72,7 @@ class Summary(NamedTuple):
     counters: list[dict[str, Any]]
     files: list[dict[str, Any]]
     left_out: list[dict[str, str]]
+    different_runs: str
 
 
 def overview(timings: pd.DataFrame) -> Summary:
@@ -114,6 +119,7 @@ def whole_summary(
         counters=compare_counters(files),
         files=list(files),
         left_out=list(left_out),
+        different_runs=different_runs(files),
     )
 
 
@@ -139,7 +145,7 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     Columns:
         rank, incarnation.
         rows: records.
-        iterations: distinct training iterations among them.
+        iterations: distinct training iterations among them; those of each epoch, where they restart.
         wall_s: from the start of the first record to the end of the last, in seconds.
         communication_ms: time in which some communication operation ran: the length of the union
             of their intervals, so that concurrent ones count once.
@@ -148,7 +154,9 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     A time is NaN if the records do not state the instants that it needs.
     """
-    frame = opened(timings, COLUMNS_OF["overview"]).select(*_OF_A_RANK)
+    frame = opened(timings, COLUMNS_OF["overview"])
+    step = new_column(frame, "iteration", steps_of(frame).number)
+    frame = frame.select(*_OF_A_RANK).with_columns(step)
     found = [_rank_row(key, rows) for key, rows in groups(frame, "rank", "incarnation")]
     return like(frame, _RANK_SCHEMA, found)
 

@@ -31,7 +31,7 @@ from timing_logger.analysis.operations import is_wait
 from timing_logger.errors import ConfigurationError
 
 _PROCESS = ("rank", "incarnation")
-_KEYS = ("operation", *_PROCESS, "iteration", "phase", "layer_name", "group")
+_KEYS = ("operation", *_PROCESS, "epoch", "iteration", "phase", "layer_name", "group")
 
 BY_PROCESS = ("operation", *_PROCESS)
 
@@ -45,7 +45,8 @@ def summarize(timings: IntoDataFrameT, by: Sequence[str] = BY_PROCESS) -> IntoDa
     time comes first.
 
     Args:
-        by: any of operation, rank, incarnation, iteration, phase, layer_name, group.
+        by: any of operation, rank, incarnation, epoch, iteration, phase, layer_name, group. Where iterations
+            restart, ``iteration`` alone puts those of all epochs together.
 
     Columns:
         those of ``by``.
@@ -149,7 +150,7 @@ def _check(by: Sequence[str]) -> None:
 def _values(frame: Frame, name: str) -> Ints | Floats:
     if name in _PROCESS:
         return frame[name].to_numpy()
-    return numbers(frame, name) if name == "iteration" else coded_text(frame, name)[0]
+    return numbers(frame, name) if name in ("epoch", "iteration") else coded_text(frame, name)[0]
 
 
 def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:

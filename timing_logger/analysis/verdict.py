@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
+from timing_logger.analysis._steps import Span
+
 VerdictKind = Literal["healthy", "rank", "role", "group-wide", "diffuse"]
 
 
@@ -38,9 +40,14 @@ class Verdict:
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still so at the end), ``bounded`` or ``intermittent``; "".
         first_iteration, last_iteration: of the slow steps; None if there are none.
+        first_epoch, last_epoch: theirs, where iterations restart; else None.
         score: relative score, of a rank against its peers, of a role against other roles; group-wide
             the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if nobody is slow.
         cost_ms: time by which the run would be shorter without it, over the steps recorded.
+        judged: whether any rank could be compared with a peer, or something was found without. If not,
+            ``verdict`` is ``healthy`` only because nobody is named.
+        why: why nobody could be judged; "" if somebody was.
+        unjudged_ranks: of whom nothing is known, or who had no peer to be compared with.
         gates: what decided, in the order of judging.
         evidence: the same in sentences, and what the judgement rests on.
     """
@@ -52,13 +59,25 @@ class Verdict:
     window: str = ""
     first_iteration: int | None = None
     last_iteration: int | None = None
+    first_epoch: int | None = None
+    last_epoch: int | None = None
     score: float = math.nan
     cost_ms: float = 0.0
+    judged: bool = True
+    why: str = ""
+    unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
 
+    @property
+    def when(self) -> str:
+        """``iterations 40 to 60 of epoch 2``; "" if there are no slow steps."""
+        if self.first_iteration is None or self.last_iteration is None:
+            return ""
+        return Span(self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch).in_words()
+
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold: None for an unknown figure."""
+        """Plain values that JSON can hold, None for an unknown figure; epochs where iterations restart."""
         return {
             "verdict": self.verdict,
             "ranks": list(self.ranks),
@@ -67,14 +86,21 @@ class Verdict:
             "window": self.window,
             "first_iteration": self.first_iteration,
             "last_iteration": self.last_iteration,
+            **({} if self.first_epoch is None else self._epochs()),
             "score": _finite(self.score),
             "cost_ms": _finite(self.cost_ms),
+            "judged": self.judged,
+            "why": self.why,
+            "unjudged_ranks": list(self.unjudged_ranks),
             "gates": [
                 {**gate._asdict(), "value": _finite(gate.value), "bound": _finite(gate.bound)}
                 for gate in self.gates
             ],
             "evidence": list(self.evidence),
         }
+
+    def _epochs(self) -> dict[str, Any]:
+        return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}
 
 
 def _finite(value: float) -> float | None:

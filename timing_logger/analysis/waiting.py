@@ -22,6 +22,7 @@ from timing_logger.analysis._frames import (
     opened,
 )
 from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis._steps import with_epoch
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.matching import identified, instants
 from timing_logger.analysis.operations import (
@@ -51,6 +52,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     Columns:
         instance, group, group_size, seq, iteration, operation, layer_name, phase, rank, incarnation,
         elapsed_ms, message_size_bytes, matched_by, row: as in ``match_collectives``.
+        epoch: only where iterations restart.
         arrival_skew_ms: max a - min a.
         wait_ms: how long this rank waited, from 0 to d_i. Where everybody needs everybody (also
             ``ALLTOALLV`` and ``ALLGATHERV``): max a - a_i, "Wait at NxN". ``BCAST`` and ``SCATTER``:
@@ -88,7 +90,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         *(new_column(frame, name, values) for name, values in found.items()),
         nullable_integers(frame, "last_arriver", _last_arrivers(parts, arrivals)),
     )
-    return cast("IntoDataFrameT", table.select(*_COLUMNS).to_native())
+    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
 
 
 def complete_instances(frame: Frame) -> Instances:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._frames import Floats, Frame, like, opened
+from timing_logger.analysis._frames import Floats, Frame, like, nullable_integers, opened
 from timing_logger.analysis._peers import log_ratios, members, peer_medians, relative_scores
-from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import slow_steps
-from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis._step_times import StepTimes
+from timing_logger.analysis._steps import Span
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers import judged
+from timing_logger.analysis.stragglers import Judgement, judgement_of
 from timing_logger.analysis.verdict import Verdict
 
 SELF_TIME = "SELF_TIME"
@@ -34,7 +34,8 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
 
     A stretch lies between change points of log(rank / peer median) and lasts 3 steps or more; single
     slow steps are a window only if a rank has far more of them than its peers. Nothing is removed as
-    an outlier before. The ranks of one role are each other's peers; one alone in its role has none.
+    an outlier before. The ranks of one role are each other's peers; one alone in its role has none, and
+    ranks of different runs are none: there are no windows then.
 
     Args:
         timings: as ``read_timings`` returns.
@@ -47,6 +48,7 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
         labels: the role of the rank, "" if none is stated.
         kind: ``persistent``; ``ongoing``, still slow at the end; ``bounded``; ``intermittent``.
         first_iteration, last_iteration: of the slow steps; counted steps where no iteration is recorded.
+        first_epoch, last_epoch: theirs, beside them; only where iterations restart.
         iterations: how many slow steps are recorded.
         ratio: the median over these of the rank's time by the median of its peers in the same step.
         score: least median time of the role in these steps by that of the rank; below 0.75 is bad.
@@ -71,22 +73,36 @@ def stragglers_and_windows(
     timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
     """Both at the cost of one; the arguments are those of either."""
-    times = step_times(timings)
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return judged_with_windows(times, roles_of(timings, times.ranks, roles), frame)
+    return judged_with_windows(judgement_of(timings, roles), frame)
 
 
-def judged_with_windows(times: StepTimes, role_of: Mapping[int, str], frame: Frame) -> StragglersAndWindows:
-    """Both answers on these times, the windows in the library of ``frame``."""
-    times, verdict = judged(times, role_of)
+def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
+    """Both answers of this judgement, the windows in the library of ``frame``."""
+    times, verdict, role_of, are_comparable = judgement
     found = [
-        row
+        window
         for role, columns in members(times.ranks, role_of).items()
-        for phase, phase_ms in phases_of(times)
-        for row in _rows(times, phase, phase_ms[:, columns], columns, role)
+        for phase, phase_ms in (phases_of(times) if are_comparable else ())
+        for window in _rows(times, phase, phase_ms[:, columns], columns, role)
     ]
-    table = like(frame, _SCHEMA, sorted(found, key=lambda row: (-row[-1], row)))
+    found.sort(key=lambda window: (-window.figures[-1], window.figures))
+    table = like(frame, _SCHEMA, [window.figures for window in found])
+    if times.numbering.restarts:
+        table = _with_epochs(table, [window.span for window in found])
     return StragglersAndWindows(verdict, table)
+
+
+def _with_epochs(table: Any, spans: Sequence[Span]) -> Any:
+    frame = nw.from_native(table, eager_only=True)
+    epochs = np.array([span[2:] for span in spans], np.float64).reshape(-1, 2)
+    first, last = (
+        nullable_integers(frame, name, values)
+        for name, values in zip(("first_epoch", "last_epoch"), epochs.T, strict=True)
+    )
+    before = list(_SCHEMA)[: list(_SCHEMA).index("iterations")]
+    columns = [*before, "first_epoch", "last_epoch", *list(_SCHEMA)[len(before) :]]
+    return frame.with_columns(first, last).select(*columns).to_native()
 
 
 def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
@@ -95,16 +111,22 @@ def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
     yield from zip(times.phases, times.phase_ms, strict=True)
 
 
-def _rows(
-    times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str
-) -> Iterator[tuple[Any, ...]]:
+class _Window(NamedTuple):
+    """One row of the table, and from when to when it lasted."""
+
+    figures: tuple[Any, ...]
+    span: Span
+
+
+def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str) -> Iterator[_Window]:
     baseline = peer_medians(phase_ms)
     for slow in slow_steps(log_ratios(phase_ms, baseline)):
         own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
-        iterations = times.iterations[slow.steps]
-        yield (
+        span = times.span(slow.steps)
+        figures = (
             times.ranks[columns[slow.column]], phase, role, slow.kind,
-            int(iterations[0]), int(iterations[-1]), len(iterations), float(np.exp(slow.level)),
+            span.first_iteration, span.last_iteration, len(slow.steps), float(np.exp(slow.level)),
             float(relative_scores(phase_ms[slow.steps])[slow.column]),
             float(np.maximum(own_ms - peers_ms, 0.0).sum()),
         )  # fmt: skip
+        yield _Window(figures, span)

@@ -15,6 +15,11 @@ _Row: TypeAlias = Mapping[str, Any]
 
 def remarks(summary: Summary) -> Iterable[str]:
     """One sentence each: rows that did not end well, files that are not whole, what is in no file."""
+    if summary.different_runs:
+        yield (
+            f"These files look like those of different runs: {escape_text(summary.different_runs)}. What "
+            "compares ranks then compares what has nothing in common."
+        )
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."

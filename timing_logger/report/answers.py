@@ -98,6 +98,7 @@ def _word(value: Any) -> str:
 
 
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
+_EPOCH = Column("epoch", "epoch")
 _OPERATION, _GROUP = Column("operation", "operation", _word), Column("group", "group", _word)
 
 
@@ -106,7 +107,8 @@ _OPERATION, _GROUP = Column("operation", "operation", _word), Column("group", "g
 _KEYS = {
     "operation": Column("operation", "operation", _word), "phase": Column("phase", "phase", _word),
     "layer_name": Column("layer_name", "layer", _word), "group": Column("group", "group", _word),
-    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "iteration": Column("iteration", "iteration"),
+    "rank": _WHOSE[0], "incarnation": _WHOSE[1], "epoch": _EPOCH,
+    "iteration": Column("iteration", "iteration"),
 }  # fmt: skip
 
 _TOTALS = (
@@ -223,7 +225,7 @@ def _on_matches(states: Mapping[str, int]) -> Iterable[str]:
 # -- overlap ---------------------------------------------------------------------------------------
 
 _OVERLAP = (
-    *_WHOSE, Column("iteration", "iteration"), Column("iterations", "steps"),
+    *_WHOSE, _EPOCH, Column("iteration", "iteration"), Column("iterations", "steps"),
     Column("step_ms", "step ms", _ms), Column("compute_ms", "own work", _ms),
     Column("communication_ms", "communication", _ms), Column("exposed_ms", "exposed", _ms),
     Column("hidden_ms", "hidden", _ms), Column("overlap", "hidden %", percent),
@@ -298,7 +300,8 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
 
 _WINDOWS = (
     Column("rank", "rank"), Column("phase", "phase", _word), Column("labels", "role", _word),
-    Column("kind", "window"), Column("first_iteration", "first"), Column("last_iteration", "last"),
+    Column("kind", "window"), Column("first_epoch", "first epoch"), Column("first_iteration", "first"),
+    Column("last_epoch", "last epoch"), Column("last_iteration", "last"),
     Column("iterations", "slow steps"), Column("ratio", "x peers", _hundredths),
     Column("score", "score", _hundredths), Column("cost_ms", "cost ms", _tenths),
 )  # fmt: skip
@@ -309,6 +312,7 @@ _GATES = (
 )  # fmt: skip
 
 _MOST_WINDOWS = 12
+_MOST_NAMED = 8
 
 
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
@@ -324,9 +328,11 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
 
 def verdict_sentence(verdict: Verdict) -> str:
     """``Verdict: rank 2 is slow, in BACKWARD, in iterations 40 to 60 (bounded) ...``."""
+    if not verdict.judged:
+        return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
     ranks = ", ".join(map(str, verdict.ranks))
     who = {
-        "healthy": "healthy. Nobody is slow",
+        "healthy": f"healthy. Nobody is slow{_of_the_judged(verdict)}",
         "rank": f"rank {ranks} is slow" if len(verdict.ranks) == 1 else f"ranks {ranks} are slow",
         "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
         "group-wide": "all ranks are slower than in their own past",
@@ -335,12 +341,21 @@ def verdict_sentence(verdict: Verdict) -> str:
     return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
 
 
+def _of_the_judged(verdict: Verdict) -> str:
+    n_unknown = len(verdict.unjudged_ranks)
+    if not n_unknown:
+        return ""
+    named = ", ".join(map(str, verdict.unjudged_ranks[:_MOST_NAMED]))
+    more = f" and {n_unknown - _MOST_NAMED} more" if n_unknown > _MOST_NAMED else ""
+    return f" of those that could be judged; not rank{'s' * (n_unknown > 1)} {named}{more}"
+
+
 def _particulars(verdict: Verdict) -> Iterable[str]:
     if verdict.phase:
         yield f", in {escape_text(verdict.phase)}"
     if verdict.first_iteration is not None:
         window = f" ({verdict.window})" if verdict.window else ""
-        yield f", in iterations {verdict.first_iteration} to {verdict.last_iteration}{window}"
+        yield f", in {verdict.when}{window}"
     if not math.isnan(verdict.score):
         yield f"; score {verdict.score:.2f}"
     if verdict.cost_ms > 0:

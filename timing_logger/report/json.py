@@ -16,7 +16,8 @@ def summary_json(summary: Summary) -> str:
     """One object.
 
     ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are as the analyses of these names
-    return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars.
+    return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars;
+    ``different_runs`` says why the files look as if they were not of one run, or "".
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -27,6 +28,7 @@ def summary_json(summary: Summary) -> str:
         "counters": summary.counters,
         "files": files,
         "left_out": summary.left_out,
+        "different_runs": summary.different_runs,
     }
     return _dumped(content)
 

@@ -12,25 +12,28 @@ if TYPE_CHECKING:
     from timing_logger.watching import Look, RankNow
 
 _HEADS = (
-    "rank", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped", "silent s",
-    "state",
+    "rank", "epoch", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped",
+    "silent s", "state",
 )  # fmt: skip
 
 
 def look_text(look: Look, width: int) -> str:
     """What ``Watcher.look`` returned."""
-    table = new_table(*_HEADS)
+    has_epochs = any(rank.epoch is not None for rank in look.ranks)
+    shown = [head for head in _HEADS if has_epochs or head != "epoch"]
+    table = new_table(*shown)
     for rank in look.ranks:
-        table.add_row(*_cells(rank))
+        cells = dict(zip(_HEADS, _cells(rank), strict=True))
+        table.add_row(*(cells[head] for head in shown))
     about = f"{count(len(look.ranks), 'rank')}; the last {look.window_s:.0f} s of the run"
     return f"{about}\n\n{drawn(table, width)}\n\n{wrapped(_verdict(look), width)}\n"
 
 
 def _cells(rank: RankNow) -> list[str]:
     return [
-        str(rank.rank), or_unknown(rank.iteration), fixed(rank.iterations_per_s, 1), or_unknown(rank.written),
-        fixed(rank.rows_per_s, 0), percent(rank.communication_share), percent(rank.waited_share),
-        str(rank.unfinished), or_unknown(rank.dropped), fixed(rank.silent_s, 0),
+        str(rank.rank), or_unknown(rank.epoch), or_unknown(rank.iteration), fixed(rank.iterations_per_s, 1),
+        or_unknown(rank.written), fixed(rank.rows_per_s, 0), percent(rank.communication_share),
+        percent(rank.waited_share), str(rank.unfinished), or_unknown(rank.dropped), fixed(rank.silent_s, 0),
         "closed" if rank.closed else "",
     ]  # fmt: skip
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from timing_logger.analysis import Summary, base_operation
-from timing_logger.analysis.operations import WAIT, goes_on
+from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
 from timing_logger.record import escape_text
 from timing_logger.report._drawing import bar, drawn, new_table, wrapped
 from timing_logger.report._remarks import remarks
@@ -32,7 +32,10 @@ def summary_text(summary: Summary, width: int = 100) -> str:
     parts = [
         wrapped(_heading(summary), width),
         drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
-        *(wrapped(line, width) for line in (*_on_waits(summary), *_standing_out(summary))),
+        *(
+            wrapped(line, width)
+            for line in (*_on_waits(summary), *_on_backends(summary), *_standing_out(summary))
+        ),
         drawn(_ranks_table(summary), width),
         drawn(_files_table(summary), width),
         "\n".join(wrapped(line, width) for line in remarks(summary)),
@@ -122,6 +125,14 @@ def _on_waits(summary: Summary) -> Iterable[str]:
         yield (
             f"{WAIT}: time blocked on an operation that has rows of its own. The two overlap, so a rank's "
             "parts of the wall time may add up to more than 100%."
+        )
+
+
+def _on_backends(summary: Summary) -> Iterable[str]:
+    if any(base_operation(row["operation"]) == BACKEND for row in _records(summary.operations)):
+        yield (
+            f"{BACKEND}: what the backend (NCCL) itself measured of a collective that has a row of its own. "
+            "It is no communication beside that one, and counts in no other figure."
         )
 
 

@@ -75,7 +75,8 @@ def write_trace(
         What was written.
 
     Raises:
-        OSError: the file cannot be written; then one that was there stays.
+        LogPathError: the file cannot be written, or is none to replace: a folder, a device, a timing file.
+            One that was there stays.
     """
     rows = trace_rows(opened(timings))
     lanes, flows, counters = assign_lanes(rows), find_flows(rows), bytes_in_flight(rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.record import escape_text
 from timing_logger.report._words import percent, seconds
 from timing_logger.report.html._findings import Findings
@@ -50,8 +51,11 @@ class Chart(NamedTuple):
 
 
 class OperationCharts(NamedTuple):
+    """A chart for each operation, and the table behind them; ``has_backend`` rows must be explained."""
+
     operations: list[OperationChart]
     table: Table
+    has_backend: bool
 
 
 def operation_charts(findings: Findings) -> OperationCharts:
@@ -74,7 +78,8 @@ def operation_charts(findings: Findings) -> OperationCharts:
         "total_ms": Column("total ms", decimals(1)),
         "wall_share": Column("of wall", share),
     }
-    return OperationCharts(charts, table_of(table, "Operations by rank", columns))
+    has_backend = any(base_operation(chart.operation) == BACKEND for chart in charts)
+    return OperationCharts(charts, table_of(table, "Operations by rank", columns), has_backend)
 
 
 def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> OperationChart:

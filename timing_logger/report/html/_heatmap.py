@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from timing_logger.analysis import Verdict
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._packing import packed
 
@@ -38,7 +39,7 @@ class Heatmap(NamedTuple):
 
     Attributes:
         views: name and explanation of each; empty if there is nothing to draw.
-        per_column: the most iterations that one column stands for.
+        per_column: the most steps that one column stands for.
     """
 
     views: list[tuple[str, str]]
@@ -51,8 +52,8 @@ def heatmap(findings: Findings) -> Heatmap:
     if steps.empty:
         return Heatmap([], 0, None)
     rows = sorted(set(zip(steps["rank"].tolist(), steps["incarnation"].tolist(), strict=True)))
-    iterations = np.unique(steps["iteration"].to_numpy(np.int64))
-    grid = _Grid(rows, iterations, _column_of(len(iterations), len(rows)))
+    axis = _Axis.of(steps)
+    grid = _Grid(rows, axis, _column_of(len(axis.steps), len(rows)))
     waiting = findings.waits[findings.waits["iteration"].notna()]
     views = {name: grid.means(waiting if name == "clock_free_wait_ms" else steps, name) for name in _VIEWS}
     shown = {name: cells for name, cells in views.items() if np.nansum(cells) > 0}
@@ -65,11 +66,40 @@ def _column_of(n_iterations: int, n_rows: int) -> Array:
     return np.arange(n_iterations) * n_columns // n_iterations
 
 
+class _Axis(NamedTuple):
+    """The steps of the run in order, as numbers: of iterations, and of epochs where these restart."""
+
+    steps: Array
+    per_epoch: int
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> _Axis:
+        axis = cls(np.zeros(0, np.int64), 1 + int(table["iteration"].max()) if "epoch" in table else 0)
+        return axis._replace(steps=np.unique(axis.numbers(table)))
+
+    def numbers(self, table: pd.DataFrame) -> Array:
+        iterations: Array = table["iteration"].to_numpy(np.int64)
+        if not self.per_epoch:
+            return iterations
+        numbers: Array = table["epoch"].fillna(0).to_numpy(np.int64) * self.per_epoch + iterations
+        return numbers
+
+    def position(self, epoch: int | None, iteration: int) -> int:
+        return int(np.searchsorted(self.steps, (epoch or 0) * self.per_epoch + iteration))
+
+    def packed(self, name: str, steps: Array) -> dict[str, Any]:
+        """The iterations of these steps under ``name``, and their epochs if they have some."""
+        if not self.per_epoch:
+            return {name: packed(steps, "int32")}
+        epochs, iterations = np.divmod(steps, self.per_epoch)
+        return {name: packed(iterations, "int32"), f"{name}_epoch": packed(epochs, "int32")}
+
+
 class _Grid(NamedTuple):
-    """Processes (rank, incarnation) x columns of iterations."""
+    """Processes (rank, incarnation) x columns of steps."""
 
     rows: list[tuple[int, int]]
-    iterations: Array
+    axis: _Axis
     column: Array
 
     @property
@@ -78,37 +108,45 @@ class _Grid(NamedTuple):
 
     def means(self, table: pd.DataFrame, name: str) -> Array:
         """Of each cell the mean over its iterations of the sums in each; NaN where there are none."""
-        at = np.searchsorted(self.iterations, table["iteration"].to_numpy(np.int64))
+        at = np.searchsorted(self.axis.steps, self.axis.numbers(table))
+        n_steps = len(self.axis.steps)
         process = _positions(self.rows, table)
         values = table[name].to_numpy(np.float64)
         known = ~np.isnan(values)
-        steps, step_of = np.unique(process[known] * len(self.iterations) + at[known], return_inverse=True)
+        steps, step_of = np.unique(process[known] * n_steps + at[known], return_inverse=True)
         sums = np.bincount(step_of, values[known], minlength=len(steps))
         n_columns = int(self.column[-1]) + 1
-        cell = steps // len(self.iterations) * n_columns + self.column[steps % len(self.iterations)]
+        cell = steps // n_steps * n_columns + self.column[steps % n_steps]
         n_cells = len(self.rows) * n_columns
-        n_steps = np.bincount(cell, minlength=n_cells)
+        counts = np.bincount(cell, minlength=n_cells)
         totals = np.bincount(cell, sums, minlength=n_cells)
-        return np.where(n_steps > 0, totals / np.maximum(n_steps, 1), np.nan)
+        return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
     def data(self, views: dict[str, Array], findings: Findings) -> dict[str, Any]:
         edges = np.flatnonzero(np.diff(self.column, prepend=-1))
-        last = np.append(edges[1:], len(self.iterations)) - 1
-        verdict = findings.verdict
+        last = np.append(edges[1:], len(self.axis.steps)) - 1
         several = len({rank for rank, _ in self.rows}) < len(self.rows)
         return {
             "rows": [f"rank {rank}, run {run}" if several else f"rank {rank}" for rank, run in self.rows],
-            "first": packed(self.iterations[edges], "int32"),
-            "last": packed(self.iterations[last], "int32"),
+            **self.axis.packed("first", self.axis.steps[edges]),
+            **self.axis.packed("last", self.axis.steps[last]),
             "views": [
                 {"name": _VIEWS[name][0], "ms": packed(cells, "float32")} for name, cells in views.items()
             ],
-            "slow": {
-                "rows": [i for i, (rank, _) in enumerate(self.rows) if rank in verdict.ranks],
-                "first": verdict.first_iteration,
-                "last": verdict.last_iteration,
-            },
+            "slow": self._slow(findings.verdict),
         }
+
+    def _slow(self, verdict: Verdict) -> dict[str, Any]:
+        """The rows that the verdict names, and from which to which column they are slow."""
+        rows = [i for i, (rank, _) in enumerate(self.rows) if rank in verdict.ranks]
+        if verdict.first_iteration is None or verdict.last_iteration is None:
+            return {"rows": rows, "first": None, "last": None}
+        ends = [
+            self.axis.position(verdict.first_epoch, verdict.first_iteration),
+            self.axis.position(verdict.last_epoch, verdict.last_iteration),
+        ]
+        first, last = (int(self.column[min(at, len(self.column) - 1)]) for at in ends)
+        return {"rows": rows, "first": first, "last": last}
 
 
 def _positions(rows: list[tuple[int, int]], table: pd.DataFrame) -> Array:

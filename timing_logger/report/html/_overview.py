@@ -34,7 +34,7 @@ def facts(findings: Findings) -> list[Fact]:
     begin = findings.timings["timestamp"].min()
     known = {
         "ranks": str(ranks["rank"].nunique()),
-        "iterations": str(findings.timings["iteration"].nunique()),
+        "iterations": str(_n_steps(findings)),
         "rows": f"{len(findings.timings):,}",
         "wall time": f"{ranks['wall_s'].max():.2f} s" if ranks["wall_s"].notna().any() else "",
         "began (UTC)": f"{begin:%Y-%m-%d %H:%M:%S}" if begin == begin else "",
@@ -42,6 +42,12 @@ def facts(findings: Findings) -> list[Fact]:
         "files": size(sum(file["bytes"] for file in files)) if files else "",
     }
     return [Fact(name, value) for name, value in known.items() if value]
+
+
+def _n_steps(findings: Findings) -> int:
+    """Distinct iterations of the run; those of each epoch, where they restart."""
+    steps = findings.overlap[findings.overlap["iteration"].notna()]
+    return len(steps[[name for name in ("epoch", "iteration") if name in steps]].drop_duplicates())
 
 
 def ranks_table(findings: Findings) -> Table:

@@ -19,7 +19,7 @@ class Judgement(NamedTuple):
     """What the page says of who is slow.
 
     Attributes:
-        kind: as in the verdict.
+        kind: as in the verdict; ``unjudged`` if nobody could be judged.
         headline: one sentence.
         summary: where, since when and at what cost; "" if nobody is slow.
         evidence: sentences.
@@ -37,12 +37,18 @@ class Judgement(NamedTuple):
 def judgement(findings: Findings) -> Judgement:
     verdict = findings.verdict
     return Judgement(
-        verdict.verdict, _headline(verdict), _summary(verdict), verdict.evidence, _gates(verdict),
-        _windows(findings),
-    )  # fmt: skip
+        kind=verdict.verdict if verdict.judged else "unjudged",
+        headline=_headline(verdict),
+        summary=_summary(verdict),
+        evidence=verdict.evidence,
+        gates=_gates(verdict),
+        windows=_windows(findings),
+    )
 
 
 def _headline(verdict: Verdict) -> str:
+    if not verdict.judged:
+        return f"Nobody could be judged: {escape_text(verdict.why)}."
     if verdict.verdict == "rank":
         return f"{_ranks(verdict)} {'is' if len(verdict.ranks) == 1 else 'are'} slow."
     if verdict.verdict == "role":
@@ -51,7 +57,9 @@ def _headline(verdict: Verdict) -> str:
     return {
         "group-wide": "All ranks slowed down together.",
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
-        "healthy": "No rank is slow.",
+        "healthy": "No rank is slow."
+        if not verdict.unjudged_ranks
+        else "No rank that could be judged is slow.",
     }[verdict.verdict]
 
 
@@ -68,7 +76,7 @@ def _summary(verdict: Verdict) -> str:
         return ""
     parts = [_where(verdict.phase)]
     if verdict.first_iteration is not None:
-        parts.append(f"iterations {verdict.first_iteration} to {verdict.last_iteration} ({verdict.window})")
+        parts.append(f"{verdict.when} ({verdict.window})")
     saved = f"Without it the recorded steps would take {seconds(verdict.cost_ms)} less."
     cost = saved if verdict.cost_ms > 0 else ""
     score = "" if math.isnan(verdict.score) else f"Score {verdict.score:.2f}; below 0.75 is bad."

@@ -9,6 +9,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from timing_logger._drafts import draft_of
 from timing_logger.errors import ConfigurationError
 from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
@@ -34,9 +35,12 @@ def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
-        OSError: as the file system says.
+        LogPathError: the file cannot be written, or is none to replace: a folder, a device, a timing file.
+            One that was there stays.
     """
-    Path(path).write_text(report_html(timings), encoding="utf-8")
+    page = report_html(timings)
+    with draft_of(Path(path)) as draft:
+        draft.write_text(page, encoding="utf-8")
 
 
 def report_html(timings: pd.DataFrame) -> str:

@@ -7,6 +7,7 @@ async function drawHeatmap(data) {
   const map = {
     rows: data.rows, slow: data.slow, canvas, view: 0, cell: null,
     first: await unpack(data.first), last: await unpack(data.last),
+    epochs: data.first_epoch && { first: await unpack(data.first_epoch), last: await unpack(data.last_epoch) },
     views: await Promise.all(data.views.map(async (view) => ({ name: view.name, ms: await unpack(view.ms) }))),
   };
   for (const view of map.views) view.most = usualMost(view.ms);
@@ -76,9 +77,7 @@ function shadesBetween(low, high) {
 
 function paintSlow(map, context) {
   if (map.slow.first === null) return;
-  const from = map.last.findIndex((iteration) => iteration >= map.slow.first);
-  const to = map.first.findLastIndex((iteration) => iteration <= map.slow.last);
-  for (const row of map.slow.rows) if (from >= 0 && to >= from) outline(map, context, row, from, to);
+  for (const row of map.slow.rows) outline(map, context, row, map.slow.first, map.slow.last);
 }
 
 function outline(map, context, row, from, to) {
@@ -102,9 +101,10 @@ function paintAxes(map, context) {
   });
   context.fillStyle = colour("soft");
   const y = map.height - 8;
-  context.fillText(`iteration ${map.first[0]}`, map.left, y);
+  const end = map.last.length - 1;
+  context.fillText(`iteration ${ofEpoch(map.first[0], map.epochs?.first[0])}`, map.left, y);
   context.textAlign = "right";
-  context.fillText(String(map.last[map.last.length - 1]), map.width, y);
+  context.fillText(ofEpoch(map.last[end], map.epochs?.last[end]), map.width, y);
   context.textAlign = "left";
 }
 
@@ -148,9 +148,15 @@ function moveByKey(map, event, draw) {
   draw();
 }
 
+// Where iterations restart in each epoch, their number alone would be that of several steps.
+function ofEpoch(iteration, epoch) {
+  return epoch === undefined ? String(iteration) : `${iteration} of epoch ${epoch}`;
+}
+
 function cellText(map) {
   const { row, column } = map.cell;
-  const [first, last] = [map.first[column], map.last[column]];
+  const first = ofEpoch(map.first[column], map.epochs?.first[column]);
+  const last = ofEpoch(map.last[column], map.epochs?.last[column]);
   const iterations = first === last ? `iteration ${first}` : `iterations ${first} to ${last}, mean`;
   const view = map.views[map.view];
   return `${map.rows[row]}, ${iterations}\n${view.name}: ${inMilliseconds(view.ms[row * map.first.length + column])}`;

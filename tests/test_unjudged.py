@@ -1,0 +1,240 @@
+"""Where nobody can be judged that is said, and not that all is well."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rank_tables import as_polars
+from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
+from timing_files import EPOCH_S, record, write_sidecar, write_table, write_timing_file
+
+from timing_logger import read_timings
+from timing_logger.analysis import (
+    Verdict,
+    efficiencies,
+    match_collectives,
+    overlap,
+    overview,
+    scores,
+    stragglers,
+    summarize,
+    summarize_ranks,
+    windows,
+)
+from timing_logger.cli import main
+from timing_logger.errors import TableError
+from timing_logger.record import NS_PER_S
+from timing_logger.report.html import report_html
+from timing_logger.run_info import sidecar_path
+
+
+def run(steps: int = 60, ranks: int = 4) -> pd.DataFrame:
+    return data_parallel(factors(steps, ranks, noise=0.05, seed=7))
+
+
+def slow_run() -> pd.DataFrame:
+    factor = factors(60, 4, noise=0.05, seed=7)
+    factor[:, 2] *= 2
+    return data_parallel(factor)
+
+
+def without_any_time(timings: pd.DataFrame) -> pd.DataFrame:
+    return timings.assign(elapsed_ms=np.nan, start_counter=np.nan, end_counter=np.nan)
+
+
+UNJUDGED = {
+    "no rows": (run().head(0), "there are no rows"),
+    "one rank": (run(ranks=1), "only one rank is recorded"),
+    "roles of one": (run().assign(role=run()["rank"]), "every rank is alone in its role, so none has peers"),
+    "no times": (without_any_time(run()), "of no step it is known how long a rank worked"),
+    "only waits": (
+        run().query("operation == 'ALLREDUCE' and iteration == 0"), "of no step it is known how long"
+    ),
+    "two steps": (run(steps=2), "there are not 3 steps that are known of two ranks of one role"),
+}  # fmt: skip
+
+
+# -- nobody --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("timings", "why"), UNJUDGED.values(), ids=UNJUDGED)
+def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.DataFrame, why: str) -> None:
+    verdict = stragglers(timings)
+    assert (verdict.verdict, verdict.judged) == ("healthy", False)
+    assert verdict.why.startswith(why)
+    assert verdict.unjudged_ranks == tuple(sorted(set(timings["rank"])))
+
+
+@pytest.mark.parametrize("timings", [run(), slow_run()], ids=["healthy", "slow"])
+def test_where_all_can_be_compared_nothing_is_left_open(timings: pd.DataFrame) -> None:
+    verdict = stragglers(timings)
+    assert (verdict.judged, verdict.why, verdict.unjudged_ranks) == (True, "", ())
+
+
+def test_one_rank_that_slowed_down_against_its_past_is_a_finding() -> None:
+    factor = factors(80, 1)
+    factor[40:] *= 2
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("group-wide", True, (0,))
+
+
+def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -> None:
+    timings = run()
+    timings.loc[timings["rank"] == 3, "status"] = "error:RuntimeError"
+    verdict = stragglers(timings)
+    assert (verdict.verdict, verdict.judged, verdict.unjudged_ranks) == ("healthy", True, (3,))
+
+
+def test_few_steps_in_which_nobody_was_slow_are_said_to_be_few() -> None:
+    assert any("Only 12 steps are recorded" in sentence for sentence in stragglers(run(steps=12)).evidence)
+    assert not any("Only" in sentence for sentence in stragglers(run(steps=20)).evidence)
+
+
+# -- what is said --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_rank(tmp_path: Path) -> str:
+    return str(write_table(tmp_path / "one", run(ranks=1)))
+
+
+def test_the_text_does_not_call_it_healthy(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stragglers", one_rank]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Verdict: nobody could be judged: only one rank is recorded.\n")
+    assert "healthy" not in said
+
+
+def test_a_script_can_tell(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["stragglers", one_rank, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["judged"], found["why"]) == (False, "only one rank is recorded")
+    assert found["unjudged_ranks"] == [0]
+    assert main(["stragglers", one_rank, "--fail-on", "rank,unjudged"]) == 1
+
+
+def test_a_healthy_run_does_not_fail_on_unjudged(tmp_path: Path) -> None:
+    assert main(["stragglers", str(write_table(tmp_path, run())), "--fail-on", "rank,unjudged"]) == 0
+
+
+def test_the_page_does_not_call_it_healthy(one_rank: str) -> None:
+    page = report_html(read_timings(one_rank))
+    assert "Nobody could be judged: only one rank is recorded." in page
+    assert 'class="verdict unjudged"' in page
+    assert "No rank is slow." not in page
+
+
+def test_watching_does_not_call_it_healthy(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["watch", one_rank, "--once", "--window", "1e9"])
+    assert "nobody could be judged: only one rank is recorded" in capsys.readouterr().out
+
+
+# -- different runs ------------------------------------------------------------------------------------
+
+
+def changed_sidecar(folder: Path, rank: int, **changed: Any) -> None:
+    path = sidecar_path(folder / f"timing-rank{rank}.csv")
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changed}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    timings = slow_run()
+    for name in ("start_counter", "end_counter"):  # of processes that began together
+        timings[name] -= CLOCK_OFFSETS_S * (1 + timings["rank"])
+    return write_table(tmp_path / "mixed", timings)
+
+
+LATER_NS = (EPOCH_S + 7200) * NS_PER_S
+MIXED = {
+    "another number of ranks": ({"world_size": 2}, "the number of ranks is 4 of ranks 0, 1, 2, 2 of rank 3"),
+    "another boot": ({"boot_id": "other"}, " was started anew between ranks 0, 1, 2 and rank 3"),
+    "two hours later": (
+        {"started_unix_ns": LATER_NS, "updated_unix_ns": LATER_NS + NS_PER_S},
+        "ranks 0, 1, 2 had ended 7140 s before rank 3 began",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("changed", "why"), MIXED.values(), ids=MIXED)
+def test_ranks_of_different_runs_are_not_compared(folder: Path, changed: dict[str, Any], why: str) -> None:
+    assert stragglers(read_timings(folder)).ranks == (2,)
+    changed_sidecar(folder, 3, **changed)
+    if "started_unix_ns" in changed:
+        move_rows(folder / "timing-rank3.csv")
+    timings = read_timings(folder)
+    verdict = stragglers(timings)
+    assert (verdict.judged, verdict.ranks) == (False, ())
+    assert why in verdict.why
+    assert len(windows(timings)) == 0
+    assert scores(timings)["score"].isna().all()
+
+
+def move_rows(path: Path) -> None:
+    """Two hours later, in the hours of the time stamps."""
+    path.write_text(path.read_text().replace("T14:3", "T16:3"))
+
+
+def test_files_without_sidecars_are_told_apart_by_their_rows(folder: Path) -> None:
+    for rank in range(4):
+        sidecar_path(folder / f"timing-rank{rank}.csv").unlink()
+    assert stragglers(read_timings(folder)).judged
+    move_rows(folder / "timing-rank3.csv")
+    assert "had ended" in stragglers(read_timings(folder)).why
+
+
+def test_the_summary_and_the_page_warn_of_different_runs(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed_sidecar(folder, 3, world_size=2)
+    main(["summary", str(folder)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "look like those of different runs: the number of ranks is 4 of ranks 0, 1, 2, 2 of rank 3" in said
+    main(["summary", str(folder), "--json"])
+    assert json.loads(capsys.readouterr().out)["different_runs"].startswith("the number of ranks")
+    page = report_html(read_timings(folder))
+    assert "Nobody could be judged: the files look like those of different runs" in page
+
+
+def test_a_restart_into_the_same_folder_is_one_run(tmp_path: Path) -> None:
+    for rank in range(2):
+        for incarnation, start_s in ((1, 0.0), (2, 7200.0)):
+            rows = [record("FORWARD", start_s + 1, iteration=0)]
+            path = write_timing_file(tmp_path, rank, rows, incarnation=incarnation)
+            write_sidecar(path, start_s=start_s, end_s=start_s + 60)
+    assert overview(read_timings(tmp_path, incarnations="all")).different_runs == ""
+
+
+def test_ranks_whose_host_and_start_differ_a_little_are_of_one_run(folder: Path) -> None:
+    changed_sidecar(folder, 3, host="node1", boot_id="other", started_unix_ns=(EPOCH_S + 50) * NS_PER_S)
+    assert stragglers(read_timings(folder)).judged
+
+
+# -- rows of no rank -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "analysis", [summarize, summarize_ranks, scores, stragglers, overlap, efficiencies, match_collectives]
+)
+@pytest.mark.parametrize("library", [lambda frame: frame, as_polars], ids=["pandas", "polars"])
+def test_a_row_of_no_rank_is_an_error_that_names_the_column_and_the_way_out(
+    analysis: Any, library: Any
+) -> None:
+    timings = run(steps=3)
+    timings["rank"] = timings["rank"].astype("Float64").where(timings.index != 5)
+    with pytest.raises(TableError, match=r"the column 'rank' is no whole number in 1 of 60 rows. .*notna"):
+        analysis(library(timings))
+    with pytest.raises(TableError, match=r"no column 'rank'.*assign\(rank=0\)"):
+        analysis(library(timings.drop(columns="rank")))
+
+
+def test_ranks_that_are_whole_but_floats_will_do() -> None:
+    timings = slow_run()
+    verdict = stragglers(timings.assign(rank=timings["rank"].astype(float)))
+    assert isinstance(verdict, Verdict)
+    assert verdict.ranks == (2,)

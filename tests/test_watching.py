@@ -1,0 +1,130 @@
+"""A run is watched while its files grow, are replaced or go away."""
+
+from __future__ import annotations
+
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from simulated_runs import data_parallel, factors
+from timing_files import content, record, write_sidecar, write_table, write_timing_file
+
+from timing_logger.run_info import Counters
+from timing_logger.watching import Watcher
+
+LIMIT_S = 60.0
+ENDLESS_S = 1e9
+
+
+def steps(first: int, last: int) -> bytes:
+    """Rows of these iterations, without the header."""
+    records = [record("FORWARD", 1 + 0.1 * i, 50.0, iteration=i) for i in range(first, last)]
+    return content(records).split(b"\n", 1)[1]
+
+
+def test_rows_that_the_sidecar_has_not_counted_yet_are_counted(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record(iteration=0)])
+    write_sidecar(path, closed=False, counters=Counters(1, 1, 0, 0))
+    watcher = Watcher(tmp_path, ENDLESS_S)
+    watcher.look()
+    with path.open("ab") as file:
+        file.write(steps(1, 30))
+    (rank,) = watcher.look().ranks
+    assert (rank.written, rank.iteration) == (30, 29)
+
+
+def test_a_line_that_is_not_finished_is_read_when_it_is(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record(iteration=0)])
+    watcher = Watcher(tmp_path, ENDLESS_S)
+    line = steps(1, 2)
+    for part, seen in ((line[:20], 0), (line[20:], 1)):
+        with path.open("ab") as file:
+            file.write(part)
+        assert watcher.look().ranks[0].iteration == seen
+
+
+@pytest.mark.parametrize("n_rows", [3, 80])
+@pytest.mark.parametrize("replace", [Path.unlink, lambda path: path.write_bytes(b"")], ids=["new", "cut"])
+def test_a_run_that_takes_the_place_of_another_is_read_from_its_beginning(
+    tmp_path: Path, replace: Callable[[Path], None], n_rows: int
+) -> None:
+    path = write_timing_file(tmp_path, 0, [record("FORWARD", 1 + i, iteration=i) for i in range(50)])
+    watcher = Watcher(tmp_path, ENDLESS_S)
+    assert watcher.look().ranks[0].iteration == 49
+    replace(path)
+    path.write_bytes(content([record("FORWARD", 100 + i, iteration=i) for i in range(n_rows)]))
+    (rank,) = watcher.look().ranks
+    assert (rank.written, rank.iteration) == (n_rows, n_rows - 1)
+
+
+def test_a_restart_is_followed_into_its_own_files(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record(iteration=90)])
+    watcher = Watcher(tmp_path, ENDLESS_S)
+    watcher.look()
+    write_timing_file(tmp_path, 0, [record(iteration=4)], incarnation=2)
+    (rank,) = watcher.look().ranks
+    assert (rank.incarnation, rank.iteration) == (2, 4)
+
+
+# -- the command -----------------------------------------------------------------------------------------
+
+
+class Watched:
+    """``timing-logger watch`` in a terminal of its own."""
+
+    def __init__(self, process: subprocess.Popen[bytes], terminal: int) -> None:
+        self.process, self.terminal = process, terminal
+        self.printed = b""
+
+    def until(self, text: bytes) -> None:
+        """Read what it draws until ``text`` is there; forgets what came before."""
+        deadline = time.monotonic() + LIMIT_S
+        while text not in self.printed:
+            assert time.monotonic() < deadline, self.printed[-2000:]
+            self.printed += os.read(self.terminal, 65536)
+        self.printed = b""
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[Watched]:
+    controller, terminal = pty.openpty()
+    command = [sys.executable, "-m", "timing_logger.cli", "watch", str(folder), "--interval", "0.05"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
+    process = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
+    )
+    os.close(terminal)
+    try:
+        yield Watched(process, controller)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(controller)
+
+
+def test_in_a_terminal_it_draws_anew_and_ends_with_an_interrupt(tmp_path: Path) -> None:
+    folder = write_table(tmp_path / "run", data_parallel(factors(40, 4)))
+    with watched(folder) as watch:
+        watch.until(b"Verdict")
+        watch.until(b"Verdict")
+        watch.process.send_signal(signal.SIGINT)
+        watch.until(b"\x1b[?25h")  # the cursor is given back
+        assert watch.process.wait(LIMIT_S) == 0
+
+
+def test_it_waits_for_the_next_run_where_the_folder_is_emptied(tmp_path: Path) -> None:
+    folder = write_table(tmp_path / "run", data_parallel(factors(40, 2)))
+    with watched(folder) as watch:
+        watch.until(b"2 ranks")
+        shutil.rmtree(folder)
+        watch.until(b"2 ranks")
+        write_table(folder, data_parallel(factors(40, 3)))
+        watch.until(b"3 ranks")

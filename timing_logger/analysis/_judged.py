@@ -1,0 +1,59 @@
+"""Of whom can anything be said? Nothing known is not the same as nothing wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from timing_logger.analysis._peers import members
+from timing_logger.analysis._slow_steps import MIN_GAP
+from timing_logger.analysis._step_times import StepTimes
+
+MIN_STEPS_TO_JUDGE = 3
+"""A level is held for so many steps; what is shorter is a spike, and no rank is healthy because of it."""
+
+
+def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
+    """The ranks that had no peer to be compared with in enough steps."""
+    compared = np.zeros(len(times.ranks), np.int64)
+    for columns in members(times.ranks, roles).values():
+        is_known = ~np.isnan(times.self_ms[:, columns])
+        has_peer = is_known.sum(axis=1, keepdims=True) > 1
+        compared[columns] = (is_known & has_peer).sum(axis=0)
+    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_TO_JUDGE)
+
+
+def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why no rank could be compared with another, in words."""
+    if not times.ranks:
+        return "there are no rows"
+    if len(times.ranks) == 1:
+        return "only one rank is recorded"
+    if all(len(columns) == 1 for columns in members(times.ranks, roles).values()):
+        return "every rank is alone in its role, so none has peers"
+    if np.isnan(times.self_ms).all():
+        return (
+            "of no step it is known how long a rank worked: neither rows of own work nor communication tell"
+        )
+    return f"there are not {MIN_STEPS_TO_JUDGE} steps that are known of two ranks of one role"
+
+
+def why_hidden(times: StepTimes) -> str:
+    """Why a slow rank would look like its peers, in words; "" if it would not.
+
+    A stream that waits for communication stands still inside the rows around it, and no other row says for
+    how long. So where one rank is late, the others' own work on the device takes as long as its.
+    """
+    if not times.on_device:
+        return ""
+    met = ~np.isnan(times.waits.own_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
+    if not met.any():
+        return ""
+    waited_ms = float(np.median(np.nanmax(times.waits.own_ms[met], axis=1)))
+    if waited_ms < MIN_GAP * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
+        return ""
+    return (
+        "own work is timed on the device's clock, which goes on while a stream waits for other ranks "
+        f"({waited_ms:.1f} ms in a typical step), so a slow rank looks like its peers"
+    )

@@ -1,0 +1,85 @@
+"""How often iterations had been counted anew, where no epoch says so: the order in time tells.
+
+The thread (on one clock) with most rows goes through iterations in order, so a number of its that is less
+than the one before begins the next pass. Others may be behind or ahead of it by some iterations, when a
+pass has just begun too: their rows belong to the pass whose iteration of this number was nearest in time.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+from timing_logger.analysis.operations import BACKEND, WAIT, base_operation
+
+_LATE = {WAIT, BACKEND}
+"""What may be recorded under an iteration that is over."""
+
+
+def counted_passes(frame: Frame) -> Floats | None:
+    """For each row how often iterations had restarted in its process; None if they never did."""
+    iteration = numbers(frame, "iteration")
+    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    inside = ~np.isnan(iteration)
+    if not _ever_falls(iteration[inside], process[inside]):
+        return None
+    in_time = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) not in _LATE)
+    lane = dense_codes(*(coded_text(frame, name)[0] for name in ("thread", "clock")))
+    start_s = numbers(frame, "start_counter")
+    passes = np.zeros(len(frame))
+    for one in range(process.max() + 1):
+        rows = np.flatnonzero(inside & (process == one))
+        passes[rows] = _passes(iteration[rows], _when(start_s[rows]), lane[rows], in_time[rows])
+    return passes if passes.any() else None
+
+
+def _ever_falls(iteration: Floats, process: Ints) -> bool:
+    """In any order of its threads: what never falls need not be looked at more closely."""
+    return bool(((np.diff(iteration) < 0) & (np.diff(process) == 0)).any())
+
+
+def _when(start_s: Floats) -> Floats:
+    """The order of recording, where not every row says when it began."""
+    return np.arange(len(start_s), dtype=np.float64) if np.isnan(start_s).any() else start_s
+
+
+def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floats:
+    """Of the rows of one process."""
+    if not in_time.any():
+        return np.zeros(len(iteration))
+    leading = np.flatnonzero(in_time & (lane == np.bincount(lane[in_time]).argmax()))
+    leading = leading[np.argsort(when[leading], kind="stable")]
+    falls = np.diff(iteration[leading], prepend=iteration[leading[0]]) < 0
+    pass_of_leading = np.cumsum(falls).astype(np.float64)
+    if not falls.any():
+        return np.zeros(len(iteration))
+    passes = _nearest(iteration, when, iteration[leading], when[leading], pass_of_leading)
+    passes[leading] = pass_of_leading
+    return passes
+
+
+def _nearest(
+    iteration: Floats, when: Floats, led_iteration: Floats, led_when: Floats, led_pass: Floats
+) -> Floats:
+    """For each row the pass under way, or one beside it whose step of this number was nearer."""
+    per_pass = iteration.max() - iteration.min() + 1
+    led_step = led_pass * per_pass + led_iteration - iteration.min()  # ascending, as the passes are
+    begins = led_when[np.flatnonzero(np.diff(led_pass, prepend=-1))]
+    under_way = np.maximum(np.searchsorted(begins, when, side="right") - 1, 0)
+    nearest, least = under_way.astype(np.float64), np.full(len(when), np.inf)
+    for candidate in (under_way, under_way - 1, under_way + 1):
+        step = candidate * per_pass + iteration - iteration.min()
+        at = np.minimum(np.searchsorted(led_step, step), len(led_step) - 1)
+        distance = np.where(led_step[at] == step, np.abs(when - led_when[at]), np.inf)
+        nearest = np.where(distance < least, candidate, nearest)
+        least = np.minimum(distance, least)
+    return nearest

@@ -1,0 +1,170 @@
+"""Which step of the training each row is of.
+
+Many training loops count iterations from 0 again in each epoch. A number then names as many steps as there
+are epochs, so the epoch is part of a step's name. Where numbers never restart, a step is its iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    dense_codes,
+    known,
+    nullable_integers,
+    numbers,
+)
+from timing_logger.analysis._passes import counted_passes
+
+
+class Span(NamedTuple):
+    """From which step to which; the epochs are None where iterations do not restart."""
+
+    first_iteration: int
+    last_iteration: int
+    first_epoch: int | None = None
+    last_epoch: int | None = None
+
+    def in_words(self) -> str:
+        """``iterations 40 to 60``, with the epochs where there are any."""
+        first, last = self.first_iteration, self.last_iteration
+        if self.first_epoch is None:
+            return f"iterations {first} to {last}"
+        if self.first_epoch == self.last_epoch:
+            return f"iterations {first} to {last} of epoch {self.first_epoch}"
+        return f"iteration {first} of epoch {self.first_epoch} to iteration {last} of epoch {self.last_epoch}"
+
+
+class Numbering(NamedTuple):
+    """What the numbers of steps mean.
+
+    Attributes:
+        epochs: ascending, NaN last for rows that state none; empty where iterations do not restart, and the
+            number of a step is its iteration.
+        least: the least iteration.
+        per_epoch: by how much the number grows from an epoch to the next.
+        counted: whether the epochs are not recorded, but counted.
+    """
+
+    epochs: Floats
+    least: int = 0
+    per_epoch: int = 1
+    counted: bool = False
+
+    @property
+    def restarts(self) -> bool:
+        return len(self.epochs) > 0
+
+    def iterations(self, steps: Ints) -> Ints:
+        return steps % self.per_epoch + self.least if self.restarts else steps
+
+    def epochs_of(self, steps: Ints) -> Floats:
+        """NaN where iterations do not restart, or none is stated."""
+        return self.epochs[steps // self.per_epoch] if self.restarts else np.full(len(steps), np.nan)
+
+    def span(self, steps: Ints) -> Span:
+        """From the first of these steps to the last."""
+        ends = steps[[0, -1]]
+        iterations = (int(iteration) for iteration in self.iterations(ends))
+        return Span(*iterations, *(None if np.isnan(e) else int(e) for e in self.epochs_of(ends)))
+
+
+class Steps(NamedTuple):
+    """The step of each row.
+
+    Attributes:
+        number: ascending with time; NaN for what is outside of any iteration.
+        numbering: what it means.
+    """
+
+    number: Floats
+    numbering: Numbering
+
+    def columns(self, frame: Frame, rows: Ints) -> dict[str, nw.Series[Any]]:
+        """What results have beside ``iteration``, for these rows of the table: the epoch, or nothing."""
+        if not self.numbering.restarts:
+            return {}
+        number = self.number[rows]
+        epoch = np.full(len(rows), np.nan)
+        inside = ~np.isnan(number)
+        epoch[inside] = self.numbering.epochs_of(number[inside].astype(np.int64))
+        return {"epoch": nullable_integers(frame, "epoch", epoch)}
+
+
+def with_epoch(names: Sequence[str], present: Container[str]) -> list[str]:
+    """The names of a result's columns, with the epoch after the iteration if it is ``present``."""
+    beside = ["epoch"] if "epoch" in present else []
+    return [column for name in names for column in [name, *(beside if name == "iteration" else [])]]
+
+
+def steps_of(frame: Frame) -> Steps:
+    """The steps of a table that ``opened`` returned, with the columns that ``counted_passes`` needs."""
+    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    epoch, counted = epochs_of(frame)
+    return numbered(process, epoch, numbers(frame, "iteration"), counted=counted)
+
+
+def epochs_of(frame: Frame) -> tuple[Floats, bool]:
+    """The epoch of each row; and whether it is counted, as only one is recorded and iterations fall back."""
+    recorded = numbers(frame, "epoch")
+    stated = known(recorded)
+    if len(stated) and stated.min() < stated.max():
+        return recorded, False
+    passes = counted_passes(frame)
+    if passes is None:
+        return recorded, False
+    return passes + (stated[0] if len(stated) else 0.0), True
+
+
+def numbered(process: Ints, epoch: Floats, iteration: Floats, *, counted: bool = False) -> Steps:
+    """The steps of rows of which this is known; a process is one incarnation of a rank."""
+    if not _restart(process, epoch, iteration):
+        return Steps(iteration, Numbering(np.zeros(0)))
+    inside = ~np.isnan(iteration)
+    number = np.full(len(iteration), np.nan)
+    numbering, number[inside] = numbered_by_epoch(epoch[inside], iteration[inside], counted=counted)
+    return Steps(number, numbering)
+
+
+def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[Numbering, Ints]:
+    """What numbers of these steps mean, and the numbers; of iterations that do restart."""
+    epochs, code = np.unique(epoch, return_inverse=True)
+    least = int(iteration.min())
+    per_epoch = int(iteration.max()) - least + 1
+    number = code * per_epoch + (iteration - least).astype(np.int64)
+    return Numbering(epochs, least, per_epoch, counted), number
+
+
+def _restart(process: Ints, epoch: Floats, iteration: Floats) -> bool:
+    """Whether in some process an epoch goes back to iterations that the one before had."""
+    rows = _where_anything_changes(process, epoch, iteration, ~np.isnan(epoch) & ~np.isnan(iteration))
+    if not len(rows) or epoch[rows].min() == epoch[rows].max():
+        return False
+    key = dense_codes(process[rows], epoch[rows])
+    least, greatest = np.full(key.max() + 1, np.inf), np.full(key.max() + 1, -np.inf)
+    np.minimum.at(least, key, iteration[rows])
+    np.maximum.at(greatest, key, iteration[rows])
+    process_of_key = np.zeros(len(least), np.int64)
+    process_of_key[key] = process[rows]
+    follows = process_of_key[1:] == process_of_key[:-1]
+    # A single iteration that lies in two epochs is no restart; epochs of one iteration each are.
+    goes_back = (least[1:] < greatest[:-1]) | (least[1:] <= least[:-1])
+    return bool((follows & goes_back).any())
+
+
+def _where_anything_changes(process: Ints, epoch: Floats, iteration: Floats, wanted: Bools) -> Ints:
+    """The first of each run of equal rows: a small part, and all that there is to know of them."""
+    rows = np.flatnonzero(wanted)
+    changes = [np.diff(values[rows], prepend=-1) != 0 for values in (process, epoch, iteration)]
+    changed: Bools = np.logical_or.reduce(changes)
+    if len(rows):
+        changed[0] = True
+    return rows[changed]
