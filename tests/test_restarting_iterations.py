@@ -162,6 +162,14 @@ def test_a_thread_that_is_behind_is_no_restart() -> None:
     assert "epoch" not in overlap(table(rows))
 
 
+@pytest.mark.parametrize("ahead", [1, 2, 5])
+def test_what_is_fetched_ahead_on_the_same_thread_is_no_restart(ahead: int) -> None:
+    timings = run()
+    fetched = timings["operation"] == "DATA"
+    timings.loc[fetched, "iteration"] += ahead
+    assert "epoch" not in overlap(timings)
+
+
 # -- where people look ---------------------------------------------------------------------------------
 
 

@@ -1,8 +1,9 @@
 """How often iterations had been counted anew, where no epoch says so: the order in time tells.
 
-The thread (on one clock) with most rows goes through iterations in order, so a number of its that is less
-than the one before begins the next pass. Others may be behind or ahead of it by some iterations, when a
-pass has just begun too: their rows belong to the pass whose iteration of this number was nearest in time.
+The thread (on one clock) with most rows goes through iterations in order, so where its number falls by half
+of the range or more, the next pass begins. A smaller fall is none: a batch may be fetched ahead. Others may
+be behind or ahead of it by some iterations, when a pass has just begun too: their rows belong to the pass
+whose iteration of this number was nearest in time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from timing_logger.analysis.operations import BACKEND, WAIT, base_operation
 
 _LATE = {WAIT, BACKEND}
 """What may be recorded under an iteration that is over."""
+
+_LEAST_FALL = 2
+"""What is behind by one is late, not counted anew."""
 
 
 def counted_passes(frame: Frame) -> Floats | None:
@@ -58,11 +62,12 @@ def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floa
         return np.zeros(len(iteration))
     leading = np.flatnonzero(in_time & (lane == np.bincount(lane[in_time]).argmax()))
     leading = leading[np.argsort(when[leading], kind="stable")]
-    falls = np.diff(iteration[leading], prepend=iteration[leading[0]]) < 0
+    led = iteration[leading]
+    falls = np.diff(led, prepend=led[0]) <= -max(_LEAST_FALL, np.ptp(led) / 2)
     pass_of_leading = np.cumsum(falls).astype(np.float64)
     if not falls.any():
         return np.zeros(len(iteration))
-    passes = _nearest(iteration, when, iteration[leading], when[leading], pass_of_leading)
+    passes = _nearest(iteration, when, led, when[leading], pass_of_leading)
     passes[leading] = pass_of_leading
     return passes
 
@@ -72,7 +77,7 @@ def _nearest(
 ) -> Floats:
     """For each row the pass under way, or one beside it whose step of this number was nearer."""
     per_pass = iteration.max() - iteration.min() + 1
-    led_step = led_pass * per_pass + led_iteration - iteration.min()  # ascending, as the passes are
+    led_step = np.maximum.accumulate(led_pass * per_pass + led_iteration - iteration.min())
     begins = led_when[np.flatnonzero(np.diff(led_pass, prepend=-1))]
     under_way = np.maximum(np.searchsorted(begins, when, side="right") - 1, 0)
     nearest, least = under_way.astype(np.float64), np.full(len(when), np.inf)
