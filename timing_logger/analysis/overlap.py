@@ -101,7 +101,7 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
 
 def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
     """``overlap`` of the parts of all processes: no step is of two of them."""
-    table = nw.concat([part.table for part in parts]) if len(parts) > 1 else parts[0].table
+    table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
     whole = table if any(part.restarts for part in parts) else table.drop("epoch")
     return cast("IntoDataFrameT", whole.to_native())
 
