@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib
 import math
 import multiprocessing
-import os
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from timing_logger._alignment import Alignment
+from timing_logger._cores import usable_cores
 from timing_logger._selection import select
 from timing_logger._sources import Source, joined
 from timing_logger.analysis import Summary
@@ -129,18 +129,12 @@ def _free_memory_bytes() -> float:
 
 
 def _in_processes(function: Callable[[_File], FilePart], files: Sequence[_File]) -> list[FilePart]:
-    n_workers = min(_cores(), len(files))
+    n_workers = min(usable_cores(), len(files))
     if n_workers < 2:
         return list(map(function, files))
     # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
         return list(workers.map(function, files))
-
-
-def _cores() -> int:
-    """Those that this process may use, where the system tells (macOS does not)."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
 
 def _on_cluster(
