@@ -207,3 +207,14 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     write_run(folder)
     assert main(["waits", str(folder)]) == 0
     assert main(["summary", str(folder), "--engine", "duckdb"]) == 0
+
+
+@pytest.mark.parametrize("most_threads", [1, 4])
+def test_threads_and_processes_make_the_same_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_threads: int
+) -> None:
+    write_run(tmp_path, ranks=2)
+    monkeypatch.setattr("timing_logger._file_by_file.usable_cores", lambda: 2)
+    monkeypatch.setattr("timing_logger._file_by_file.MAX_THREADS", most_threads)
+    expected = analysis.overview(read_timings(tmp_path))
+    assert_same_summary(overview_of_files(timing_files(tmp_path, engine="duckdb")), expected)

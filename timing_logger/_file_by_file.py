@@ -10,7 +10,7 @@ import importlib
 import math
 import multiprocessing
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 TIMES_THE_TABLE = 3
 """An analysis holds at most so many times the memory of the table that it is given."""
+
+MAX_THREADS = 4
+"""More files than this at a time are read by processes."""
 
 MEMORY_INFO = Path("/proc/meminfo")
 
@@ -55,7 +58,7 @@ def overview_of_files(
     iterations: slice | None = None,
     scheduler: str | None = None,
 ) -> Summary:
-    """What ``analysis.overview`` says of all rows, from the files one by one, each in a process.
+    """What ``analysis.overview`` says of all rows, from the files one by one.
 
     Args:
         found: files of which at least ``COLUMNS_OF["overview"]`` are read.
@@ -68,7 +71,7 @@ def overview_of_files(
     """
     chosen = _chosen(found, ranks)
     summed_up = partial(part_of_file, ranks=ranks, iterations=iterations)
-    parts = _on_cluster(summed_up, chosen, scheduler) if scheduler else _in_processes(summed_up, chosen)
+    parts = _on_cluster(summed_up, chosen, scheduler) if scheduler else _on_cores(summed_up, chosen)
     files = [part.file for part in parts if ranks is None or part.file["rank"] in ranks]
     return whole_summary([part.part for part in parts], files, found.left_out)
 
@@ -128,10 +131,12 @@ def _free_memory_bytes() -> float:
 # -- where -------------------------------------------------------------------------------------------
 
 
-def _in_processes(function: Callable[[_File], FilePart], files: Sequence[_File]) -> list[FilePart]:
+def _on_cores(function: Callable[[_File], FilePart], files: Sequence[_File]) -> list[FilePart]:
+    """In threads, as long as Python's lock costs them less than processes cost to start."""
     n_workers = min(usable_cores(), len(files))
-    if n_workers < 2:
-        return list(map(function, files))
+    if n_workers <= MAX_THREADS:
+        with ThreadPoolExecutor(n_workers) as threads:
+            return list(threads.map(function, files))
     # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
     with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
         return list(workers.map(function, files))

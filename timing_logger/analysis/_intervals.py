@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis._frames import Bools, Floats, Ints
-from timing_logger.analysis._grouped import order_by
+from timing_logger.analysis._grouped import order_by, sums
 
 
 class Stretches(NamedTuple):
@@ -56,11 +56,11 @@ def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> F
         owner, starts, ends = owner[whole], starts[whole], ends[whole]
     overlaps = _has_overlaps(owner, starts, ends, n_owners)
     # Where one interval follows the other, as most do, their lengths are simply added.
-    lengths = np.bincount(owner, np.where(overlaps[owner], 0.0, ends - starts), minlength=n_owners)
+    lengths = sums(np.where(overlaps[owner], 0.0, ends - starts), owner, n_owners)
     if overlaps.any():
         rows = np.flatnonzero(overlaps[owner])
         pieces = stretches(owner[rows], starts[rows], ends[rows], np.zeros(len(rows), np.int64), 1)
-        lengths += pieces.length_s(pieces.is_open[0], n_owners)
+        lengths = lengths + pieces.length_s(pieces.is_open[0], n_owners)
     return lengths
 
 

@@ -13,23 +13,26 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
+    Frame,
     Ints,
     coded_text,
     dense_codes,
     each_text,
     known,
     like,
+    new_column,
     numbers,
     opened,
+    taken,
     wall_between_s,
 )
-from timing_logger.analysis._grouped import rows_of_each
+from timing_logger.analysis._grouped import rows_of_each, sums
 from timing_logger.analysis._intervals import union_length
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.spread import spread_of_steps
-from timing_logger.analysis.totals import processes, seen_before, summarize
+from timing_logger.analysis.totals import summarize
 from timing_logger.record import OK
 
 if TYPE_CHECKING:
@@ -148,33 +151,31 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     operation = coded_text(frame, "operation")
-    is_waiting, process = each_text(operation, is_wait), processes(frame)
+    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
     rows = _RankRows(
         key=[frame[name].to_numpy() for name in ("rank", "incarnation")],
         iteration=numbers(frame, "iteration"),
         start_s=numbers(frame, "start_counter"),
         end_s=numbers(frame, "end_counter"),
         communicates=each_text(operation, is_communication),
-        waited_ms=np.where(
-            is_waiting & ~seen_before(frame, process, is_waiting), numbers(frame, "elapsed_ms"), np.nan
-        ),
     )
-    return like(frame, _RANK_SCHEMA, [_rank_row(rows, chosen) for chosen in rows_of_each(process)])
+    waited_ms = _waited_ms(frame, process, each_text(operation, is_wait)).tolist()
+    found = [(*_rank_row(rows, chosen), waited_ms[i]) for i, chosen in enumerate(rows_of_each(process))]
+    return like(frame, _RANK_SCHEMA, found)
 
 
 class _RankRows(NamedTuple):
-    """What is looked at of each row; ``waited_ms`` is NaN where it counts for nothing."""
+    """What is looked at of each row."""
 
     key: list[Ints]
     iteration: Floats
     start_s: Floats
     end_s: Floats
     communicates: Bools
-    waited_ms: Floats
 
 
 def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
-    """Of one process, whose rows ``chosen`` selects."""
+    """Of one process, whose rows ``chosen`` selects: all but the last column."""
     start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
     communicates = rows.communicates[chosen]
     wall = wall_between_s(start_s, end_s)
@@ -182,7 +183,7 @@ def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
     n_iterations = int(dense_codes(known(rows.iteration[chosen])).max(initial=-1)) + 1
     return (
         *(int(values[chosen][0]) for values in rows.key), len(start_s), n_iterations, wall, communication_ms,
-        _share(communication_ms, wall), float(np.nansum(rows.waited_ms[chosen])),
+        _share(communication_ms, wall),
     )  # fmt: skip
 
 
@@ -205,6 +206,15 @@ def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
         if statuses[j] not in (OK, "")
     ]
     return like(frame, _STATUS_SCHEMA, found)
+
+
+def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
+    """Of each process. Requests that one ``Waitall`` waited for have a row each, of one interval."""
+    rows = np.flatnonzero(is_waiting)
+    waits = taken(frame, ["thread", "start_counter", "end_counter", "elapsed_ms"], rows)
+    waits = waits.with_columns(new_column(frame, "process", process[rows]))
+    once = waits.unique(["process", "thread", "start_counter", "end_counter"]) if len(waits) else waits
+    return sums(numbers(once, "elapsed_ms"), once["process"].to_numpy(), process.max(initial=-1) + 1)
 
 
 def _union_ms(starts: Floats, ends: Floats) -> float:

@@ -98,7 +98,7 @@ def _figures(frame: Frame, key: Ints, n_keys: int, is_waiting: Bools) -> dict[st
     elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
     p50, p95, p99, most = quantiles(elapsed_ms, key, n_keys, (0.5, 0.95, 0.99, 1.0))
     n_elapsed, n_sizes = (counts_known(values, key, n_keys) for values in (elapsed_ms, sizes))
-    counted_ms = np.where(seen_before(frame, key, is_waiting), 0.0, np.nan_to_num(elapsed_ms))
+    counted_ms = np.where(_seen_before(frame, key, is_waiting), 0.0, np.nan_to_num(elapsed_ms))
     return {
         "bytes": np.where(n_sizes > 0, sums(sizes, key, n_keys), _NAN),
         "mean_ms": sums(elapsed_ms, key, n_keys) / np.where(n_elapsed > 0, n_elapsed, _NAN),
@@ -111,12 +111,12 @@ def _figures(frame: Frame, key: Ints, n_keys: int, is_waiting: Bools) -> dict[st
     }
 
 
-def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
-    """Whether another ``WAIT`` row of the same thread and key has this row's interval, and was counted."""
+def _seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
+    """Whether another ``WAIT`` row of the same thread has this row's interval, and was counted."""
     repeated = np.zeros(len(frame), np.bool_)
     rows = np.flatnonzero(is_waiting)
     thread, _ = coded_text(taken(frame, ["thread"], rows), "thread")
-    whose = dense_codes(key[rows], processes(frame)[rows], thread)
+    whose = dense_codes(key[rows], _processes(frame)[rows], thread)
     starts, ends = (numbers(frame, name)[rows] for name in ("start_counter", "end_counter"))
     by_end = np.argsort(ends, kind="stable")
     order = by_end[order_by(whose[by_end], starts[by_end])]
@@ -127,7 +127,7 @@ def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
 
 def _wall_shares(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> Floats:
     """Process by process, since each has an axis of its own, and its rows are few enough to be sorted."""
-    process = processes(frame)
+    process = _processes(frame)
     starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
     under_way_ms, all_wall_ms = np.zeros(n_keys), np.zeros(n_keys)
     for rows in rows_of_each(process):
@@ -146,6 +146,5 @@ def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Float
     return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
 
 
-def processes(frame: Frame) -> Ints:
-    """Of each row, the number of its rank and incarnation, in ascending order of these."""
+def _processes(frame: Frame) -> Ints:
     return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))
