@@ -122,6 +122,7 @@ OFFLINE = [
     "timing_logger._parquet",
     "timing_logger._alignment",
     "timing_logger._cores",
+    "timing_logger._freed_memory",
     "timing_logger._chunks",
     "timing_logger._arrow_scan",
     "timing_logger._duckdb_scan",

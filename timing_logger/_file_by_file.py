@@ -97,6 +97,7 @@ def rows_of_files(
                 f"{room_bytes / 1e9:.1f} GB are free. Choose fewer: --iterations A:B, or --ranks LIST."
             )
         tables.append({str(name): rows[name] for name in rows})
+        del rows  # else the last one is held beside the table
         files.append(description)
     table = joined(tables, found.aligned[0][0].columns)
     kept = [file for file in files if ranks is None or file["rank"] in ranks]
