@@ -42,6 +42,7 @@ def scan_by_arrow(path: Path, fields: Sequence[Field], n_threads: int) -> Iterat
     """
     with ThreadPoolExecutor(n_threads) as workers:
         yield from workers.map(partial(_chunk, path, fields), *_blocks(path))
+    pa.default_memory_pool().release_unused()
 
 
 def _blocks(path: Path) -> tuple[list[int], list[int]]:
