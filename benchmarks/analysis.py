@@ -89,7 +89,7 @@ def measure_all(folder: Path, engines: Sequence[str]) -> None:
 def cases(engines: Sequence[str]) -> Iterator[Case]:
     yield Case("pandas by hand: read_csv, groupby", BY_HAND)
     for engine in engines:
-        for command in ("summary", "waits", "bandwidth", "overlap", "stragglers"):
+        for command in ("summary", "waits", "bandwidth", "overlap", "stragglers", "compression"):
             yield Case(f"timing-logger {command} --engine {engine}", COMMAND, (command, "--engine", engine))
 
 

@@ -246,3 +246,46 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     write_run(folder)
     assert main(["waits", str(folder)]) == 0
     assert main(["summary", str(folder), "--engine", "duckdb"]) == 0
+
+
+@pytest.mark.parametrize("most_threads", [1, 4])
+def test_threads_and_processes_make_the_same_summary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_threads: int
+) -> None:
+    write_run(tmp_path, ranks=2)
+    monkeypatch.setattr("timing_logger._file_by_file.usable_cores", lambda: 2)
+    monkeypatch.setattr("timing_logger._file_by_file.MAX_THREADS", most_threads)
+    expected = analysis.overview(read_timings(tmp_path))
+    assert_same_summary(overview_of_files(timing_files(tmp_path, engine="duckdb")), expected)
+
+
+def odd_rows(rank: int) -> list[Record]:
+    """Names to escape and to quote, blank cells, concurrent operations, and ones that failed."""
+    names = ["ALLREDUCE", "IALLREDUCE_a,b", 'BARRIER_"q"', "WAIT", "FORWARD\n", "=CMD", "0X1F ä…😀"]
+    return [
+        record(
+            names[i % 7], start_s=1 + i / 8, elapsed_ms=None if i % 11 == 10 else 40.0 + 97 * (i % 5) + rank,
+            iteration=None if i % 13 == 12 else i // 7, seq=i if i % 2 else None, layer_name=names[i % 5],
+            message_size_bytes=None if i % 3 == 0 else 10**15 + i, group="" if i % 4 == 3 else 'a, "b"',
+            group_size=None if i % 6 == 5 else 2, thread=["Main, Thread", "\\u000a"][i % 2],
+            status="error:X, Y" if i % 17 == 16 else "ok",
+        )
+        for i in range(400)
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*(left out|skipped|cut)")
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+@pytest.mark.parametrize("damage", [b"", b"bad\n", b"half a li", b'"\n'])
+def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pyarrow: bool, damage: bytes
+) -> None:
+    monkeypatch.setattr("timing_logger._plain_files.has_pyarrow", lambda: has_pyarrow)
+    for rank in range(2):
+        path = write_timing_file(tmp_path, rank, odd_rows(rank))
+        path.write_bytes(path.read_bytes() + damage * rank)
+    write_timing_file(tmp_path, 0, odd_rows(0)[:50], incarnation=2)
+    for incarnations in ("latest", "all"):
+        found = timing_files(tmp_path, engine="duckdb", incarnations=incarnations)
+        expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
+        assert_same_summary(overview_of_files(found), expected)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -54,6 +55,12 @@ def as_text(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def assert_engines_agree(path: Path, **options: Any) -> None:
+    for has_pyarrow in (True, False):
+        with patch("timing_logger._plain_files.has_pyarrow", return_value=has_pyarrow):
+            assert_engine_agrees(path, **options)
+
+
+def assert_engine_agrees(path: Path, **options: Any) -> None:
     by_pandas, by_duckdb = (read(path, engine=engine, **options) for engine in ("pandas", "duckdb"))
     pd.testing.assert_frame_equal(as_text(by_duckdb), as_text(by_pandas))
     assert by_duckdb.attrs.pop("engine") == "duckdb"
@@ -151,7 +158,7 @@ def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path
 
 
 def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timing_logger._plain_files._VECTORS_PER_CHUNK", 1)
+    monkeypatch.setattr("timing_logger._duckdb_scan._VECTORS_PER_CHUNK", 1)
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(
         content([record(f"OP{i % 7}", layer_name=f"layer{i // 3000}", seq=i) for i in range(9000)])

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from timing_logger._alignment import Alignment
+from timing_logger._cores import usable_cores
 from timing_logger._selection import select
 from timing_logger._sources import Source, joined
-from timing_logger._workers import Processes, cluster
+from timing_logger._workers import Processes, Threads, Workers, cluster
 from timing_logger.analysis import Summary
 from timing_logger.analysis.summary import PartOfSummary, part_of_summary, whole_summary
 from timing_logger.errors import TooLargeError
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 TIMES_THE_TABLE = 3
 """An analysis holds at most so many times the memory of the table that it is given."""
+
+MAX_THREADS = 4
+"""More files than this at a time are read by processes."""
 
 MEMORY_INFO = Path("/proc/meminfo")
 
@@ -52,7 +56,7 @@ def overview_of_files(
     iterations: slice | None = None,
     scheduler: str | None = None,
 ) -> Summary:
-    """What ``analysis.overview`` says of all rows, from the files one by one, each in a process.
+    """What ``analysis.overview`` says of all rows, from the files one by one.
 
     Args:
         found: files of which at least ``COLUMNS_OF["overview"]`` are read.
@@ -69,7 +73,7 @@ def overview_of_files(
         with cluster(scheduler) as workers:
             parts = workers.map(summed_up, chosen)
     else:
-        parts = Processes().map(summed_up, chosen)
+        parts = _on_cores(len(chosen)).map(summed_up, chosen)
     files = [part.file for part in parts if ranks is None or part.file["rank"] in ranks]
     return whole_summary([part.part for part in parts], files, found.left_out)
 
@@ -95,6 +99,7 @@ def rows_of_files(
                 f"{room_bytes / 1e9:.1f} GB are free. Choose fewer: --iterations A:B, or --ranks LIST."
             )
         tables.append({str(name): rows[name] for name in rows})
+        del rows  # else the last one is held beside the table
         files.append(description)
     table = joined(tables, found.aligned[0][0].columns)
     kept = [file for file in files if ranks is None or file["rank"] in ranks]
@@ -124,3 +129,9 @@ def free_memory_bytes() -> float:
     except OSError:
         return math.inf
     return 1024.0 * next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:"))
+
+
+def _on_cores(n_files: int) -> Workers:
+    """Threads, as long as Python's lock costs them less than processes cost to start."""
+    n_workers = min(usable_cores(), n_files)
+    return Threads(n_workers) if n_workers <= MAX_THREADS else Processes(n_workers)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from timing_logger._blocks import BlockQuestion, answered_in_blocks
+from timing_logger._cores import usable_cores
 from timing_logger._file_by_file import (
     TIMES_THE_TABLE,
     File,
@@ -16,7 +17,7 @@ from timing_logger._file_by_file import (
     rows_of_file,
     rows_of_files,
 )
-from timing_logger._workers import Cluster, Processes, Workers, cores
+from timing_logger._workers import Cluster, Processes, Workers
 from timing_logger.analysis._block_parts import BANDWIDTH as BANDWIDTH_OF_BLOCKS
 from timing_logger.analysis._block_parts import WAITS as WAITS_OF_BLOCKS
 from timing_logger.analysis._in_parts import (
@@ -116,7 +117,7 @@ class Asked:
             return self.workers
         largest_bytes = max(source.n_bytes for source, _ in self.found.aligned)
         fit = free_memory_bytes() / (TIMES_THE_TABLE * max(largest_bytes, 1))
-        return Processes(int(max(1, min(fit, cores()))))
+        return Processes(int(max(1, min(fit, usable_cores()))))
 
 
 def _if_they_fit(rows: Callable[[], T]) -> T | None:

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger._alignment import Alignment
+from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._parquet import Part
 from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
@@ -197,7 +198,11 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
 
 def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
     """The rows of all files, one file after the other. Empties ``files``: only one column is held twice."""
-    table = {name: _joined_column([file.pop(name) for file in files]) for name in columns}
+    table = {}
+    for name in columns:
+        table[name] = _joined_column([file.pop(name) for file in files])
+        if len(files) > 1:
+            give_back_freed_memory()
     rows: pd.DataFrame = pd.DataFrame(table, copy=False)
     return rows
 

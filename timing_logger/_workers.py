@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
+from timing_logger._cores import usable_cores
 from timing_logger._dask_table import imported
 
 T = TypeVar("T")
@@ -21,6 +21,17 @@ class Workers(Protocol):
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
 
 
+class Threads:
+    """Of this process, so many."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        with ThreadPoolExecutor(self.most) as threads:
+            return list(threads.map(function, items))
+
+
 class Processes:
     """On this machine; in this process alone if one is enough.
 
@@ -29,7 +40,7 @@ class Processes:
     """
 
     def __init__(self, most: int | None = None) -> None:
-        self.most = cores() if most is None else most
+        self.most = usable_cores() if most is None else most
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         n_workers = min(self.most, len(items))
@@ -67,14 +78,8 @@ def cluster(address: str | None) -> Iterator[Cluster]:
         return
     with (
         distributed.LocalCluster(
-            n_workers=cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
+            n_workers=usable_cores(), threads_per_worker=1, dashboard_address="127.0.0.1:0", host="127.0.0.1"
         ) as local,
         distributed.Client(local) as client,
     ):
         yield Cluster(client)
-
-
-def cores() -> int:
-    """Those that this process may use, where the system tells (macOS does not)."""
-    allowed = getattr(os, "sched_getaffinity", None)
-    return len(allowed(0)) if allowed is not None else os.cpu_count() or 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import narwhals as nw
@@ -140,13 +140,18 @@ def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
     codes = _codes(keys[0])
     for key in keys[1:]:
         minor = _codes(key)
-        codes = _codes(codes * (minor.max(initial=0) + 1) + minor)
+        if most := minor.max(initial=0):  # a rank, or an incarnation, is often that of all rows
+            codes = _codes(codes * (most + 1) + minor)
     return codes
 
 
 def _codes(values: npt.NDArray[Any]) -> Ints:
+    if values.dtype.kind == "f":
+        values = _as_integers(values)
     if values.dtype.kind in "iub" and len(values):
         least, greatest = int(values.min()), int(values.max())  # Python's: their difference may be large
+        if least == greatest:
+            return np.zeros(len(values), np.int64)
         if greatest - least <= 2 * len(values):
             return _codes_by_counting(values.astype(np.int64) - least)
     import pandas as pd
@@ -154,6 +159,18 @@ def _codes(values: npt.NDArray[Any]) -> Ints:
     codes, _ = pd.factorize(values, sort=True)
     has_unknown = len(codes) > 0 and codes.min() < 0
     return codes.astype(np.int64) + has_unknown
+
+
+def _as_integers(values: Floats) -> npt.NDArray[Any]:
+    """The same order and equality, in integers if they are whole numbers with few or no gaps."""
+    known = ~np.isnan(values)
+    least = np.fmin.reduce(values, initial=np.inf)
+    greatest = np.fmax.reduce(values, initial=-np.inf)
+    if not greatest - least <= len(values):  # also where there is no number at all
+        return values
+    if not ((np.floor(values) == values) | ~known).all():
+        return values
+    return np.where(known, values - least + 1, 0).astype(np.int64)
 
 
 def _codes_by_counting(values: Ints) -> Ints:
@@ -247,14 +264,6 @@ def numbers(rows: Frame, name: str) -> Floats:
 
 def known(values: Floats) -> Floats:
     return values[~np.isnan(values)]
-
-
-def with_operation(frame: Frame, names: Iterable[str]) -> Frame:
-    return frame.filter(nw.col("operation").is_in(list(names)))
-
-
-def operation_names(frame: Frame) -> list[str]:
-    return frame["operation"].unique().to_list()
 
 
 def wall_s(rows: Frame) -> float:

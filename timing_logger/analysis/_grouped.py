@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,15 @@ def any_row_of(group: Ints) -> Ints:
     rows = np.zeros(group.max(initial=-1) + 1, np.int64)
     rows[group] = np.arange(len(group))
     return rows
+
+
+def rows_of_each(group: Ints) -> Iterator[Any]:
+    """What selects the rows of each group, in their order; all of them without a copy, if there is one."""
+    n_rows = np.bincount(group)
+    if len(n_rows) == 1:
+        yield slice(None)
+    elif len(n_rows):
+        yield from np.split(_order_of_groups(group), np.cumsum(n_rows)[:-1])
 
 
 def order_by(group: Ints, values: Floats) -> Ints:

@@ -93,12 +93,40 @@ class Instances(NamedTuple):
 
 def find_instances(frame: Frame) -> Instances:
     """The collectives of a table that ``opened`` returned."""
-    named = coded_text(frame, "operation")
-    row = np.flatnonzero(each_text(named, is_collective))
-    operations = sorted({base_operation(text) for text in named[1]})
+    row, operation, operations = _collectives(frame)
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
     group_size = numbers(frame, "group_size")[row]
     communicator = dense_codes(coded_text(frame, "group")[0][row], group_size, _runs(frame)[row])
+    numbered, key, instance = _numbered(frame, row, rank, communicator)
+    order = np.lexsort((rank, instance))
+    instance = instance[order]
+    first = np.flatnonzero(np.diff(instance, prepend=-1))
+    return Instances(
+        row=row[order],
+        instance=instance,
+        first=first,
+        communicator=communicator[order],
+        rank=rank[order],
+        operation=_exchanges_alike(operation[order], operations, instance, first),
+        operations=operations,
+        group_size=group_size[order],
+        numbered=numbered[order],
+        step=key[order],
+    )
+
+
+def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
+    """The rows that are collectives, the number of each one's base operation, and the names of these."""
+    named = coded_text(frame, "operation")
+    row = np.flatnonzero(each_text(named, is_collective))
+    operations = sorted({base_operation(text) for text in named[1]})
+    number_of = np.array([operations.index(base_operation(text)) for text in named[1]], np.int64)
+    return row, number_of[named[0][row]], operations
+
+
+def _numbered(frame: Frame, row: Ints, rank: Ints, communicator: Ints) -> tuple[Bools, Ints, Ints]:
+    """For each part whether it has a number, that of what it shares its number or step with, and its
+    instance."""
     seq = numbers(frame, "seq")[row]
     numbered = ~np.isnan(seq)
     step = seq if numbered.all() else steps_of(frame).number[row]
@@ -109,22 +137,7 @@ def find_instances(frame: Frame) -> Instances:
     instance = dense_codes(
         communicator, ~numbered, np.where(numbered, life, step), np.where(numbered, seq, earlier)
     )
-    order = np.lexsort((rank, instance))
-    instance = instance[order]
-    first = np.flatnonzero(np.diff(instance, prepend=-1))
-    operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)[row[order]]
-    return Instances(
-        row=row[order],
-        instance=instance,
-        first=first,
-        communicator=communicator[order],
-        rank=rank[order],
-        operation=_exchanges_alike(operation, operations, instance, first),
-        operations=operations,
-        group_size=group_size[order],
-        numbered=numbered[order],
-        step=key[order],
-    )
+    return numbered, key, instance
 
 
 def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
@@ -144,6 +157,8 @@ def _runs(frame: Frame) -> Ints:
     if RUN_OF_RANK in frame.columns:
         return frame[RUN_OF_RANK].to_numpy()
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
+    if (incarnation == incarnation[:1]).all():
+        return np.zeros(len(rank), np.int64)
     process = dense_codes(rank, incarnation)
     _, any_row = np.unique(process, return_index=True)
     rank_of_process = rank[any_row]

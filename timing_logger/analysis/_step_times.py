@@ -18,7 +18,6 @@ from timing_logger.analysis._frames import (
     new_column,
     numbers,
     opened,
-    operation_names,
 )
 from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps, renamed
 from timing_logger.analysis._self_time import Integers, is_own_work
@@ -149,7 +148,7 @@ def _epochs(rows: Frame, steps: Integers, numbering: Numbering) -> Floats:
 
 def _works_on_device(frame: Frame) -> bool:
     on_device = frame.filter(nw.col("clock") == DEVICE_CLOCK)
-    return any(map(is_own_work, operation_names(on_device)))
+    return any(map(is_own_work, on_device["operation"].unique().to_list()))
 
 
 def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:

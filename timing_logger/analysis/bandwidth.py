@@ -116,6 +116,7 @@ class Measured(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame) -> Measured:
+        parts = complete_instances(frame)  # first: finding them takes the most memory
         named = coded_text(frame, "operation")
         moves = each_text(named, lambda name: base_operation(name) in COMMUNICATION | COPIES)
         is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
@@ -126,7 +127,6 @@ class Measured(NamedTuple):
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
         handled = _handled_bytes(operation, operations, size, group_size)
         transfer_ms = np.full(len(frame), np.nan)
-        parts = complete_instances(frame)
         counts = with_bytes(frame, parts)
         transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], counts)
         handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])

@@ -48,7 +48,7 @@ def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
     frame = opened(waits, _OF_WAITS)
     key = dense_codes(
         coded_text(frame, "operation")[0], coded_text(frame, "group")[0],
-        numbers(frame, "rank"), numbers(frame, "incarnation"),
+        frame["rank"].to_numpy(), frame["incarnation"].to_numpy(),
     )  # fmt: skip
     row = any_row_of(key)
     figures = {"count": np.bincount(key, minlength=len(row)), **_wait_figures(frame, key, len(row))}

@@ -11,24 +11,28 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
     Frame,
+    Ints,
     coded_text,
-    groups,
+    dense_codes,
+    each_text,
     known,
     like,
     new_column,
     numbers,
     opened,
-    operation_names,
-    wall_s,
-    with_operation,
+    taken,
+    wall_between_s,
 )
+from timing_logger.analysis._grouped import rows_of_each, sums
 from timing_logger.analysis._intervals import union_length
 from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.operations import WAIT, base_operation, is_communication
+from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.spread import spread_of_steps
 from timing_logger.analysis.totals import summarize
 from timing_logger.record import OK
@@ -43,10 +47,6 @@ _RANK_SCHEMA = {
     "wall_s": nw.Float64, "communication_ms": nw.Float64, "communication_share": nw.Float64,
     "waited_ms": nw.Float64,
 }  # fmt: skip
-
-_OF_A_RANK = (
-    "rank", "incarnation", "operation", "iteration", "thread", "elapsed_ms", "start_counter", "end_counter",
-)  # fmt: skip
 
 _STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
 
@@ -155,20 +155,41 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     A time is NaN if the records do not state the instants that it needs.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
-    step = new_column(frame, "iteration", steps_of(frame).number)
-    frame = frame.select(*_OF_A_RANK).with_columns(step)
-    found = [_rank_row(key, rows) for key, rows in groups(frame, "rank", "incarnation")]
+    operation = coded_text(frame, "operation")
+    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
+    rows = _RankRows(
+        key=[frame[name].to_numpy() for name in ("rank", "incarnation")],
+        step=steps_of(frame).number,
+        start_s=numbers(frame, "start_counter"),
+        end_s=numbers(frame, "end_counter"),
+        communicates=each_text(operation, is_communication),
+    )
+    waited_ms = _waited_ms(frame, process, each_text(operation, is_wait)).tolist()
+    found = [(*_rank_row(rows, chosen), waited_ms[i]) for i, chosen in enumerate(rows_of_each(process))]
     return like(frame, _RANK_SCHEMA, found)
 
 
-def _rank_row(key: tuple[Any, ...], rows: Frame) -> tuple[Any, ...]:
-    names = operation_names(rows)
-    communication = with_operation(rows, filter(is_communication, names))
-    waits = with_operation(rows, [name for name in names if base_operation(name) == WAIT])
-    wall, communication_ms = wall_s(rows), _union_ms(communication)
-    iterations = len(np.unique(known(numbers(rows, "iteration"))))
-    share = _share(communication_ms, wall)
-    return (*key, len(rows), iterations, wall, communication_ms, share, _waited_ms(waits))
+class _RankRows(NamedTuple):
+    """What is looked at of each row."""
+
+    key: list[Ints]
+    step: Floats
+    start_s: Floats
+    end_s: Floats
+    communicates: Bools
+
+
+def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
+    """Of one process, whose rows ``chosen`` selects: all but the last column."""
+    start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
+    communicates = rows.communicates[chosen]
+    wall = wall_between_s(start_s, end_s)
+    communication_ms = _union_ms(start_s[communicates], end_s[communicates])
+    n_iterations = int(dense_codes(known(rows.step[chosen])).max(initial=-1)) + 1
+    return (
+        *(int(values[chosen][0]) for values in rows.key), len(start_s), n_iterations, wall, communication_ms,
+        _share(communication_ms, wall),
+    )  # fmt: skip
 
 
 def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -192,16 +213,18 @@ def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
     return like(frame, _STATUS_SCHEMA, found)
 
 
-def _waited_ms(waits: Frame) -> float:
-    """Requests that one ``Waitall`` waited for have a row each, of one and the same interval."""
-    once = waits.unique(["thread", "start_counter", "end_counter"]) if len(waits) else waits
-    return float(known(numbers(once, "elapsed_ms")).sum())
+def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
+    """Of each process. Requests that one ``Waitall`` waited for have a row each, of one interval."""
+    rows = np.flatnonzero(is_waiting)
+    waits = taken(frame, ["thread", "start_counter", "end_counter", "elapsed_ms"], rows)
+    waits = waits.with_columns(new_column(frame, "process", process[rows]))
+    once = waits.unique(["process", "thread", "start_counter", "end_counter"]) if len(waits) else waits
+    return sums(numbers(once, "elapsed_ms"), once["process"].to_numpy(), process.max(initial=-1) + 1)
 
 
-def _union_ms(rows: Frame) -> float:
-    starts, ends = numbers(rows, "start_counter"), numbers(rows, "end_counter")
+def _union_ms(starts: Floats, ends: Floats) -> float:
     whole = ~np.isnan(starts) & ~np.isnan(ends)
-    if len(rows) and not whole.any():
+    if len(starts) and not whole.any():
         return _NAN
     return 1000 * union_length(starts[whole], ends[whole])
 

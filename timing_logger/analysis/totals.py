@@ -24,7 +24,7 @@ from timing_logger.analysis._frames import (
     taken,
     wall_between_s,
 )
-from timing_logger.analysis._grouped import any_row_of, counts_known, order_by, quantiles, sums
+from timing_logger.analysis._grouped import any_row_of, counts_known, order_by, quantiles, rows_of_each, sums
 from timing_logger.analysis._intervals import union_lengths
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import is_wait
@@ -212,8 +212,9 @@ def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tup
     process = _processes(frame)
     starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
     under_way_ms, all_wall_ms = np.zeros(n_keys), np.zeros(n_keys)
-    for rows in np.split(np.argsort(process, kind="stable"), np.cumsum(np.bincount(process))[:-1]):
-        present, here = np.unique(key[rows], return_inverse=True)
+    for rows in rows_of_each(process):
+        here = dense_codes(key[rows])
+        present = key[rows][any_row_of(here)]
         union_ms = _union_ms(here, starts[rows], ends[rows], len(present))
         # fmin: a row's duration may be known and its instants not.
         under_way_ms[present] += np.fmin(sums(counted_ms[rows], here, len(present)), union_ms)

@@ -72,25 +72,30 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings, COLUMNS_OF["waits"])
     parts = complete_instances(frame)
+    found, last_arriver = _figures(frame, parts)
+    table = identified(frame, parts).with_columns(
+        *(new_column(frame, name, values) for name, values in found.items()),
+        nullable_integers(frame, "last_arriver", last_arriver),
+    )
+    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
+
+
+def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools], Floats]:
+    """The columns that compare the parts of an instance, and beside them ``last_arriver``."""
     arrivals = _Arrivals.of(frame, parts)
-    wait_s = _wait_s(frame, parts, arrivals)
     transfer_ms = transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
     clock_free_wait_ms = np.where(
         parts.is_one_of(SYNCHRONISING) & arrivals.counts, arrivals.elapsed_s * 1e3 - transfer_ms, np.nan
     )
     found = {
         "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
-        "wait_ms": 1e3 * wait_s,
+        "wait_ms": 1e3 * _wait_s(frame, parts, arrivals),
         "transfer_ms": transfer_ms,
         "clock_free_wait_ms": clock_free_wait_ms,
         "clock_violation": _violations(parts, arrivals),
         "uncertainty_ms": 1e3 * arrivals.uncertainty_s,
     }
-    table = identified(frame, parts).with_columns(
-        *(new_column(frame, name, values) for name, values in found.items()),
-        nullable_integers(frame, "last_arriver", _last_arrivers(parts, arrivals)),
-    )
-    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
+    return found, _last_arrivers(parts, arrivals)
 
 
 def complete_instances(frame: Frame) -> Instances:
