@@ -25,7 +25,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
-from timing_logger.analysis._steps import steps_of
+from timing_logger.analysis._steps import Numbering, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
     BACKEND,
@@ -77,11 +77,11 @@ class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
 
     Attributes:
         table: as ``overlap`` returns it, always with ``epoch``.
-        restarts: whether their iterations do.
+        numbering: what tells their steps apart.
     """
 
     table: nw.DataFrame[IntoDataFrameT]
-    restarts: bool
+    numbering: Numbering
 
 
 def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
@@ -90,20 +90,26 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
     steps = steps_of(frame)
     step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
     row = any_row_of(step)
-    stated = {"epoch": nullable_integers(frame, "epoch", numbers(frame, "epoch")[row])}
-    epoch = steps.columns(frame, row) or stated
+    stated = np.where(np.isnan(steps.number), np.nan, numbers(frame, "epoch"))
+    epoch = steps.columns(frame, row) or {"epoch": nullable_integers(frame, "epoch", stated[row])}
     figures = _figures(frame, step, len(row))
     table = taken(frame, _STEP, row).with_columns(
         *epoch.values(), *(new_column(frame, name, values) for name, values in figures.items())
     )
-    return PartOfOverlap(table, steps.numbering.restarts)
+    return PartOfOverlap(table, steps.numbering)
 
 
 def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
     """``overlap`` of the parts of all processes: no step is of two of them."""
     table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
-    whole = table if any(part.restarts for part in parts) else table.drop("epoch")
-    return cast("IntoDataFrameT", whole.to_native())
+    if not any(part.numbering.restarts for part in parts):
+        table = table.drop("epoch")
+    elif any(
+        part.numbering.counted for part in parts
+    ):  # who never began anew was in the first pass all the time
+        first_pass = nw.col("epoch").is_null() & ~nw.col("iteration").is_null()
+        table = table.with_columns(epoch=nw.when(first_pass).then(0).otherwise(nw.col("epoch")))
+    return cast("IntoDataFrameT", table.to_native())
 
 
 class _Rows(NamedTuple):
