@@ -117,7 +117,7 @@ def test_the_command_line_asks_the_workers_of_a_scheduler(
     assert main([*command, "--scheduler", client.scheduler.address]) == 0
     said = capsys.readouterr().out
     assert said.startswith(expected)
-    assert said.removeprefix(expected).startswith("\nRead by Dask")
+    assert said.removeprefix(expected).startswith("\nRead with --engine dask")
 
 
 def test_without_an_address_this_machine_is_the_cluster(
@@ -126,7 +126,7 @@ def test_without_an_address_this_machine_is_the_cluster(
     assert main(["overlap", str(folder), "--engine", "dask"]) == 0
     said = capsys.readouterr().out
     assert main(["overlap", str(folder)]) == 0
-    assert said == capsys.readouterr().out + "\nRead by Dask, file by file.\n"
+    assert said == capsys.readouterr().out + "\nRead with --engine dask, file by file.\n"
 
 
 def test_options_of_analyses_hold_for_partitions_too(folder: Path, client: Any) -> None:

@@ -98,7 +98,7 @@ def test_the_command_says_the_same_with_either_engine(
         options = ["--engine", engine, "--ranks", "0,2", "--iterations", "3:20"]
         assert main(["summary", str(tmp_path), *options]) == 0
         said.append(capsys.readouterr().out)
-    assert said[1] == said[0] + "\nRead by DuckDB, file by file.\n"
+    assert said[1] == said[0] + "\nRead with --engine duckdb, file by file.\n"
     assert "ALLREDUCE" in said[0]
 
 
@@ -134,10 +134,10 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["overlap", "--by", "iteration"], ", file by file"),
     ],
 )
-@pytest.mark.parametrize(("engine", "name"), [("pandas", "pandas"), ("duckdb", "DuckDB")])
+@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
 def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
-    question: list[str], how: str, engine: str, name: str,
+    question: list[str], how: str, engine: str,
 ) -> None:  # fmt: skip
     command = [*question, str(small_memory), "--engine", engine, "--iterations", "1:"]
     assert main(command) == 0
@@ -148,7 +148,7 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
         monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
     command[command.index(engine)] = "pandas"
     assert main(command) == 0
-    assert said == capsys.readouterr().out + f"\nRead by {name}{how}.\n"
+    assert said == capsys.readouterr().out + f"\nRead with --engine {engine}{how}.\n"
     assert main([*command, "--json"]) == 0
     assert as_json == capsys.readouterr().out
 
@@ -158,7 +158,7 @@ def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
 ) -> None:
     assert main(["compression", str(small_memory)]) == 2
     assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
-    assert main(["compression", str(small_memory), "--iterations", "0:8"]) == 0
+    assert main(["compression", str(small_memory), "--iterations", "0:4"]) == 0
 
 
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:

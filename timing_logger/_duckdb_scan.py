@@ -38,6 +38,7 @@ def scan_by_duckdb(path: Path, fields: Sequence[Field]) -> Iterator[Chunk]:
     n_rows = _rows_of_whole_lines(path)
     try:
         with duckdb.connect() as database:
+            database.execute("SET enable_progress_bar = false")  # it would draw on stderr
             for rows in _query(database, path, fields):
                 n_rows -= len(rows)
                 yield _chunk(rows, fields)

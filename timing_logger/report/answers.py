@@ -372,8 +372,6 @@ def _gates_text(verdict: Verdict, width: int) -> str:
 
 # -- how it was read ---------------------------------------------------------------------------------
 
-_ENGINES = {"pandas": "pandas", "duckdb": "DuckDB", "dask": "Dask"}
-
 
 def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:
     """What read the rows, and how; "" for pandas with all of them in memory.
@@ -388,7 +386,7 @@ def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> st
         how = f", in {count(n_blocks, 'block')} of collectives"
     if engine == "pandas" and not how:
         return ""
-    return _page(wrapped(f"Read by {_ENGINES[engine]}{how}.", width))
+    return _page(wrapped(f"Read with --engine {engine}{how}.", width))
 
 
 # -- the page ----------------------------------------------------------------------------------------
