@@ -1,8 +1,8 @@
 """What reading and analysing costs: seconds and peak memory, by number of rows.
 
-Timing files of 8 ranks are made in a temporary folder. Each line of the table is measured in a process of
-its own, from its start to its end, imports included: the wall time, and the most memory that it or one of
-its workers held.
+Timing files of 8 ranks are made in a temporary folder, and converted to Parquet. Each line of the table is
+measured in a process of its own, from its start to its end, imports included: the wall time, the processor
+time of it and its workers, and the most memory that it or one of its workers held.
 
 Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR]
 """
@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,8 +30,8 @@ UNIX_NS = 1_770_388_245 * 10**9
 
 BY_HAND = """
 import glob, pandas
-paths = sorted(glob.glob(sys.argv[1] + "/*.csv"))
-tables = [pandas.read_csv(path).assign(rank=rank) for rank, path in enumerate(paths)]
+paths = sorted(glob.glob(sys.argv[1] + "/*.SUFFIX"))
+tables = [pandas.read_SUFFIX(path).assign(rank=rank) for rank, path in enumerate(paths)]
 rows = pandas.concat(tables)[["operation", "rank", "elapsed_ms", "message_size_bytes"]]
 by = rows.groupby(["operation", "rank"])
 print(by["elapsed_ms"].describe(percentiles=[0.5, 0.95, 0.99]), by["message_size_bytes"].sum())
@@ -41,6 +41,9 @@ COMMAND = """
 from timing_logger.cli import main
 main([*sys.argv[2:], sys.argv[1]])
 """
+
+
+COMMANDS = ("summary", "waits", "bandwidth", "overlap", "stragglers", "compression", "report")
 
 
 class Case(NamedTuple):
@@ -55,6 +58,7 @@ class Cost(NamedTuple):
     """Of a process, from start to end."""
 
     wall_s: float
+    processor_s: float
     peak_bytes: int
 
 
@@ -79,26 +83,46 @@ def main() -> None:
 
 
 def measure_all(folder: Path, engines: Sequence[str]) -> None:
-    n_bytes = sum(path.stat().st_size for path in folder.glob("*.csv"))
-    print(f"\n{n_bytes / 1e9:.2f} GB of CSV\n{'':44}{'s':>8}{'MB':>8}", flush=True)
-    for case in cases(engines):
+    with tempfile.TemporaryDirectory() as place:
+        parquet = Path(place, "parquet")
+        report = ("-o", str(Path(place, "report.html")))
+        show(folder, "csv", [by_hand("csv"), *(case for engine in engines for case in cases(engine, report))])
+        show(
+            folder,
+            "csv",
+            [Case("timing-logger convert", COMMAND, ("convert", "--to", "parquet", "-o", str(parquet)))],
+        )
+        show(parquet, "parquet", [by_hand("parquet"), *cases("auto", report)])
+
+
+def show(folder: Path, suffix: str, measured_ones: Iterable[Case]) -> None:
+    n_bytes = sum(path.stat().st_size for path in folder.glob(f"*.{suffix}"))
+    print(f"\n{n_bytes / 1e9:.2f} GB of {suffix:<37}{'s':>8}{'CPU s':>8}{'MB':>8}", flush=True)
+    for case in measured_ones:
         cost = measured(case, folder)
-        print(f"{case.name:44}{cost.wall_s:8.1f}{cost.peak_bytes / 1e6:8.0f}", flush=True)
+        print(
+            f"{case.name:48}{cost.wall_s:8.1f}{cost.processor_s:8.1f}{cost.peak_bytes / 1e6:8.0f}", flush=True
+        )
 
 
-def cases(engines: Sequence[str]) -> Iterator[Case]:
-    yield Case("pandas by hand: read_csv, groupby", BY_HAND)
-    for engine in engines:
-        for command in ("summary", "waits", "bandwidth", "overlap", "stragglers", "compression"):
-            yield Case(f"timing-logger {command} --engine {engine}", COMMAND, (command, "--engine", engine))
+def by_hand(suffix: str) -> Case:
+    return Case(f"pandas by hand: read_{suffix}, groupby", BY_HAND.replace("SUFFIX", suffix))
+
+
+def cases(engine: str, report: tuple[str, ...]) -> Iterator[Case]:
+    for command in COMMANDS:
+        options = report if command == "report" else ()
+        yield Case(
+            f"timing-logger {command} --engine {engine}", COMMAND, (command, "--engine", engine, *options)
+        )
 
 
 def measured(case: Case, folder: Path) -> Cost:
     """Run once; the peak is that of the largest process of those that took part."""
     report = """
 import resource
-peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(max(peaks) * 1024, file=sys.stderr)
+used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+print(sum(u.ru_utime + u.ru_stime for u in used), max(u.ru_maxrss for u in used) * 1024, file=sys.stderr)
 """
     body = "".join(f"    {line}\n" for line in (case.program + report).splitlines())
     with tempfile.TemporaryDirectory() as place:
@@ -111,7 +135,8 @@ print(max(peaks) * 1024, file=sys.stderr)
         )  # fmt: skip
     if run.returncode:
         raise RuntimeError(f"{case.name} failed: {run.stderr}")
-    return Cost(time.perf_counter() - begin, int(run.stderr.split()[-1]))
+    processor_s, peak_bytes = run.stderr.split()[-2:]
+    return Cost(time.perf_counter() - begin, float(processor_s), int(peak_bytes))
 
 
 # -- a run -------------------------------------------------------------------------------------------

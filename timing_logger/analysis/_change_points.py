@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis._frames import Floats
 
@@ -76,16 +77,18 @@ def _lengths(n: int) -> Iterator[int]:
 def _best_splits(sums: Floats, length: int) -> _Splits:
     """CUSUM over every split of every interval of this length; half of two neighbours overlaps."""
     n = len(sums) - 1
-    starts = np.unique(np.append(np.arange(0, n - length + 1, max(1, length // 4)), n - length))
+    starts = np.arange(0, n - length + 1, max(1, length // 4))
+    if starts[-1] < n - length:
+        starts = np.append(starts, n - length)
     left = np.arange(MIN_STEPS, length - MIN_STEPS + 1)
+    scale = np.sqrt(length / (left * (length - left)))
     best, strengths = np.empty(len(starts), np.int64), np.empty(len(starts))
     chunk = max(1, 2_000_000 // len(left))  # bounds memory
     for at in range(0, len(starts), chunk):
-        first = starts[at : at + chunk, None]
-        left_sum = sums[first + left] - sums[first]
-        right_sum = sums[first + length] - sums[first + left]
-        step = left_sum / left - right_sum / (length - left)
-        strength = np.abs(step) * np.sqrt(left * (length - left) / length)
+        windows = sliding_window_view(sums, length + 1)[starts[at : at + chunk]]
+        windows -= windows[:, :1]
+        left_sum = windows[:, MIN_STEPS : length - MIN_STEPS + 1]
+        strength = np.abs(left_sum - windows[:, -1:] * (left / length)) * scale
         best[at : at + chunk] = strength.argmax(axis=1)
         strengths[at : at + chunk] = strength.max(axis=1)
     return _Splits(starts, starts + left[best], strengths)

@@ -40,7 +40,7 @@ def opened(
     Raises:
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
     """
-    found = nw.from_native(cast("Any", timings))
+    found = nw.from_native(_without_attrs(timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
     frame = cast("nw.DataFrame[IntoDataFrameT]", found)
@@ -54,6 +54,15 @@ def opened(
     if "incarnation" not in frame.columns:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
+
+
+def _without_attrs(timings: Any) -> Any:
+    """pandas copies ``attrs``, all sidecars, whenever it makes one table or column of another."""
+    if not getattr(timings, "attrs", None):
+        return timings
+    bare = timings.copy(deep=False)
+    bare.attrs = {}
+    return bare
 
 
 def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:

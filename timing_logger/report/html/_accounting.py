@@ -83,8 +83,7 @@ def _sampled(summary: Summary) -> Iterable[str]:
 
 
 def _unmatched(findings: Findings) -> Iterable[str]:
-    flawed = findings.collectives[findings.collectives["state"] != "complete"]
-    reasons = flawed.groupby(["state", "why"])["instance"].nunique().sort_values(ascending=False)
+    reasons = findings.flawed.groupby(["state", "why"])["instance"].nunique().sort_values(ascending=False)
     for row in reasons.reset_index().head(_MAX_REASONS).to_dict("records"):
         yield f"{count(row['instance'], 'collective')} {row['state']}: {escape_text(row['why'])}."
     if len(reasons) > _MAX_REASONS:

@@ -21,8 +21,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+_OF_WAITS = ("rank", "incarnation", "epoch", "iteration", "clock_free_wait_ms", "clock_violation")
+
+
 class Findings(NamedTuple):
-    """Each as the analysis of that name returns it."""
+    """Each as the analysis of that name returns it; of those with a row for each row, what is drawn.
+
+    Attributes:
+        waits: the columns ``_OF_WAITS``, as far as there are.
+        flawed: the rows of ``match_collectives`` that are not ``complete``.
+    """
 
     timings: pd.DataFrame
     summary: Summary
@@ -31,7 +39,7 @@ class Findings(NamedTuple):
     bandwidth: pd.DataFrame
     overlap: pd.DataFrame
     waits: pd.DataFrame
-    collectives: pd.DataFrame
+    flawed: pd.DataFrame
     compression: pd.DataFrame
 
     @classmethod
@@ -47,7 +55,19 @@ class Findings(NamedTuple):
             windows=slow,
             bandwidth=bandwidth(timings),
             overlap=overlap(timings),
-            waits=waits(timings),
-            collectives=match_collectives(timings),
+            waits=_waits(timings),
+            flawed=_flawed(timings),
             compression=compression(timings),
         )
+
+
+def _waits(timings: pd.DataFrame) -> pd.DataFrame:
+    found = waits(timings)
+    drawn: pd.DataFrame = found[[name for name in _OF_WAITS if name in found]].copy()  # lets go of the others
+    return drawn
+
+
+def _flawed(timings: pd.DataFrame) -> pd.DataFrame:
+    found = match_collectives(timings)
+    flawed: pd.DataFrame = found[found["state"] != "complete"]
+    return flawed

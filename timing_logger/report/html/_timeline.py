@@ -43,31 +43,49 @@ class Timeline(NamedTuple):
 
 
 def timeline(timings: pd.DataFrame) -> Timeline:
-    spans, is_common = _placed(timings)
-    n_placed = len(spans)
-    if not n_placed:
+    begin_s, duration_s, is_common = _placed(timings)
+    placed = np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
+    if not len(placed):
         return Timeline(0, 0, 0.0, len(timings), is_common, [], None)
-    shortest_s = 0.0
-    if n_placed > MAX_SPANS:
-        spans = spans.nlargest(MAX_SPANS, "duration_s")
-        shortest_s = float(spans["duration_s"].min())
-    data = _data(spans)
+    drawn, shortest_s = _longest(placed, duration_s)
+    begin_s = begin_s - (begin_s[placed].min() if is_common else _first_of_process(timings, begin_s, placed))
+    data = _data(timings.iloc[drawn].assign(begin_s=begin_s[drawn], duration_s=duration_s[drawn]))
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
     return Timeline(
-        len(spans), n_placed - len(spans), 1e3 * shortest_s, len(timings) - n_placed, is_common, kinds, data
+        len(drawn),
+        len(placed) - len(drawn),
+        1e3 * shortest_s,
+        len(timings) - len(placed),
+        is_common,
+        kinds,
+        data,
     )
 
 
-def _placed(timings: pd.DataFrame) -> tuple[pd.DataFrame, bool]:
-    """Rows that have instants, from 0 on one axis if there is one, else each rank's own."""
+def _placed(timings: pd.DataFrame) -> tuple[Array, Array, bool]:
+    """Begin and duration of each row in s; and whether the ranks are on one axis, or each on its own."""
     uncertainty = timings.get("clock_uncertainty_s")
     is_common = "start_s" in timings and uncertainty is not None and not uncertainty.isna().any()
     start, end = ("start_s", "end_s") if is_common else ("start_counter", "end_counter")
-    spans = timings.assign(begin_s=timings[start], duration_s=timings[end] - timings[start])
-    spans = spans[spans["begin_s"].notna() & (spans["duration_s"] >= 0)]
-    groups = spans.groupby(["rank", "incarnation"])["begin_s"]
-    origin = spans["begin_s"].min() if is_common else groups.transform("min")
-    return spans.assign(begin_s=spans["begin_s"] - origin), is_common
+    begin_s, end_s = (timings[name].to_numpy(np.float64, na_value=np.nan) for name in (start, end))
+    return begin_s, end_s - begin_s, is_common
+
+
+def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> Array:
+    """For each row when the first of its process began."""
+    process = timings.groupby(["rank", "incarnation"]).ngroup().to_numpy()
+    first_s = np.full(int(process.max()) + 1, np.inf)
+    np.minimum.at(first_s, process[placed], begin_s[placed])
+    first_of_row: Array = first_s[process]
+    return first_of_row
+
+
+def _longest(placed: Array, duration_s: Array) -> tuple[Array, float]:
+    """The rows to draw, and the duration of the shortest if there are too many for all; else 0."""
+    if len(placed) <= MAX_SPANS:
+        return placed, 0.0
+    order = np.argsort(-duration_s[placed], kind="stable")[:MAX_SPANS]
+    return placed[order], float(duration_s[placed[order[-1]]])
 
 
 def _data(spans: pd.DataFrame) -> dict[str, Any]:
