@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +100,15 @@ def interrupted(*_: Any) -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell starts what it runs in the background with interrupts ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("to", "name"), [("parquet", "out.parquet"), ("parquet", "out"), ("csv", "out.csv")])
 def test_an_interrupt_in_the_middle_of_a_conversion_leaves_nothing(
     to: Any, name: str, logs: Path, tmp_path: Path
@@ -109,6 +118,7 @@ def test_an_interrupt_in_the_middle_of_a_conversion_leaves_nothing(
     assert content(tmp_path) == {}
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_in_the_middle_of_a_trace_leaves_the_one_that_was_there(
     logs: Path, tmp_path: Path
 ) -> None:
