@@ -14,6 +14,14 @@ import pytest
 
 _TO_CLEAN_UP_S = 15.0
 
+INTERRUPTIBLE_CLI = """
+import signal, sys
+from timing_logger.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(main())
+"""
+"""The command line, for ``python -c``: a shell starts background jobs with interrupts ignored."""
+
 
 def run_python(
     program: str, *arguments: object, timeout_s: float = 60, environment: dict[str, str] | None = None

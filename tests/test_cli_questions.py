@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from processes import INTERRUPTIBLE_CLI
 from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
 from timing_files import record, write_table, write_timing_file
 
@@ -275,7 +276,7 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(ask: Any, with_slow_rank: P
 
 
 def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(with_slow_rank: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "timing_logger.cli", "watch", str(with_slow_rank), "--interval", "0.1"]
+    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(with_slow_rank), "--interval", "0.1"]
     printed = tmp_path / "printed"
     with printed.open("w") as out:
         watch = subprocess.Popen(command, stdout=out, stderr=subprocess.PIPE, text=True)

@@ -53,18 +53,18 @@ def test_equal_delays_give_the_offset_itself() -> None:
     assert estimate_offset([exchange(5_000, 5_000)])[:2] == (TRUE_OFFSET_NS, 5_000)
 
 
-def test_the_uncertainty_is_half_of_what_all_bounds_leave() -> None:
+def test_in_the_middle_of_all_bounds_the_uncertainty_is_half_of_what_they_leave() -> None:
     """The quickest ping and the quickest pong need not belong together."""
-    exchanges = [exchange(1_000, 9_000), exchange(9_000, 3_000)]
-    assert estimate_offset(exchanges).uncertainty_ns == (1_000 + 3_000) // 2
+    exchanges = [exchange(2_000, 2_000), *(exchange(ping, 5_000 - ping) for ping in (1_000, 4_000))]
+    estimate = estimate_offset(exchanges)
+    assert estimate[:2] == (TRUE_OFFSET_NS, 1_000)
 
 
-def test_the_uncertainty_is_about_the_middle_of_the_bounds_and_not_about_the_offset() -> None:
-    """As docs/clocks.md says: the farther bound is up to twice as far from the offset."""
+def test_off_the_middle_the_uncertainty_reaches_to_the_farther_bound() -> None:
     fast = [exchange(1_000, 1_000)] * 10
     lopsided = [exchange(1_000, 1_000), exchange(100, 90_000)]
     estimate = estimate_offset(fast + lopsided)
-    assert estimate[:2] == (TRUE_OFFSET_NS, (100 + 1_000) // 2)
+    assert estimate[:2] == (TRUE_OFFSET_NS, 1_000)
     lower_ns = max(exchange.lower_bound_ns for exchange in fast + lopsided)
     assert estimate.offset_ns - lower_ns == 1_000
 
@@ -90,7 +90,7 @@ def test_the_time_that_the_reference_takes_to_answer_is_no_delay() -> None:
 def test_bounds_that_cross_leave_an_uncertainty_above_zero() -> None:
     """A clock that drifts during the exchanges contradicts itself."""
     exchanges = [exchange(100, 100), exchange(100, 100, offset_ns=TRUE_OFFSET_NS + 1_000)]
-    assert estimate_offset(exchanges).uncertainty_ns == 400
+    assert estimate_offset(exchanges).uncertainty_ns == 400 + 500  # and to the middle between them
 
 
 @pytest.mark.parametrize("name", DELAYS)
@@ -98,7 +98,7 @@ def test_the_stated_uncertainty_covers_the_error(name: str) -> None:
     rng = random.Random(name)
     estimates = [estimate_offset(simulated(rng, *DELAYS[name])) for _ in range(TRIALS)]
     covered = [abs(e.offset_ns - TRUE_OFFSET_NS) <= e.uncertainty_ns for e in estimates]
-    assert sum(covered) >= 0.95 * TRIALS
+    assert all(covered)
 
 
 @pytest.mark.parametrize("name", ["heavy tails", "one way busy"])
@@ -114,12 +114,12 @@ delays = st.integers(0, 10**9)
 
 
 @given(st.lists(st.tuples(delays, delays), min_size=1, max_size=30), st.integers(-(10**14), 10**14))
-def test_no_delays_move_the_estimate_farther_than_the_fastest_round_trips(
+def test_whatever_the_delays_the_uncertainty_covers_the_error_and_the_fastest_round_trips_bound_it(
     trips: list[tuple[int, int]], offset_ns: int
 ) -> None:
-    """Whatever the delays: the error is at most half of the slowest round trip in the tenth used."""
+    """By half of the slowest round trip in the tenth used."""
     exchanges = [exchange(ping, pong, offset_ns=offset_ns) for ping, pong in trips]
     estimate = estimate_offset(exchanges)
     slowest_used_ns = sorted(map(sum, trips))[-(-len(trips) // 10) - 1]
-    assert abs(estimate.offset_ns - offset_ns) <= slowest_used_ns / 2 + 1
-    assert 0 <= estimate.uncertainty_ns <= min(map(sum, trips)) / 2 + 1
+    assert abs(estimate.offset_ns - offset_ns) <= estimate.uncertainty_ns + 1
+    assert estimate.uncertainty_ns <= slowest_used_ns / 2 + 1

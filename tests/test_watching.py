@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
 from timing_files import content, record, write_sidecar, write_table, write_timing_file
 
@@ -96,7 +97,7 @@ class Watched:
 @contextmanager
 def watched(folder: Path) -> Iterator[Watched]:
     controller, terminal = pty.openpty()
-    command = [sys.executable, "-m", "timing_logger.cli", "watch", str(folder), "--interval", "0.05"]
+    command = [sys.executable, "-c", INTERRUPTIBLE_CLI, "watch", str(folder), "--interval", "0.05"]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "110", "LINES": "40"}
     process = subprocess.Popen(
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, start_new_session=True
