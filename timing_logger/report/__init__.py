@@ -6,15 +6,14 @@ from timing_logger.report.answers import (
     compression_text,
     overlap_text,
     reading_text,
-    stragglers_text,
     totals_text,
-    verdict_sentence,
     waits_text,
 )
 from timing_logger.report.json import rows_json, summary_json, verdict_json
 from timing_logger.report.live import look_text
 from timing_logger.report.text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
+from timing_logger.report.verdict_text import stragglers_text, verdict_sentence
 
 __all__ = [
     "TraceCounts",

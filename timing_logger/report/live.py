@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.report._drawing import drawn, new_table, wrapped
 from timing_logger.report._words import count, fixed, or_unknown, percent
-from timing_logger.report.answers import verdict_sentence
+from timing_logger.report.verdict_text import verdict_sentence
 
 if TYPE_CHECKING:
     from timing_logger.watching import Look, RankNow

@@ -1,0 +1,94 @@
+"""Who is slow, for people: the verdict in a sentence, what decided it, and the windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from timing_logger.record import escape_text
+from timing_logger.report._text_tables import (
+    Column,
+    as_hundredths,
+    as_tenths,
+    as_word,
+    page,
+    paragraph,
+    table_text,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from timing_logger.analysis import Verdict
+
+_WINDOWS = (
+    Column("rank", "rank"), Column("phase", "phase", as_word), Column("labels", "role", as_word),
+    Column("kind", "window"), Column("first_epoch", "first epoch"), Column("first_iteration", "first"),
+    Column("last_epoch", "last epoch"), Column("last_iteration", "last"),
+    Column("iterations", "slow steps"), Column("ratio", "x peers", as_hundredths),
+    Column("score", "score", as_hundredths), Column("cost_ms", "cost ms", as_tenths),
+)  # fmt: skip
+
+_GATES = (
+    Column("name", "gate"), Column("value", "value", as_hundredths), Column("bound", "bound", as_hundredths),
+    Column("passed", "passed", lambda value: "yes" if value else "no"),
+)  # fmt: skip
+
+_MOST_WINDOWS = 12
+_MOST_NAMED = 8
+
+
+def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
+    """The verdict in words, what decided it, and the windows in which ranks were slower than their peers."""
+    return page(
+        *paragraph(width, verdict_sentence(verdict)),
+        *paragraph(width, *verdict.evidence),
+        _gates_text(verdict, width),
+        table_text(windows[:_MOST_WINDOWS], _WINDOWS, width) if len(windows) else "",
+        f"... and {len(windows) - _MOST_WINDOWS} windows more." if len(windows) > _MOST_WINDOWS else "",
+    )
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """``Verdict: rank 2 is slow, in BACKWARD, in iterations 40 to 60 (bounded) ...``."""
+    if not verdict.judged:
+        return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
+    ranks = ", ".join(map(str, verdict.ranks))
+    who = {
+        "healthy": f"healthy. Nobody is slow{_of_the_judged(verdict)}",
+        "rank": f"rank {ranks} is slow" if len(verdict.ranks) == 1 else f"ranks {ranks} are slow",
+        "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
+        "group-wide": "all ranks are slower than in their own past",
+        "diffuse": "diffuse. Much time is lost to late ranks, but to nobody in particular",
+    }[verdict.verdict]
+    return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
+
+
+def _of_the_judged(verdict: Verdict) -> str:
+    n_unknown = len(verdict.unjudged_ranks)
+    if not n_unknown:
+        return ""
+    named = ", ".join(map(str, verdict.unjudged_ranks[:_MOST_NAMED]))
+    more = f" and {n_unknown - _MOST_NAMED} more" if n_unknown > _MOST_NAMED else ""
+    return f" of those that could be judged; not rank{'s' * (n_unknown > 1)} {named}{more}"
+
+
+def _particulars(verdict: Verdict) -> Iterable[str]:
+    if verdict.phase:
+        yield f", in {escape_text(verdict.phase)}"
+    if verdict.first_iteration is not None:
+        window = f" ({verdict.window})" if verdict.window else ""
+        yield f", in {verdict.when}{window}"
+    if not math.isnan(verdict.score):
+        yield f"; score {verdict.score:.2f}"
+    if verdict.cost_ms > 0:
+        yield f"; without it the recorded steps would take {verdict.cost_ms:.1f} ms less"
+
+
+def _gates_text(verdict: Verdict, width: int) -> str:
+    if not verdict.gates:
+        return ""
+    import pandas as pd
+
+    return table_text(pd.DataFrame([gate._asdict() for gate in verdict.gates]), _GATES, width)
