@@ -11,7 +11,7 @@ from unittest.mock import patch
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from timing_files import content, record, write_sidecar, write_timing_file
 
@@ -105,6 +105,9 @@ CELLS = st.sampled_from(
 
 
 @given(st.lists(st.tuples(st.integers(0, 16), CELLS), max_size=3), st.sampled_from([b"\n", b"\r\n", b""]))
+@example([(16, b",")], b"\n")
+@example([(16, b'"')], b"\n")
+@example([(0, b"-1")], b"\n")
 @settings(deadline=None, max_examples=80)
 def test_both_engines_read_the_same_of_a_line_with_odd_cells(
     odd: Sequence[tuple[int, bytes]], end: bytes

@@ -102,7 +102,12 @@ class Source:
     def span(self) -> Span | None:
         """None if neither sidecar nor rows say when. A killed process leaves its sidecar behind its rows."""
         sidecar, instants = self.sidecar or {}, self.parsed.frame["timestamp"].dropna()
-        rows = [instants.min().value, instants.max().value] if len(instants) else []
+        # Whatever stands in a damaged file: pandas has no nanoseconds for years far from this one.
+        rows = [
+            1000 * int(end.asm8.astype("M8[us]").astype(int))
+            for end in (instants.min(), instants.max())
+            if end == end
+        ]
         stated = [sidecar.get(key) for key in ("started_unix_ns", "updated_unix_ns")]
         known = rows + [instant for instant in stated if isinstance(instant, int)]
         start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
