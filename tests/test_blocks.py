@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from timing_logger._blocks import answered_in_blocks
 from timing_logger._questions import BANDWIDTH, WAITS
 from timing_logger._workers import Processes
 from timing_logger.analysis import COLUMNS_OF
+from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles, timing_files
 from timing_logger.record import Record
 
@@ -165,3 +167,19 @@ def test_blocks_of_any_size_say_the_same_of_any_rows(
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         assert_blocks_say_the_same(written(Path(folder), ranks), rows_per_block)
+
+
+def test_a_full_disk_is_named_with_the_way_out(difficult: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")  # scripted: a full disk needs a mount
+
+    monkeypatch.setattr("timing_logger._blocks._Stored.write", write)
+    with pytest.raises(TooLargeError, match=r"no room left .* in '.*timing-logger-.*TMPDIR"):
+        answered_in_blocks(
+            WAITS,
+            timing_files(difficult),
+            ranks=None,
+            iterations=None,
+            workers=Processes(1),
+            rows_per_block=8,
+        )

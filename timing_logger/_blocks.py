@@ -6,8 +6,10 @@ workers of a cluster. Then each block takes what it needs of every file.
 
 from __future__ import annotations
 
+import errno
 import tempfile
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,6 +33,7 @@ from timing_logger.analysis._instance_order import (
     runs,
 )
 from timing_logger.analysis.columns import RANKS_OF_GROUP, RUN_OF_RANK
+from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles
 
 _SAMPLES_PER_BLOCK = 16
@@ -181,11 +184,27 @@ def _on_disk(
 ) -> tuple[list[Any], list[Any]]:
     """The parts of the blocks, and those of the files."""
     with tempfile.TemporaryDirectory(prefix="timing-logger-") as folder:
-        read = workers.map(partial(_stored, reading=reading, folder=Path(folder)), files)
+        with _room_in(folder):
+            read = workers.map(partial(_stored, reading=reading, folder=Path(folder)), files)
         processes = [one.process for one in read]
         blocks = _planned(processes, rows_per_block, reading.spacing)
         part = partial(_part_from_disk, reading.question, [one.rows for one in read], runs(processes))
         return workers.map(part, blocks), [one.part for one in read]
+
+
+@contextmanager
+def _room_in(folder: str) -> Iterator[None]:
+    """Says which disk is full: the error of a write names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise TooLargeError(
+            f"There is no room left for the rows in order, in {folder!r}; they take about as much as the "
+            "timing files. Name another folder by TMPDIR, or choose fewer rows: --iterations A:B, or "
+            "--ranks LIST."
+        ) from error
 
 
 def _stored(file: File, reading: _Reading, folder: Path) -> _Read:
