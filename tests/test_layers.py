@@ -75,6 +75,7 @@ ONLINE = [
     "allreduce_instrumentation.process_group._backend_durations",
     "allreduce_instrumentation.process_group._timing",
     "allreduce_instrumentation.process_group._issue",
+    "allreduce_instrumentation.process_group._blocking_calls",
     "allreduce_instrumentation.process_group._timed_group",
     "allreduce_instrumentation.process_group._world",
     "allreduce_instrumentation.process_group.existing_groups",

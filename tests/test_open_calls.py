@@ -3,13 +3,34 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from timing_logger import TimingLogger
-from timing_logger._recorder import SEQ
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
+
+
+class Group:
+    """Two ranks that have made seven collectives."""
+
+    name, size = "world", 2
+
+    def __init__(self) -> None:
+        self.collectives = 7
+
+    def next_collective(self) -> int:
+        self.collectives += 1
+        return self.collectives - 1
+
+
+class Work:
+    """What a call has begun; ``wait`` calls ``waiting``."""
+
+    def __init__(self, waiting: Callable[[], object] = int, *, ends: bool = True) -> None:
+        self.wait, self.is_completed = waiting, lambda: ends
 
 
 @pytest.fixture
@@ -22,8 +43,14 @@ def logger(sink: MemorySink) -> TimingLogger:
     return TimingLogger(0, log_dir=None, sinks=[sink])
 
 
-def begin(logger: TimingLogger, operation: str, seq: int | None = None) -> None:
-    logger.begin_call(operation, 8, None, "world", 2, None)[SEQ] = seq
+def timed(
+    logger: TimingLogger, operation: str, call: Callable[..., object], *args: Any, **kwargs: Any
+) -> Any:
+    return logger.time_call(operation, 8, None, None, Group(), Work, call, args, kwargs)
+
+
+def fail(*_: object) -> None:
+    raise ConnectionError
 
 
 def written(logger: TimingLogger, sink: MemorySink) -> list[Record]:
@@ -36,9 +63,7 @@ def test_a_call_is_a_row_with_what_was_known_at_its_begin_and_its_number(
 ) -> None:
     logger.set_current_iteration(3)
     with logger.label("layer1", "dense"):
-        begin(logger, "ALLREDUCE", 7)
-    logger.set_current_iteration(4)
-    logger.end_call()
+        assert timed(logger, "ALLREDUCE", logger.set_current_iteration, iteration=4) is None
     (row,) = written(logger, sink)
     assert row[:6] == (3, None, "layer1", "ALLREDUCE", "dense", 8)
     assert (row.group, row.group_size, row.seq, row.peer, row.status) == ("world", 2, 7, None, "ok")
@@ -46,24 +71,34 @@ def test_a_call_is_a_row_with_what_was_known_at_its_begin_and_its_number(
     assert row.end_ns >= row.start_ns > 0
 
 
+def test_a_call_lasts_until_what_it_began_is_complete(logger: TimingLogger, sink: MemorySink) -> None:
+    seen: list[str] = []
+    work = Work(lambda: seen.append("waited"))
+    assert timed(logger, "ALLREDUCE", lambda: work) is work
+    assert seen == ["waited"]
+    assert [row.status for row in written(logger, sink)] == ["ok"]
+
+
 def test_a_call_within_a_call_ends_first(logger: TimingLogger, sink: MemorySink) -> None:
-    begin(logger, "OUTER")
-    begin(logger, "INNER")
-    logger.end_call("error:OSError")
-    logger.end_call()
-    assert [(row.operation, row.status) for row in written(logger, sink)] == [
-        ("INNER", "error:OSError"),
-        ("OUTER", "ok"),
+    def inner() -> None:
+        with pytest.raises(ConnectionError):
+            timed(logger, "INNER", fail)
+
+    timed(logger, "OUTER", inner)
+    assert [(row.operation, row.status, row.seq) for row in written(logger, sink)] == [
+        ("INNER", "error:ConnectionError", None),
+        ("OUTER", "ok", 7),
     ]
 
 
-def test_a_call_whose_end_nobody_will_see_is_unresolved_at_once(
-    logger: TimingLogger, sink: MemorySink
+@pytest.mark.parametrize(("ends", "status"), [(True, "error:ConnectionError"), (False, "unresolved")])
+def test_a_wait_that_fails_ends_the_call_if_its_work_has_ended(
+    logger: TimingLogger, sink: MemorySink, ends: bool, status: str
 ) -> None:
-    begin(logger, "ALLREDUCE", 1)
-    logger.lose_call()
+    with pytest.raises(ConnectionError):
+        timed(logger, "ALLREDUCE", lambda: Work(fail, ends=ends))
     (row,) = written(logger, sink)
-    assert (row.operation, row.seq, row.end_ns, row.status) == ("ALLREDUCE", 1, None, "unresolved")
+    assert (row.seq, row.status, row.end_ns is None) == (7, status, not ends)
 
 
 def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_closed(
@@ -72,26 +107,36 @@ def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_cl
     inside, closed = threading.Event(), threading.Event()
 
     def block() -> None:
-        begin(logger, "OUTER", 1)
-        begin(logger, "INNER", 2)
         inside.set()
         assert closed.wait(30)
-        logger.end_call()
-        logger.end_call()
 
-    thread = threading.Thread(target=block, name="blocked")
-    thread.start()
+    outer = threading.Thread(
+        target=timed, args=(logger, "OUTER", timed, logger, "INNER", block), name="blocked"
+    )
+    outer.start()
     assert inside.wait(30)
-    begin(logger, "MINE", 3)
-    rows = written(logger, sink)
+    rows: list[Record] = []
+    timed(logger, "MINE", lambda: rows.extend(written(logger, sink)))
     closed.set()
-    thread.join()
-    logger.end_call()
+    outer.join()
     assert sorted((row.operation, row.seq, row.end_ns, row.status) for row in rows) == [
-        ("INNER", 2, None, "unresolved"),
-        ("MINE", 3, None, "unresolved"),
-        ("OUTER", 1, None, "unresolved"),
+        ("INNER", None, None, "unresolved"),
+        ("MINE", None, None, "unresolved"),
+        ("OUTER", None, None, "unresolved"),
     ]
     assert {row.thread for row in rows} == {"MainThread", "blocked"}
     assert sink.records == rows
+    assert logger.stats.dropped == 0
+
+
+def test_a_failed_call_is_written_once_if_the_logger_was_closed_in_it(
+    logger: TimingLogger, sink: MemorySink
+) -> None:
+    def close_and_fail() -> None:
+        logger.close()
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        timed(logger, "ALLREDUCE", close_and_fail)
+    assert [row.status for row in sink.records] == ["unresolved"]
     assert logger.stats.dropped == 0

@@ -7,12 +7,12 @@ they have in common is written out in each, because a call more would cost a ten
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol, TypeVar
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
-from timing_logger._span import NO_SPAN, Caller, DeviceSpan, OpenCalls, Span, Timer
+from timing_logger._span import NO_SPAN, Callers, DeviceSpan, OpenCalls, Span, Timer
 from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, Record, stated_interval
 from timing_logger.sampling import StepPolicy
 
@@ -20,10 +20,27 @@ _new_span = object.__new__
 
 S = TypeVar("S", bound=Span)
 
-SEQ = Record._fields.index("seq")
+_SEQ = Record._fields.index("seq")
 _START = Record._fields.index("start_ns")
 _END = Record._fields.index("end_ns")
 _STATUS = Record._fields.index("status")
+
+
+class NumberedGroup(Protocol):
+    """A group of ranks that counts its operations."""
+
+    name: str
+    size: int
+
+    def next_collective(self) -> int: ...
+
+
+class Waitable(Protocol):
+    """What a call that goes on after its return gives to its caller."""
+
+    def wait(self) -> object: ...
+
+    def is_completed(self) -> bool: ...
 
 
 class Recorder:
@@ -41,7 +58,7 @@ class Recorder:
         self._iteration: int | None = None
         self._epoch: int | None = None
         self._open_calls: OpenCalls = {}
-        self._caller = Caller(self._open_calls)
+        self._callers = Callers(self._open_calls)
         self._channel = channel
 
     def _switch_on(self) -> None:
@@ -94,7 +111,7 @@ class Recorder:
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(Span)
         span.channel = self._channel
-        span.caller = caller = self._caller
+        span.caller = caller = self._callers.current
         span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -126,7 +143,7 @@ class Recorder:
             return None
         span = _new_span(kind)
         span.channel = self._channel
-        span.caller = caller = self._caller
+        span.caller = caller = self._callers.current
         span.operation = operation
         span.message_size_bytes = message_size
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -139,53 +156,69 @@ class Recorder:
         span.peer = peer
         return span
 
-    def begin_call(
+    def time_call(
         self,
         operation: str,
         message_size: int | None,
         layer_name: str | None,
-        group: str,
-        group_size: int,
         peer: int | None,
-    ) -> list[Any]:
-        """Note that the calling thread is in a call that blocks, until :meth:`end_call`; for instrumentation.
+        group: NumberedGroup,
+        handle: type[Waitable],
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        """Make a call, wait for what it began, and record both as one operation: for instrumentation.
 
-        Costs a third of a span. The arguments are those of :meth:`begin_operation`; whether the iteration is
-        recorded is the caller's question.
+        While it lasts, its record is in the thread's pile of open calls, from which a logger that is closed
+        writes it, as one whose end nobody saw. It is in one piece, since each Python function that it called
+        would cost a tenth of the whole. Whether the iteration is recorded is the caller's question.
+
+        Args:
+            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
+            group: gives the name, the size, and the number, when ``call`` has returned.
+            handle: what is waited for, if ``call`` returns one.
+            call, args, kwargs: what blocks.
 
         Returns:
-            The record so far: that of a call whose end nobody saw. Its ``SEQ`` is the caller's to set.
+            What ``call`` returns.
+
+        Raises:
+            BaseException: whatever the call or the wait raises; the row says so.
         """
-        caller = self._caller
-        call = [
+        caller = self._callers.current
+        record = [
             self._iteration, self._epoch, caller.layer_name if layer_name is None else layer_name,
-            operation, caller.phase, message_size, 0, None, HOST_CLOCK, group, group_size, None, peer,
+            operation, caller.phase, message_size, 0, None, HOST_CLOCK, group.name, group.size, None, peer,
             caller.thread, UNRESOLVED, None,
         ]  # fmt: skip
-        caller.open_calls.append(call)
-        call[_START] = perf_counter_ns()
-        return call
-
-    def end_call(self, status: str = OK) -> None:
-        """The innermost call of this thread ended now."""
-        end_ns = perf_counter_ns()
+        open_calls = caller.open_calls
+        open_calls.append(record)
+        begun = None
+        record[_START] = perf_counter_ns()
         try:
-            call = self._caller.open_calls.pop()
+            begun = call(*args, **kwargs)
+            record[_SEQ] = group.next_collective()
+            if isinstance(begun, handle):  # else it was done on return
+                begun.wait()
+        except BaseException as error:
+            if not isinstance(begun, handle) or begun.is_completed():  # else only this wait failed
+                record[_END], record[_STATUS] = perf_counter_ns(), f"error:{type(error).__name__}"
+            with contextlib.suppress(IndexError):
+                self._channel.put(tuple(open_calls.pop()))
+            raise
+        record[_END] = perf_counter_ns()
+        record[_STATUS] = OK
+        try:
+            open_calls.pop()
         except IndexError:  # the logger was closed meanwhile, and it is written
-            return
-        call[_END] = end_ns
-        call[_STATUS] = status
-        channel = self._channel
+            return begun
+        channel = self._channel  # its put, written out
         if len(channel.queue) < channel.capacity:
-            channel.queue.append(tuple(call))
+            channel.queue.append(tuple(record))
         else:
             channel.count_overflow()
-
-    def lose_call(self) -> None:
-        """Nobody will see the end of the innermost call of this thread."""
-        calls = self._caller.open_calls
-        if calls:
-            self._channel.put(tuple(calls.pop()))
+        return begun
 
     def _lose_open_calls(self) -> None:
         """Write those of all threads, as far as they are known."""
@@ -232,7 +265,7 @@ class Recorder:
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(DeviceSpan)
         span.channel = self._channel
-        span.caller = caller = self._caller
+        span.caller = caller = self._callers.current
         span.operation = operation
         span.message_size_bytes = message_size
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -315,7 +348,7 @@ class Recorder:
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return
-        caller = self._caller
+        caller = self._callers.current
         self._channel.put((
             iteration, self._epoch if epoch is None else epoch,
             caller.layer_name if layer_name is None else layer_name, operation,
@@ -331,12 +364,12 @@ class Recorder:
     @property
     def labelled(self) -> bool:
         """Whether a label that names a layer is in force for this thread, see :meth:`label`."""
-        return self._caller.labelled
+        return self._callers.current.labelled
 
     @contextlib.contextmanager
     def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
         """Name the records that this thread makes in the block and that bring no name themselves."""
-        caller = self._caller
+        caller = self._callers.current
         outer = caller.layer_name, caller.phase, caller.labelled
         named = type(layer_name) is not str or layer_name != ""  # a label may be for the phase alone
         caller.layer_name, caller.phase, caller.labelled = layer_name, phase, named

@@ -36,7 +36,6 @@ from allreduce_instrumentation.process_group._operations import (
 )
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
-from timing_logger._recorder import SEQ
 from timing_logger._span import Span
 
 _ISSUE_AND_METHOD = 2
@@ -75,7 +74,7 @@ def issue(
     in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
     in_background = goes_on(options)
     if not (in_background or in_stream or timing.batch is not None):
-        return _issue_and_wait(timing, columns, untimed, group, args, kwargs)
+        return timing.logger.time_call(*columns, timing.identity, dist.Work, untimed, (group, *args), kwargs)
     operation = _begin(timing, columns, in_background, in_stream)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
@@ -145,35 +144,8 @@ def _issue_unrecorded(
     return work if name != "recv_anysource" else _only_counted(timing, work)
 
 
-def _issue_and_wait(
-    timing: GroupTiming,
-    columns: _Columns,
-    untimed: Callable[..., Any],
-    group: dist.ProcessGroup,
-    args: Arguments,
-    kwargs: dict[str, Any],
-) -> Any:
-    """A collective that blocks the host: the wait is the caller's next step, and here needs no handle."""
-    logger = timing.logger
-    call = logger.begin_call(*columns)
-    work = None
-    try:
-        work = untimed(group, *args, **kwargs)
-        call[SEQ] = timing.identity.next_collective()
-        if isinstance(work, dist.Work):  # else the backend was done on return
-            work.wait()
-    except BaseException as error:
-        if work is None or work.is_completed():
-            logger.end_call(f"error:{type(error).__name__}")
-        else:  # only this wait failed
-            logger.lose_call()
-        raise
-    logger.end_call()
-    return work
-
-
-_Columns: TypeAlias = "tuple[str, int | None, str | None, str, int, int | None]"
-"""Operation, bytes sent, layer, group, its size, peer: what ``begin_call`` and ``begin_operation`` take."""
+_Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
+"""Operation, bytes sent, layer, peer."""
 
 
 def _columns(
@@ -185,28 +157,27 @@ def _columns(
     args: Arguments,
     kwargs: Keywords,
 ) -> _Columns:
-    identity = timing.identity
     try:
         operation = method.operation if method.splits is None else method.operation_of(args, kwargs)
-        size = method.sent_bytes(buffer, args, identity.size)
-        layer = _layer(timing, method, tensor) if timing.ddp.known or fsdp_is_loaded() else None
+        size = method.sent_bytes(buffer, args, timing.identity.size)
+        layer = layer_of(timing, method, tensor)
         peer = None if method.among_equals else method.other_rank(options, args, kwargs)
     except Exception:  # odd subclasses of Tensor may not answer; the call itself may work with them
         operation, size, layer, peer = method.operation, None, None, None
-    return operation, size, layer, identity.name, identity.size, peer
+    return operation, size, layer, peer
 
 
 def _begin(
     timing: GroupTiming, columns: _Columns, in_background: bool, in_stream: bool
 ) -> HostOperation | DeviceOperation | None:
     """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
-    logger = timing.logger
-    if in_background:
-        columns = ("I" + columns[0], *columns[1:])
+    logger, identity = timing.logger, timing.identity
+    operation, size, layer, peer = columns
+    row = "I" + operation if in_background else operation, size, layer, identity.name, identity.size, peer
     if in_stream:
-        on_device = logger.begin_operation(DeviceOperation, *columns)
+        on_device = logger.begin_operation(DeviceOperation, *row)
         return on_device if on_device is not None and on_device.begin(in_background, logger) else None
-    on_host = logger.begin_operation(HostOperation, *columns)
+    on_host = logger.begin_operation(HostOperation, *row)
     if on_host is not None:
         on_host.begin(in_background)
     return on_host
@@ -239,9 +210,9 @@ def _may_use_future(operation: Operation) -> bool:
     return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != -1
 
 
-def _layer(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
+def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
     """The part of the model that it is for; None if unknown, or if the caller's label says it."""
-    if timing.logger.labelled:
+    if not (timing.ddp.known or fsdp_is_loaded()) or timing.logger.labelled:
         return None
     if timing.ddp.known and method.operation == "ALLREDUCE" and tensor is not None:
         bucket = timing.ddp.layer(tensor.numel())

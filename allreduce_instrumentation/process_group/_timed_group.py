@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backend_durations import BackendDurations
+from allreduce_instrumentation.process_group._blocking_calls import OVER_ONE_TENSOR, blocking_first
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
@@ -128,9 +129,10 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
         call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
         return issue(self.timing, name, call, group, args, kwargs)
 
-    method.__name__, method.__qualname__ = name, f"TimedProcessGroup.{name}"
-    method.__doc__ = untimed.__doc__
-    return method
+    timed = blocking_first(name, untimed) if name in OVER_ONE_TENSOR else method
+    timed.__name__, timed.__qualname__ = name, f"TimedProcessGroup.{name}"
+    timed.__doc__ = untimed.__doc__
+    return timed
 
 
 for _name in METHODS:

@@ -1,0 +1,103 @@
+"""The short way of a call that blocks gives the row that the long way gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch._C import _distributed_c10d as c10d
+
+from allreduce_instrumentation.process_group import TimedProcessGroup, _blocking_calls
+from allreduce_instrumentation.process_group._blocking_calls import OVER_ONE_TENSOR
+from timing_logger import TimingLogger
+from timing_logger.record import Record
+from timing_logger.sinks.memory import MemorySink
+
+OPTIONS = {
+    "allreduce": dist.AllreduceOptions, "broadcast": dist.BroadcastOptions, "reduce": dist.ReduceOptions,
+    "all_gather_single": c10d.AllgatherOptions, "_allgather_base": c10d.AllgatherOptions,
+    "reduce_scatter_single": dist.ReduceScatterOptions, "_reduce_scatter_base": dist.ReduceScatterOptions,
+}  # fmt: skip
+
+NAMES = [name for name in OVER_ONE_TENSOR if hasattr(dist.ProcessGroup, name)]
+
+
+@pytest.fixture
+def sink() -> MemorySink:
+    return MemorySink()
+
+
+@pytest.fixture
+def logger(sink: MemorySink) -> TimingLogger:
+    return TimingLogger(0, log_dir=None, sinks=[sink])
+
+
+@pytest.fixture
+def group(logger: TimingLogger) -> Iterator[TimedProcessGroup]:
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+    try:
+        world: Any = dist.group.WORLD
+        yield TimedProcessGroup(world, logger, {"cpu": "gloo"})
+    finally:
+        dist.destroy_process_group()
+
+
+def arguments(name: str, size: int) -> tuple[list[Any], Any]:
+    """What torch's own functions give, and the options of a call that blocks."""
+    options: Any = OPTIONS[name]()
+    options.asyncOp = False
+    if name in ("allreduce", "broadcast", "reduce"):
+        return [[torch.ones(size)]], options
+    return [torch.zeros(size), torch.ones(size)], options
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_in_the_form_of_torchs_functions_is_the_row_that_any_other_form_is(
+    name: str, group: TimedProcessGroup, logger: TimingLogger, sink: MemorySink
+) -> None:
+    tensors, options = arguments(name, 3)
+    method = getattr(group, name)
+    with logger.label("layer1", "dense"):
+        method(*tensors, options)
+        method(*tensors, opts=options)
+    logger.close()
+    short, long = sink.records
+    assert short.message_size_bytes == 12
+    assert (short.seq, long.seq) == (0, 1)
+    assert _known_before(short) == _known_before(long)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_call_in_the_form_of_torchs_functions_goes_the_short_way(
+    name: str, group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_blocking_calls, "issue", None)
+    tensors, options = arguments(name, 3)
+    getattr(group, name)(*tensors, options)
+    with pytest.raises(TypeError):
+        getattr(group, name)(*tensors, opts=options)
+
+
+@pytest.mark.parametrize("tensors", [[torch.ones(3), torch.ones(5)], [], torch.ones(3).to_sparse()])
+def test_what_is_not_one_dense_tensor_takes_the_long_way(
+    tensors: Any, group: TimedProcessGroup, logger: TimingLogger, sink: MemorySink
+) -> None:
+    _, options = arguments("allreduce", 1)
+    group.untimed.allreduce([torch.ones(1)], options)
+    errors = []
+    for one in (group.untimed, group):
+        try:
+            one.allreduce(tensors, options).wait()
+        except Exception as error:
+            errors.append((type(error), str(error)))
+    logger.close()
+    assert len(errors) in (0, 2)
+    assert len(set(errors)) <= 1
+    assert [row.operation for row in sink.records] == ["ALLREDUCE"]
+
+
+def _known_before(row: Record) -> Record:
+    return row._replace(start_ns=0, end_ns=0, seq=0)
