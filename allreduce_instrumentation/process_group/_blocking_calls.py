@@ -7,15 +7,19 @@ halves what timing adds. A call that is anything else goes to :func:`issue`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._issue import issue, layer_of
 from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._timing import GroupTiming
 
-if TYPE_CHECKING:
-    from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
+
+class _TimedGroup(Protocol):
+    timing: GroupTiming
+    untimed: dist.ProcessGroup
+
 
 OVER_ONE_TENSOR = (
     "allreduce", "broadcast", "reduce", "all_gather_single", "_allgather_base", "reduce_scatter_single",
@@ -32,7 +36,7 @@ def blocking_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]
     options: Any = method.options
     torchs_own, work = dist.ProcessGroup, dist.Work  # closed over: quicker to look up
 
-    def timed(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedGroup, *args: Any, **kwargs: Any) -> Any:
         timing, group = self.timing, self.untimed
         logger = timing.logger
         call = untimed if type(group) is torchs_own else getattr(type(group), name)
