@@ -141,6 +141,31 @@ def test_many_row_groups_are_one_table(tmp_path: Path, monkeypatch: pytest.Monke
     assert_same(read_timings(tmp_path / "one.parquet"), read_timings(tmp_path / "logs"))
 
 
+def test_durations_that_come_again_take_little_space(tmp_path: Path) -> None:
+    durations_ms = np.random.default_rng(0).integers(1000, 3000, 20_000) / 1000
+    write_timing_file(
+        tmp_path / "logs", 0, [record("SEND", i, ms) for i, ms in enumerate(durations_ms.tolist())]
+    )
+    convert(tmp_path / "logs", "parquet", tmp_path / "one.parquet")
+    row_group = pq.read_metadata(tmp_path / "one.parquet").row_group(0)
+    columns = [row_group.column(i) for i in range(row_group.num_columns)]
+    (taken,) = (c.total_compressed_size for c in columns if c.path_in_schema == "elapsed_ms")
+    assert taken < 3 * len(durations_ms)
+
+
+def test_parquet_is_large_where_what_it_was_made_from_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="reads large files: pip install duckdb")
+    convert(SAMPLE, "parquet", tmp_path / "one.parquet")
+    as_text = sum(path.stat().st_size for path in SAMPLE.glob("*.csv"))
+    assert (tmp_path / "one.parquet").stat().st_size < as_text
+    monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", as_text - 1)
+    assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "duckdb"
+    monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", as_text)
+    assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
+
+
 def test_parquet_is_converted_like_what_it_was_made_from(tmp_path: Path) -> None:
     convert(SAMPLE, "parquet", tmp_path / "one.parquet")
     for name, source in (("a.csv", SAMPLE), ("b.csv", tmp_path / "one.parquet")):

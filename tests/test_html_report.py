@@ -215,6 +215,15 @@ def test_spans_keep_a_microsecond_in_an_hour() -> None:
     assert begin_s[1] == pytest.approx(3600.000123, abs=1e-6)
 
 
+def test_the_epochs_of_spans_are_in_the_timeline_where_any_is_recorded() -> None:
+    counted = [record(start_s=1.0, iteration=0, epoch=3), record(start_s=2.0, iteration=0, epoch=None)]
+    of_epochs, without = (_timeline.timeline(table(rows)) for rows in (counted, [record(epoch=None)]))
+    assert of_epochs.data is not None
+    assert without.data is not None
+    assert unpacked(of_epochs.data["epoch"]).tolist() == [3, -1]
+    assert without.data["epoch"] is None
+
+
 def test_ranks_share_an_axis_only_where_their_clocks_are_aligned() -> None:
     ranks = table([record(start_s=1.0)], [record(start_s=5.0)])
     apart, common = _timeline.timeline(ranks), _timeline.timeline(aligned(ranks))

@@ -264,6 +264,12 @@ def test_requests_that_one_call_waited_for_are_waited_for_once() -> None:
     assert only(summarize(rows))["count"] == 4
 
 
+def test_waits_without_instants_are_not_taken_for_one() -> None:
+    rows = table([record("WAIT", 1.0, 500), record("WAIT", 2.0, 250)])
+    unplaced = rows.assign(start_counter=float("nan"), end_counter=float("nan"))
+    assert only(summarize_ranks(unplaced))["waited_ms"] == 750
+
+
 def test_a_rank_that_does_not_communicate_spends_no_time_on_it() -> None:
     assert only(summarize_ranks(table([record("FORWARD")])))["communication_ms"] == 0
 

@@ -201,6 +201,20 @@ def test_the_summary_and_the_page_warn_of_different_runs(
     assert "Nobody could be judged: the files look like those of different runs" in page
 
 
+@pytest.mark.parametrize("question", ["waits", "bandwidth", "overlap"])
+def test_answers_that_compare_ranks_warn_of_different_runs(
+    question: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    warning = "look like those of different runs: ranks 0, 1, 2 had ended 7140 s before rank 3 began"
+    main([question, str(folder)])
+    assert "different runs" not in capsys.readouterr().out
+    changed_sidecar(folder, 3, started_unix_ns=LATER_NS, updated_unix_ns=LATER_NS + NS_PER_S)
+    main([question, str(folder)])
+    assert warning in " ".join(capsys.readouterr().out.split())
+    main([question, str(folder), "--ranks", "0-2"])
+    assert "different runs" not in capsys.readouterr().out
+
+
 def test_a_restart_into_the_same_folder_is_one_run(tmp_path: Path) -> None:
     for rank in range(2):
         for incarnation, start_s in ((1, 0.0), (2, 7200.0)):

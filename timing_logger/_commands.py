@@ -69,7 +69,7 @@ def bandwidth(arguments: argparse.Namespace) -> Answer:
     found, _ = told.answer
     if arguments.json:
         return Answer(rows_json(bandwidth=found))
-    return Answer(bandwidth_text(found, _width()) + _how(told))
+    return Answer(bandwidth_text(found, _width()) + _mixture(asked) + _how(told))
 
 
 def stragglers(arguments: argparse.Namespace) -> Answer:
@@ -97,7 +97,7 @@ def overlap(arguments: argparse.Namespace) -> Answer:
     found = steps if arguments.by == "iteration" else summarize_overlap(steps)
     if arguments.json:
         return Answer(rows_json(overlap=found, efficiencies=whole))
-    return Answer(overlap_text(found, whole, _width()) + _how(told))
+    return Answer(overlap_text(found, whole, _width()) + _mixture(asked) + _how(told))
 
 
 def waits(arguments: argparse.Namespace) -> Answer:
@@ -109,7 +109,7 @@ def waits(arguments: argparse.Namespace) -> Answer:
     (totals, states, flawed), messages = told.answer
     if arguments.json:
         return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
-    return Answer(waits_text(totals, messages, states, _width()) + _how(told))
+    return Answer(waits_text(totals, messages, states, _width()) + _mixture(asked) + _how(told))
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
@@ -231,6 +231,17 @@ def _overview(arguments: argparse.Namespace) -> tuple[Summary, str]:
             asked.found, ranks=asked.ranks, iterations=asked.iterations, scheduler=address
         )
         return found, _how(Told(found, asked.engine, by_file=True))
+
+
+def _mixture(asked: Asked) -> str:
+    """What warns of files of different runs, as far as their sidecars tell: rows need not be read again."""
+    from timing_logger._file_by_file import chosen_files
+    from timing_logger.analysis._mixed_runs import different_runs
+    from timing_logger.report import different_runs_text
+
+    sources = [source for source, _ in chosen_files(asked.found, asked.ranks)]
+    said = different_runs_text(different_runs([source.stated() for source in sources]), _width())
+    return f"\n{said}" if said else ""
 
 
 def _how(told: Told) -> str:

@@ -131,18 +131,24 @@ class Source:
             return pd.Series(np.full(len(frame), getattr(self.name, name), np.int64))
         return frame[name]
 
-    def description(self, clock: Alignment) -> dict[str, Any]:
-        parsed = self.parsed
+    def stated(self) -> dict[str, Any]:
+        """As much of the description as needs no rows."""
         return {
             "path": str(self.path),
             "rank": self.name.rank,
             "incarnation": self.name.incarnation,
+            "sidecar": self.sidecar,
+        }
+
+    def description(self, clock: Alignment) -> dict[str, Any]:
+        parsed = self.parsed
+        return {
+            **self.stated(),
             "bytes": parsed.n_bytes,
             "rows": len(parsed.frame),
             "cut": parsed.cut,
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
-            "sidecar": self.sidecar,
             "span_unix_ns": self.span,
             "clock": clock.description(),
         }

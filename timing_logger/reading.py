@@ -75,7 +75,8 @@ def read_timings(
             told apart by the column ``incarnation``.
         engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
-            ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``).
+            ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``); of
+            Parquet those count that it was made of.
             "dask" reads nothing yet: it gives a ``dask.dataframe`` with one file in each partition, of the
             same columns and types, for the workers of whatever scheduler is in use
             (``pip install 'timing_logger[cluster]'``); the attributes are those of the partitions.
@@ -151,7 +152,7 @@ class TimingFiles(NamedTuple):
         aligned: each file, and how its instants come onto the common axis.
         left_out: a dict with ``path`` and ``reason`` for each of the others.
         engine: what will read them.
-        n_bytes: of the files together.
+        n_bytes: of the timing files together, as text; Parquet says how large those were that it was made of.
     """
 
     aligned: list[tuple[Source, Alignment]]
@@ -171,7 +172,7 @@ def timing_files(
     if incarnations not in ("latest", "all"):
         raise ConfigurationError(f"incarnations={incarnations!r}: say 'latest' or 'all'.")
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
-    n_bytes = sum(path.stat().st_size for path in {source.path for source in sources})
+    n_bytes = sum(source.n_bytes for source in sources)
     read_by = chosen_engine(engine, n_bytes)
     for source in sources:
         source.engine, source.columns = read_by, _in_order(columns)

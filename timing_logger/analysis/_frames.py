@@ -128,6 +128,8 @@ def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
     texts = np.array(column.cat.categories, dtype=object)
     used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
     ascending = used[np.argsort(texts[used])]
+    if np.array_equal(ascending, np.arange(len(texts))):  # as in whole files
+        return codes.astype(np.int64), [str(text) for text in texts]
     number_of = np.zeros(len(texts), np.int64)
     number_of[ascending] = np.arange(len(ascending))
     return number_of[codes], [str(text) for text in texts[ascending]]
@@ -173,9 +175,11 @@ def _codes(values: npt.NDArray[Any]) -> Ints:
 def _as_integers(values: Floats) -> npt.NDArray[Any]:
     """The same order and equality, in integers if they are whole numbers with few or no gaps."""
     known = ~np.isnan(values)
-    least = np.fmin.reduce(values, initial=np.inf)
-    greatest = np.fmax.reduce(values, initial=-np.inf)
-    if not greatest - least <= len(values):  # also where there is no number at all
+    if not known.any():  # hashing would be slow: NaN are all alike
+        return np.zeros(len(values), np.int64)
+    least = np.fmin.reduce(values)
+    greatest = np.fmax.reduce(values)
+    if not greatest - least <= len(values):
         return values
     if not ((np.floor(values) == values) | ~known).all():
         return values

@@ -43,7 +43,7 @@ def _order_of_groups(group: Ints) -> Ints:
 
 def sums(values: Floats, group: Ints, n_groups: int) -> Floats:
     """Sum of each group's known values; 0 where there are none."""
-    return np.bincount(group, np.nan_to_num(values), minlength=n_groups).astype(np.float64)
+    return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)
 
 
 def counts_known(values: Floats, group: Ints, n_groups: int) -> Ints:

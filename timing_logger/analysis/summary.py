@@ -20,10 +20,8 @@ from timing_logger.analysis._frames import (
     each_text,
     known,
     like,
-    new_column,
     numbers,
     opened,
-    taken,
     wall_between_s,
 )
 from timing_logger.analysis._grouped import rows_of_each, sums
@@ -34,7 +32,7 @@ from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.spread import spread_of_steps
-from timing_logger.analysis.totals import summarize
+from timing_logger.analysis.totals import seen_before, summarize
 from timing_logger.record import OK
 
 if TYPE_CHECKING:
@@ -215,11 +213,8 @@ def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
     """Of each process. Requests that one ``Waitall`` waited for have a row each, of one interval."""
-    rows = np.flatnonzero(is_waiting)
-    waits = taken(frame, ["thread", "start_counter", "end_counter", "elapsed_ms"], rows)
-    waits = waits.with_columns(new_column(frame, "process", process[rows]))
-    once = waits.unique(["process", "thread", "start_counter", "end_counter"]) if len(waits) else waits
-    return sums(numbers(once, "elapsed_ms"), once["process"].to_numpy(), process.max(initial=-1) + 1)
+    once = np.flatnonzero(is_waiting & ~seen_before(frame, process, is_waiting))
+    return sums(numbers(frame, "elapsed_ms")[once], process[once], process.max(initial=-1) + 1)
 
 
 def _union_ms(starts: Floats, ends: Floats) -> float:

@@ -98,7 +98,7 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
     group = _groups(frame, by)
     row = any_row_of(group)
     elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
-    repeated = _seen_before(frame, group, each_text(operation, is_wait))
+    repeated = seen_before(frame, group, each_text(operation, is_wait))
     under_way_ms, wall_ms = _wall_times(frame, group, len(row), _counted_ms(elapsed_ms, repeated))
     return PartOfTotals(
         keys=taken(frame, by, row).to_native(),
@@ -187,11 +187,11 @@ def _figures(parts: Sequence[PartOfTotals], places: Sequence[Ints], n_keys: int)
 
 
 def _counted_ms(elapsed_ms: Floats, repeated: Bools) -> Floats:
-    return np.where(repeated, 0.0, np.nan_to_num(elapsed_ms))
+    return np.where(repeated | np.isnan(elapsed_ms), 0.0, elapsed_ms)
 
 
-def _seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
-    """Whether another ``WAIT`` row of the same thread has this row's interval, and was counted."""
+def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
+    """Whether another ``WAIT`` row of the same key and thread has this row's interval, and was counted."""
     repeated = np.zeros(len(frame), np.bool_)
     rows = np.flatnonzero(is_waiting)
     thread, _ = coded_text(taken(frame, ["thread"], rows), "thread")

@@ -4,6 +4,7 @@ from timing_logger.report._words import size
 from timing_logger.report.answers import (
     bandwidth_text,
     compression_text,
+    different_runs_text,
     overlap_text,
     reading_text,
     totals_text,
@@ -19,6 +20,7 @@ __all__ = [
     "TraceCounts",
     "bandwidth_text",
     "compression_text",
+    "different_runs_text",
     "look_text",
     "overlap_text",
     "reading_text",

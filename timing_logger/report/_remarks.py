@@ -15,11 +15,7 @@ _Row: TypeAlias = Mapping[str, Any]
 
 def remarks(summary: Summary) -> Iterable[str]:
     """One sentence each: rows that did not end well, files that are not whole, what is in no file."""
-    if summary.different_runs:
-        yield (
-            f"These files look like those of different runs: {escape_text(summary.different_runs)}. What "
-            "compares ranks then compares what has nothing in common."
-        )
+    yield from on_different_runs(summary.different_runs)
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
@@ -28,6 +24,15 @@ def remarks(summary: Summary) -> Iterable[str]:
             yield f"{escape_text(counters['file'])}: {remark}"
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
+
+
+def on_different_runs(why: str) -> Iterable[str]:
+    """What is to be said of files of which ``analysis`` found out why they are not of one run, if it did."""
+    if why:
+        yield (
+            f"These files look like those of different runs: {escape_text(why)}. What compares ranks then "
+            "compares what has nothing in common."
+        )
 
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:

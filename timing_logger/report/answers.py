@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from timing_logger.report._drawing import wrapped
+from timing_logger.report._remarks import on_different_runs
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -224,7 +225,12 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
         )
 
 
-# -- how it was read ---------------------------------------------------------------------------------
+# -- what was read, and how ---------------------------------------------------------------------------
+
+
+def different_runs_text(why: str, width: int) -> str:
+    """That the files are of different runs, and why it looks so; "" where ``why`` is."""
+    return page(*paragraph(width, *on_different_runs(why))) if why else ""
 
 
 def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:

@@ -109,8 +109,13 @@ def _data(spans: pd.DataFrame) -> dict[str, Any]:
         "duration": packed(np.minimum(np.rint(duration_s / tick_s), _MAX_TICK), "uint32"),
         "operation": packed(operation, "uint16"),
         "layer": packed(layer, "uint32"),
-        "iteration": packed(spans["iteration"].fillna(-1).to_numpy(np.int64), "int32"),
+        "iteration": _counted(spans["iteration"]),
+        "epoch": _counted(spans["epoch"]) if spans["epoch"].notna().any() else None,
     }
+
+
+def _counted(column: pd.Series[Any]) -> dict[str, Any]:
+    return packed(column.fillna(-1).to_numpy(np.int64), "int32")
 
 
 def _coded(column: pd.Series[Any]) -> tuple[Array, list[str]]:

@@ -82,7 +82,8 @@ function tellSpan(line, event) {
   const i = spanAt(line, event);
   if (i < 0) { hideTooltip(); return; }
   const layer = line.layers[line.layer[i]];
-  const iteration = line.iteration[i] < 0 ? "" : `, iteration ${line.iteration[i]}`;
+  const epoch = line.epoch?.[i] < 0 ? undefined : line.epoch?.[i];
+  const iteration = line.iteration[i] < 0 ? "" : `, iteration ${ofEpoch(line.iteration[i], epoch)}`;
   const text = `${line.operations[line.operation[i]][0]}${layer ? ` ${layer}` : ""}${iteration}\n` +
     `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}`;
   showTooltip(text, event.clientX, event.clientY);

@@ -15,6 +15,7 @@ async function drawTimeline(data) {
     lanes: data.lanes, laneStarts: data.lane_starts, operations: data.operations, layers: data.layers,
     tickMs: 1e3 * data.tick_s, begin: await unpack(data.begin), duration: await unpack(data.duration),
     operation: await unpack(data.operation), layer: await unpack(data.layer), iteration: await unpack(data.iteration),
+    epoch: data.epoch && await unpack(data.epoch),
   };
   line.latestEnd = latestEnds(line);
   line.end = Math.max(1, lastOf(line.latestEnd));
