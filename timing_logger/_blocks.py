@@ -68,12 +68,13 @@ class BlockQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reading:
-    """What is kept of a file, and how finely it is sampled."""
+    """What is kept of a file, and how finely it is sampled; which files were left out."""
 
     question: BlockQuestion
     ranks: Collection[int] | None
     iterations: slice | None
     spacing: int
+    left_out: list[dict[str, str]]
 
 
 class _Read(NamedTuple):
@@ -103,16 +104,18 @@ def answered_in_blocks(
     """
     files = chosen_files(found, ranks)
     spacing = max(1, rows_per_block // (_SAMPLES_PER_BLOCK * len(files)))
-    reading = _Reading(question, ranks, iterations, spacing)
+    reading = _Reading(question, ranks, iterations, spacing, found.left_out)
     made = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_blocks, of_files = made(files, reading, rows_per_block, workers)
     return InBlocks(question.by_block.whole(of_blocks), question.by_file.whole(of_files), len(of_blocks))
 
 
 def _read(file: File, reading: _Reading) -> _Read:
-    rows, _ = rows_of_file(file, reading.ranks, reading.iterations)
+    rows, description = rows_of_file(file, reading.ranks, reading.iterations)
     rows = compact(rows)
     ordered = in_order(rows, reading.question.others, reading.spacing)
+    is_chosen = reading.ranks is None or description["rank"] in reading.ranks
+    rows.attrs.update(files=[description] * is_chosen, left_out=reading.left_out)
     process = Process(file[0].name.rank, len(rows), ordered.segments)
     return _Read(ordered, process, reading.question.by_file.part(rows))
 

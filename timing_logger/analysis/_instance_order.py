@@ -24,8 +24,8 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
-from timing_logger.analysis._steps import steps_of
-from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis._steps import epochs_of, steps_of
+from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
 from timing_logger.analysis.operations import is_collective, is_wait
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class InOrder(NamedTuple):
     """The rows of one process, by key, then number, then as they were.
 
     Attributes:
-        rows: with the columns that they had.
+        rows: with the columns that they had, and ``EPOCH_OF_STEP``.
         number: by which they are sorted within a segment.
         segments: all of them.
     """
@@ -101,7 +101,10 @@ def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int)
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     named = coded_text(frame, "operation")
     collective = each_text(named, is_collective)
-    kind, number = _places(frame, collective, each_text(named, is_wait))
+    epoch, counted = epochs_of(frame)
+    # Where passes are counted, only all rows together tell which pass one is of.
+    together = counted and steps_of(frame).numbering.restarts
+    kind, number = _places(frame, collective, each_text(named, is_wait), together=together)
     kept = (kind != OTHERS) | each_text(named, others)
     group, group_size = coded_text(frame, "group"), numbers(frame, "group_size")
     communicator = np.where(kind == OTHERS, -1, dense_codes(group[0], group_size))
@@ -121,17 +124,18 @@ def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int)
         for row in [order[first]]
     ]
     rows: pd.DataFrame = timings.iloc[order].reset_index(drop=True)
-    return InOrder(rows, number[order], segments)
+    return InOrder(rows.assign(**{EPOCH_OF_STEP: epoch[order]}), number[order], segments)
 
 
-def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
-    """For each row its kind, and by which number it is sorted."""
+def _places(frame: Frame, collective: Bools, waiting: Bools, *, together: bool) -> tuple[Ints, Floats]:
+    """For each row its kind, and by which number it is sorted.
+
+    ``together`` if rows that have no ``seq`` are not told apart by their iteration.
+    """
     seq, iteration = numbers(frame, "seq"), numbers(frame, "iteration")
     has_number = ~np.isnan(seq)
     kind = np.select([(collective | waiting) & has_number, collective], [NUMBERED, BY_ITERATION], OTHERS)
-    # Where passes are counted, only all rows together tell which pass one is of.
-    together = np.isnan(iteration) | steps_of(frame).numbering.counted
-    iteration = np.where(together, -np.inf, iteration)
+    iteration = np.where(np.isnan(iteration) | together, -np.inf, iteration)
     return kind, np.choose(kind, [seq, iteration, np.arange(len(seq), dtype=np.float64)])
 
 
