@@ -58,7 +58,7 @@ T = TypeVar("T")
 _BYTES_PER_ROW = 160
 """Of a block's table, with what says of it what it alone does not tell."""
 
-_MOST_ROWS = 2**20
+_MOST_ROWS = 2**19
 
 
 class Told(NamedTuple):

@@ -86,14 +86,12 @@ def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
 
 def _flawed(frame: Frame, parts: Instances, flaws: Ints) -> Counter[tuple[str, str]]:
     reasons, reason_of = reasons_for(frame, parts, flaws)
-    here = flaws > 0
-    pairs, counts = np.unique([states(flaws)[here], reason_of[here]], axis=1, return_counts=True)
-    return Counter(
-        {
-            (STATES[state], reasons[reason]): int(count)
-            for (state, reason), count in zip(pairs.T.tolist(), counts, strict=True)
-        }
-    )
+    pairs = (states(flaws) * len(reasons) + reason_of)[flaws > 0]
+    counts: Counter[tuple[str, str]] = Counter()
+    for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
+        state, reason = divmod(int(pair), len(reasons))
+        counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
+    return counts
 
 
 def _whole(parts: Sequence[_Part]) -> Collectives:

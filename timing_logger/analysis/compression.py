@@ -76,6 +76,8 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
         sends: whether the bytes of a measured row left its rank.
         dense: what ``bandwidth`` says of another run.
     """
+    if not measured.is_one_of({"COMPRESS"}).any():  # then nothing is looked at, however much was measured
+        measured, sends = measured.only(np.zeros(len(sends), np.bool_)), sends[:0]
     rows = CompressedRows.of(frame, measured, sends)
     n = len(rows.layers)
     n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # none may have come to its end

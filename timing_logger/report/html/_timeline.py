@@ -90,7 +90,10 @@ def spans_of(timings: pd.DataFrame) -> Spans:
         _interval_s(timings, "start_s", "end_s") if is_common else (own_begin_s, own_duration_s)
     )
     common, own = _with_place(begin_s, duration_s), _with_place(own_begin_s, own_duration_s)
-    kept = np.union1d(_longest(common, duration_s), _longest(own, own_duration_s))
+    is_kept = np.zeros(len(timings), np.bool_)
+    is_kept[_longest(common, duration_s)] = True
+    is_kept[_longest(own, own_duration_s)] = True
+    kept = np.flatnonzero(is_kept)
     rows = timings[_DRAWN].iloc[kept].assign(
         begin_s=begin_s[kept], duration_s=duration_s[kept],
         own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
@@ -140,10 +143,16 @@ def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> A
 
 
 def _longest(placed: Array, duration_s: Array) -> Array:
-    """Of the rows that are placed those to draw, the longest first if there are too many for all."""
+    """Of the rows that are placed those to draw, in their order: of equally long ones the first."""
     if len(placed) <= MAX_SPANS:
         return placed
-    return placed[np.argsort(-duration_s[placed], kind="stable")[:MAX_SPANS]]
+    shorter_s = -duration_s[placed]
+    shortest_s = np.partition(shorter_s, MAX_SPANS - 1)[MAX_SPANS - 1]
+    is_drawn = shorter_s < shortest_s
+    last = np.flatnonzero(shorter_s == shortest_s)
+    is_drawn[last[: MAX_SPANS - np.count_nonzero(is_drawn)]] = True
+    drawn: Array = placed[is_drawn]
+    return drawn
 
 
 def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
@@ -153,13 +162,12 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
         for name in ("begin_s", "duration_s")
     )
     drawn = _longest(_with_place(begin_s, duration_s), duration_s)
-    in_order = np.sort(drawn)
     first = np.cumsum([0, *map(len, tables)])
-    at = np.searchsorted(in_order, first)
-    taken = [table[_DRAWN].iloc[in_order[at[i] : at[i + 1]] - first[i]] for i, table in enumerate(tables)]
-    rows = joined([{name: table[name] for name in _DRAWN} for table in taken], _DRAWN)
-    spans: pd.DataFrame = rows.iloc[np.searchsorted(in_order, drawn)]
-    return spans.assign(begin_s=begin_s[drawn], duration_s=duration_s[drawn])
+    at = np.searchsorted(drawn, first)
+    taken = [table[_DRAWN].iloc[drawn[at[i] : at[i + 1]] - first[i]] for i, table in enumerate(tables)]
+    rows: pd.DataFrame = joined([{name: table[name] for name in _DRAWN} for table in taken], _DRAWN)
+    rows["begin_s"], rows["duration_s"] = begin_s[drawn], duration_s[drawn]
+    return rows
 
 
 def _data(spans: pd.DataFrame) -> dict[str, Any]:
