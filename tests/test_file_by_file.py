@@ -154,6 +154,22 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     assert as_json == capsys.readouterr().out
 
 
+def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
+    small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", str(small_memory), "--iterations", "1:", "-o"]
+    in_parts, whole = small_memory.parent / "parts.html", small_memory.parent / "whole.html"
+    assert main([*command, str(in_parts)]) == 0
+    assert re.search(
+        r"\nRead with --engine pandas, in \d+ blocks of collectives\.\n$", capsys.readouterr().out
+    )
+    for module in ("_file_by_file", "_questions"):
+        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
+    assert main([*command, str(whole)]) == 0
+    assert "Read with" not in capsys.readouterr().out
+    assert in_parts.read_text() == whole.read_text()
+
+
 def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
     small_memory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
