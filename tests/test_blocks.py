@@ -164,6 +164,18 @@ def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> N
     assert_blocks_say_the_same(tmp_path, 100)
 
 
+@pytest.mark.parametrize("epoch", [None, 0])
+def test_a_rank_that_died_before_iterations_began_anew_stays_with_the_first_pass(
+    tmp_path: Path, epoch: int | None
+) -> None:
+    steps = [
+        record(start_s=1 + i / 10, iteration=i % 6, epoch=epoch, group_size=2, elapsed_ms=2.0 + i)
+        for i in range(18)
+    ]
+    written(tmp_path, [[steps], [steps[:4]]])
+    assert_blocks_say_the_same(tmp_path, 4)
+
+
 # -- any rows ------------------------------------------------------------------------------------------
 
 rows = st.builds(

@@ -25,7 +25,6 @@ from timing_logger.analysis._frames import Frame, Ints, new_column, nullable_int
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._steps import epochs_of
-from timing_logger.analysis.columns import EPOCH_OF_STEP
 from timing_logger.analysis.waiting import Arrivals, clock_free_wait_ms, clock_violations, complete_among
 
 if TYPE_CHECKING:
@@ -75,8 +74,7 @@ def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
     wait_ms = clock_free_wait_ms(parts, arrivals)
     known = np.flatnonzero(~np.isnan(wait_ms))
     row = parts.row[known]
-    in_block = EPOCH_OF_STEP in frame.columns
-    epoch = frame[EPOCH_OF_STEP].to_numpy() if in_block else epochs_of(frame)[0]
+    epoch, _ = epochs_of(frame)
     table = taken(frame, ["rank", "incarnation", "iteration"], row).with_columns(
         nullable_integers(frame, "epoch", epoch[row]),
         new_column(frame, "clock_free_wait_ms", wait_ms[known]),
