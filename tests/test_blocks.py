@@ -16,7 +16,7 @@ from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
 from timing_logger._blocks import answered_in_blocks
-from timing_logger._questions import BANDWIDTH, WAITS
+from timing_logger._questions import BANDWIDTH, WAITS, compression
 from timing_logger._workers import Processes
 from timing_logger.analysis import COLUMNS_OF
 from timing_logger.errors import TooLargeError
@@ -49,7 +49,7 @@ def in_blocks(question: Any, found: TimingFiles, rows_per_block: int) -> Any:
 
 
 def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
-    """Of waits, messages, states and bandwidth; returns of how many blocks the waits were made."""
+    """Of all that blocks are made for; returns of how many blocks the waits were made."""
     rows = read_timings(folder, incarnations="all", engine="pandas")
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["waits"])
     waits = in_blocks(WAITS, found, rows_per_block)
@@ -64,6 +64,8 @@ def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
     assert_same(waits.of_files, analysis.summarize_messages(analysis.message_waits(rows)))
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["bandwidth"])
     assert_same(in_blocks(BANDWIDTH, found, rows_per_block).of_collectives, analysis.bandwidth(rows))
+    found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["compression"])
+    assert_same(in_blocks(compression(), found, rows_per_block).of_collectives, analysis.compression(rows))
     return int(waits.n_blocks)
 
 
@@ -86,6 +88,18 @@ def collectives(rank: int, step: int, start_s: float, seq: int, **fields: Any) -
     ]  # fmt: skip
 
 
+def reduction(rank: int, step: int, start_s: float) -> list[Record]:
+    """One that is compressed, with durations whose sum depends on the order in which they are added."""
+    of_layer: dict[str, Any] = {"iteration": step, "layer_name": "embedding", "group_size": 3}
+    return [
+        record("COMPRESS", start_s + 0.03, 1 / (3 + step + rank), phase="sparse", **of_layer),
+        record("ALLGATHER_TOPK", start_s + 0.031, 1 / (7 + step) + rank, phase="sparse values",
+               group="sparse", seq=step if step % 3 else None, message_size_bytes=64, **of_layer),
+        record("MERGE", start_s + 0.035, 0.1 + rank / 7, phase="sparse", **of_layer),
+        record("DECOMPRESS", start_s + 0.036, 0.3 / (1 + step), phase="sparse", **of_layer),
+    ]  # fmt: skip
+
+
 def messages(rank: int, step: int, start_s: float) -> list[Record]:
     """To the next rank, in a group whose members only other rows tell."""
     sends = record("SEND", start_s + 0.08, 1.1, iteration=step, group="pp", seq=step, peer=rank + 1,
@@ -99,6 +113,7 @@ def process(rank: int, steps: range, first_seq: int = 0) -> list[Record]:
     for step in steps:
         start_s = 1 + step / 10 + rank / 1000
         found += collectives(rank, step, start_s, first_seq + 2 * (step - steps.start))
+        found += reduction(rank, step, start_s)
         found += messages(rank, step, start_s)
         # A group that is made anew under its old name counts from 0 again.
         found.append(
@@ -122,6 +137,16 @@ def test_blocks_say_the_same_of_a_difficult_run(difficult: Path, rows_per_block:
     assert (n_blocks == 1) == (rows_per_block == 10**6)
 
 
+def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Path) -> None:
+    rows = read_timings(difficult, incarnations="all", engine="pandas")
+    found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["compression"])
+    faster = rows.assign(elapsed_ms=rows["elapsed_ms"] / 3)
+    expected = analysis.compression(rows, faster)
+    in_parts = in_blocks(compression(analysis.bandwidth(faster)), found, 40)
+    assert_same(in_parts.of_collectives, expected)
+    assert (expected["break_even"] > analysis.compression(rows)["break_even"]).all()
+
+
 def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
     seen: list[int] = []
     by_block = WAITS.by_block._replace(part=lambda rows: seen.append(len(rows)) or WAITS.by_block.part(rows))
@@ -139,13 +164,40 @@ def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> N
     assert_blocks_say_the_same(tmp_path, 100)
 
 
+@pytest.mark.parametrize("epoch", [None, 0])
+def test_a_rank_that_died_before_iterations_began_anew_stays_with_the_first_pass(
+    tmp_path: Path, epoch: int | None
+) -> None:
+    steps = [
+        record(start_s=1 + i / 10, iteration=i % 6, epoch=epoch, group_size=2, elapsed_ms=2.0 + i)
+        for i in range(18)
+    ]
+    written(tmp_path, [[steps], [steps[:4]]])
+    assert_blocks_say_the_same(tmp_path, 4)
+
+
 # -- any rows ------------------------------------------------------------------------------------------
 
 rows = st.builds(
     record,
     operation=st.sampled_from(
-        ["ALLREDUCE", "IALLREDUCE", "ALLGATHERV", "BCAST", "WAIT", "SEND", "RECV", "H2D", "FORWARD"]
+        [
+            "ALLREDUCE",
+            "IALLREDUCE",
+            "ALLGATHERV",
+            "BCAST",
+            "WAIT",
+            "SEND",
+            "RECV",
+            "H2D",
+            "FORWARD",
+            "COMPRESS",
+            "DECOMPRESS",
+            "MERGE",
+        ]
     ),
+    layer_name=st.sampled_from(["", "layer1"]),
+    phase=st.sampled_from(["", "sparse", "sparse values"]),
     start_s=st.integers(1, 40).map(lambda tenths: tenths / 10),
     elapsed_ms=st.none() | st.integers(1, 3000).map(lambda tenths: tenths / 7),
     iteration=st.none() | st.integers(0, 3),

@@ -120,6 +120,26 @@ def test_the_command_line_asks_the_workers_of_a_scheduler(
     assert said.removeprefix(expected).startswith("\nRead with --engine dask")
 
 
+def test_a_report_by_the_workers_of_a_scheduler_is_that_of_all_rows(
+    folder: Path, client: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(folder), "-o", str(tmp_path / "whole.html")]) == 0
+    address = client.scheduler.address
+    assert main(["report", str(folder), "-o", str(tmp_path / "dask.html"), "--scheduler", address]) == 0
+    assert "Read with --engine dask, in 1 block of collectives." in capsys.readouterr().out
+    assert (tmp_path / "dask.html").read_text() == (tmp_path / "whole.html").read_text()
+
+
+def test_speeds_of_another_run_are_measured_by_the_workers_too(
+    folder: Path, client: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["compression", str(folder), "--dense", str(folder), "--json"]
+    assert main(command) == 0
+    expected = capsys.readouterr().out
+    assert main([*command, "--scheduler", client.scheduler.address]) == 0
+    assert capsys.readouterr().out == expected
+
+
 def test_without_an_address_this_machine_is_the_cluster(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -129,6 +129,7 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["waits"], ", in some blocks of collectives"),
         (["bandwidth"], ", in some blocks of collectives"),
+        (["compression"], ", in some blocks of collectives"),
         (["stragglers"], ", file by file"),
         (["overlap"], ", file by file"),
         (["overlap", "--by", "iteration"], ", file by file"),
@@ -153,12 +154,29 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     assert as_json == capsys.readouterr().out
 
 
+def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
+    small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["report", str(small_memory), "--iterations", "1:", "-o"]
+    in_parts, whole = small_memory.parent / "parts.html", small_memory.parent / "whole.html"
+    assert main([*command, str(in_parts)]) == 0
+    assert re.search(
+        r"\nRead with --engine pandas, in \d+ blocks of collectives\.\n$", capsys.readouterr().out
+    )
+    for module in ("_file_by_file", "_questions"):
+        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
+    assert main([*command, str(whole)]) == 0
+    assert "Read with" not in capsys.readouterr().out
+    assert in_parts.read_text() == whole.read_text()
+
+
 def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
     small_memory: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["compression", str(small_memory)]) == 2
+    command = ["trace", str(small_memory), "-o", str(small_memory.parent / "trace.json")]
+    assert main(command) == 2
     assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
-    assert main(["compression", str(small_memory), "--iterations", "0:4"]) == 0
+    assert main([*command, "--iterations", "0:4"]) == 0
 
 
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:

@@ -18,15 +18,20 @@ from processes import run_python
 from rank_tables import aligned, collective, table
 from simulated_runs import data_parallel, factors
 from small_run import GOLDEN, report_of, visible_text, write_small_run
-from timing_files import record
+from timing_files import record, write_table, write_timing_file
 
+from timing_logger._blocks import answered_in_blocks
+from timing_logger._selection import select
+from timing_logger._workers import Processes
 from timing_logger.analysis import Verdict
+from timing_logger.reading import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
-from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._findings import FINDINGS, Findings
 from timing_logger.report.html._heatmap import MAX_COLUMNS, heatmap
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._verdict import judgement
+from timing_logger.report.html.page import write_findings
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
 
@@ -54,6 +59,24 @@ def findings(timings: pd.DataFrame, **changed: Any) -> Findings:
     return Findings.of(timings)._replace(**changed)
 
 
+def written_run(folder: Path) -> Path:
+    """Ranks that restart their iterations, of which one has no aligned clock, one died early, and one was
+    started twice; with a layer that is compressed, and collectives that are not whole."""
+    slow = factors(40, 3, noise=0.2)
+    slow[10:35, 2] *= 2
+    run = data_parallel(slow, phases_ms={"COMPRESS": 2.0, "BACKWARD": 20.0, "DECOMPRESS": 1.0})
+    sends = run["operation"] == "ALLREDUCE"
+    run = run.assign(
+        layer_name=np.where(sends & (run["iteration"] % 2 == 0), "dense", "layer1"),
+        iteration=run["iteration"] % 20,
+    )
+    run = run[(run["rank"] != 1) | (run["start_counter"] < run["start_counter"].median())]
+    write_table(folder, run)
+    write_timing_file(folder, 0, [record(start_s=90 + i, seq=i, elapsed_ms=None) for i in range(3)],
+                      incarnation=2)  # fmt: skip
+    return folder
+
+
 # -- the whole page ------------------------------------------------------------------------------------
 
 
@@ -65,6 +88,27 @@ def test_a_log_gives_the_same_text_every_time(tmp_path: Path) -> None:
 def test_a_log_gives_the_same_page_every_time(tmp_path: Path) -> None:
     folder = write_small_run(tmp_path / "logs" / "small")
     assert report_of(folder) == report_of(folder)
+
+
+@pytest.mark.parametrize("most_spans", [20, 10**6])
+@pytest.mark.parametrize("rows_per_block", [30, 10**6])
+@pytest.mark.parametrize("options", [{}, {"ranks": {0, 2}, "iterations": slice(3, 17)}, {"ranks": {7}}])
+def test_a_page_made_in_parts_is_that_of_all_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], rows_per_block: int,
+    most_spans: int,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(_timeline, "MAX_SPANS", most_spans)
+    folder = written_run(tmp_path)
+    rows = read_timings(folder, incarnations="all")
+    expected = tmp_path / "whole.html"
+    write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
+    found = answered_in_blocks(
+        FINDINGS, timing_files(folder, incarnations="all"), workers=Processes(1),
+        rows_per_block=rows_per_block, **{"ranks": None, "iterations": None, **options},
+    )  # fmt: skip
+    write_findings(Findings.joined(found.of_collectives, found.of_files), tmp_path / "parts.html")
+    assert (tmp_path / "parts.html").read_text() == expected.read_text()
+    assert (found.n_blocks > 1) == (rows_per_block == 30 and options != {"ranks": {7}})
 
 
 def test_the_file_holds_the_page(tmp_path: Path) -> None:

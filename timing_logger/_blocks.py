@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -68,12 +69,13 @@ class BlockQuestion(NamedTuple):
 
 @dataclass(frozen=True)
 class _Reading:
-    """What is kept of a file, and how finely it is sampled."""
+    """What is kept of a file, and how finely it is sampled; which files were left out."""
 
     question: BlockQuestion
     ranks: Collection[int] | None
     iterations: slice | None
     spacing: int
+    left_out: list[dict[str, str]]
 
 
 class _Read(NamedTuple):
@@ -103,16 +105,18 @@ def answered_in_blocks(
     """
     files = chosen_files(found, ranks)
     spacing = max(1, rows_per_block // (_SAMPLES_PER_BLOCK * len(files)))
-    reading = _Reading(question, ranks, iterations, spacing)
+    reading = _Reading(question, ranks, iterations, spacing, found.left_out)
     made = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_blocks, of_files = made(files, reading, rows_per_block, workers)
-    return InBlocks(question.by_block.whole(of_blocks), question.by_file.whole(of_files), len(of_blocks))
+    return InBlocks(question.by_block.whole(of_blocks), of_files, len(of_blocks))
 
 
 def _read(file: File, reading: _Reading) -> _Read:
-    rows, _ = rows_of_file(file, reading.ranks, reading.iterations)
+    rows, description = rows_of_file(file, reading.ranks, reading.iterations)
     rows = compact(rows)
     ordered = in_order(rows, reading.question.others, reading.spacing)
+    is_chosen = reading.ranks is None or description["rank"] in reading.ranks
+    rows.attrs.update(files=[description] * is_chosen, left_out=reading.left_out)
     process = Process(file[0].name.rank, len(rows), ordered.segments)
     return _Read(ordered, process, reading.question.by_file.part(rows))
 
@@ -131,13 +135,15 @@ def _taken(kept: InOrder | _Stored, ranges: Sequence[Range], run: int) -> pd.Dat
         (kept.between(first, end), one.ranks)
         for one, first, end in places(kept.segments, kept.number, ranges, run)
     ]
-    rows = _in_one_table([rows for rows, _ in found])
-    ranks = np.repeat([ranks for _, ranks in found], [len(rows) for rows, _ in found])
-    rows[RUN_OF_RANK], rows[RANKS_OF_GROUP] = run, pd.Categorical(ranks)
+    rows = pd.concat([rows for rows, _ in found], ignore_index=True)
+    texts = sorted({ranks for _, ranks in found})
+    codes = np.repeat([texts.index(ranks) for _, ranks in found], [len(rows) for rows, _ in found])
+    rows[RUN_OF_RANK], rows[RANKS_OF_GROUP] = run, pd.Categorical.from_codes(codes, pd.Index(texts))
     return rows
 
 
-def _in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+def _of_all_processes(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """One table, whose texts are those of any of them."""
     columns: list[Any] = list(tables[0].columns)
     return joined([{name: table[name] for name in columns} for table in tables], columns)
 
@@ -166,13 +172,14 @@ class _Stored:
 
     def between(self, first: int, end: int) -> pd.DataFrame:
         pieces = range(first // _ROWS_PER_PIECE, max(end - 1, first) // _ROWS_PER_PIECE + 1)
-        return _in_one_table(
+        rows: pd.DataFrame = pd.concat(
             [
                 self._piece(n_piece).iloc[max(first - begin, 0) : max(end - begin, 0)]
                 for n_piece in pieces
                 for begin in [n_piece * _ROWS_PER_PIECE]
             ]
         )
+        return rows
 
     def _piece(self, n_piece: int) -> pd.DataFrame:
         rows: pd.DataFrame = pd.read_pickle(self.folder / f"{n_piece}.pickle")
@@ -181,15 +188,18 @@ class _Stored:
 
 def _on_disk(
     files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Workers
-) -> tuple[list[Any], list[Any]]:
-    """The parts of the blocks, and those of the files."""
+) -> tuple[list[Any], Any]:
+    """The parts of the blocks, and the answer of the files."""
     with tempfile.TemporaryDirectory(prefix="timing-logger-") as folder:
         with _room_in(folder):
             read = workers.map(partial(_stored, reading=reading, folder=Path(folder)), files)
-        processes = [one.process for one in read]
+        rows, processes, parts = (list(of_each) for of_each in zip(*read, strict=True))
+        del read
         blocks = _planned(processes, rows_per_block, reading.spacing)
-        part = partial(_part_from_disk, reading.question, [one.rows for one in read], runs(processes))
-        return workers.map(part, blocks), [one.part for one in read]
+        part = partial(_part_from_disk, reading.question, rows, runs(processes))
+        with ThreadPoolExecutor(1) as beside:  # the workers are other processes
+            of_files = beside.submit(_emptied, reading.question.by_file.whole, parts)
+            return workers.map(part, blocks), of_files.result()
 
 
 @contextmanager
@@ -207,6 +217,13 @@ def _room_in(folder: str) -> Iterator[None]:
         ) from error
 
 
+def _emptied(whole: Callable[[Sequence[Any]], Any], parts: list[Any]) -> Any:
+    """The answer from parts that nobody holds any more when it is there."""
+    answer = whole(parts)
+    parts.clear()
+    return answer
+
+
 def _stored(file: File, reading: _Reading, folder: Path) -> _Read:
     read = _read(file, reading)
     return read._replace(rows=_Stored.write(read.rows, folder / file[0].name.name))
@@ -216,7 +233,7 @@ def _part_from_disk(
     question: BlockQuestion, held: Sequence[_Stored], run_of: Sequence[int], ranges: Sequence[Range]
 ) -> Any:
     tables = [_taken(kept, ranges, run) for kept, run in zip(held, run_of, strict=True)]
-    return question.by_block.part(_in_one_table(tables))
+    return question.by_block.part(_of_all_processes(tables))
 
 
 # -- on a cluster ----------------------------------------------------------------------------------------
@@ -224,7 +241,7 @@ def _part_from_disk(
 
 def _on_cluster(
     files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Any
-) -> tuple[list[Any], list[Any]]:
+) -> tuple[list[Any], Any]:
     """The same. What was read stays with the workers; the parts alone come here."""
     client = workers.client
     read = client.map(partial(_read, reading=reading), files, pure=False)
@@ -234,7 +251,7 @@ def _on_cluster(
     for ranges in _planned([process for process, _ in known], rows_per_block, reading.spacing):
         taken = [client.submit(_taken_from, one, ranges, run) for one, run in zip(read, run_of, strict=True)]
         made.append(client.submit(_part_of_taken, reading.question, taken))
-    return client.gather(made), [part for _, part in known]
+    return client.gather(made), reading.question.by_file.whole([part for _, part in known])
 
 
 def _without_rows(read: _Read) -> tuple[Process, Any]:
@@ -246,4 +263,4 @@ def _taken_from(read: _Read, ranges: Sequence[Range], run: int) -> pd.DataFrame:
 
 
 def _part_of_taken(question: BlockQuestion, tables: Sequence[pd.DataFrame]) -> Any:
-    return question.by_block.part(_in_one_table(tables))
+    return question.by_block.part(_of_all_processes(tables))

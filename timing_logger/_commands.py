@@ -113,26 +113,30 @@ def waits(arguments: argparse.Namespace) -> Answer:
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
-    from timing_logger._file_by_file import rows_of_files
-    from timing_logger._questions import Told
-    from timing_logger.analysis import compression
+    from timing_logger._questions import BANDWIDTH, Asked, compression
     from timing_logger.report import compression_text, rows_json
 
-    dense = None
-    if arguments.dense:
-        dense = rows_of_files(_files([arguments.dense], "latest", arguments, "compression"))
     with _asked(arguments, "compression") as asked:
-        told = Told(compression(asked.rows(), dense), asked.engine)
+        dense = None
+        if arguments.dense:
+            found = _files([arguments.dense], "latest", arguments, "bandwidth")
+            dense, _ = Asked(found, workers=asked.workers).of_collectives(BANDWIDTH).answer
+        told = asked.of_collectives(compression(dense))
+    table, _ = told.answer
     if arguments.json:
-        return Answer(rows_json(compression=told.answer))
-    return Answer(compression_text(told.answer, _width()) + _how(told))
+        return Answer(rows_json(compression=table))
+    return Answer(compression_text(table, _width()) + _how(told))
 
 
 def report(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.report.html import write_report
+    from timing_logger.report.html._findings import FINDINGS, Findings
+    from timing_logger.report.html.page import write_findings
 
-    write_report(_read(arguments), arguments.output)
-    return Answer(f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n")
+    with _asked(arguments, None) as asked:
+        told = asked.of_collectives(FINDINGS)
+    write_findings(Findings.joined(*told.answer), arguments.output)
+    said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
+    return Answer(said + _how(told))
 
 
 def trace(arguments: argparse.Namespace) -> Answer:
@@ -196,8 +200,8 @@ def _read(arguments: argparse.Namespace, analysis: str | None = None) -> pd.Data
 
 
 @contextlib.contextmanager
-def _asked(arguments: argparse.Namespace, analysis: str) -> Iterator[Asked]:
-    """What the options choose of the files, and who works on it."""
+def _asked(arguments: argparse.Namespace, analysis: str | None) -> Iterator[Asked]:
+    """What the options choose of the files, with the columns that the analysis looks at (None for all)."""
     from timing_logger._questions import Asked
 
     found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)

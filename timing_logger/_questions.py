@@ -20,6 +20,8 @@ from timing_logger._file_by_file import (
 from timing_logger._workers import Cluster, Processes, Workers
 from timing_logger.analysis._block_parts import BANDWIDTH as BANDWIDTH_OF_BLOCKS
 from timing_logger.analysis._block_parts import WAITS as WAITS_OF_BLOCKS
+from timing_logger.analysis._block_parts import compression_in_blocks
+from timing_logger.analysis._compressed_rows import WORK
 from timing_logger.analysis._in_parts import (
     EFFICIENCIES,
     MESSAGES,
@@ -38,15 +40,25 @@ from timing_logger.reading import TimingFiles
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["BANDWIDTH", "OVERLAP_AND_EFFICIENCIES", "STRAGGLERS", "WAITS", "Asked", "Told", "totals"]
+__all__ = [
+    "BANDWIDTH",
+    "OVERLAP_AND_EFFICIENCIES",
+    "STRAGGLERS",
+    "WAITS",
+    "Asked",
+    "BlockQuestion",
+    "Told",
+    "compression",
+    "moves_bytes_or_is_work",
+    "totals",
+]
 
 T = TypeVar("T")
 
 _BYTES_PER_ROW = 160
 """Of a block's table, with what says of it what it alone does not tell."""
 
-_MOST_ROWS = 2**22
-_ROWS_ON_A_CLUSTER = 2**20
+_MOST_ROWS = 2**19
 
 
 class Told(NamedTuple):
@@ -100,8 +112,8 @@ class Asked:
         return Told(analysis.whole(parts), self.engine, by_file=True)
 
     def of_collectives(self, question: BlockQuestion) -> Told:
-        """Of what ranks do together: of all rows if they fit into memory, else in blocks."""
-        if self.workers is None and (rows := _if_they_fit(self.rows)) is not None:
+        """Of what ranks do together: of large files in blocks, on all cores or on the cluster."""
+        if self.engine == "pandas" and (rows := _if_they_fit(self.rows)) is not None:
             analyses = question.by_block, question.by_file
             return Told(tuple(one.whole([one.part(rows)]) for one in analyses), self.engine)
         workers = self._workers()
@@ -129,7 +141,7 @@ def _if_they_fit(rows: Callable[[], T]) -> T | None:
 
 def _rows_per_block(workers: Workers) -> int:
     if not isinstance(workers, Processes):
-        return _ROWS_ON_A_CLUSTER
+        return _MOST_ROWS
     room_bytes = free_memory_bytes() / (2 * workers.most * TIMES_THE_TABLE)  # half is for the parts
     return int(max(1, min(_MOST_ROWS, room_bytes / _BYTES_PER_ROW)))
 
@@ -161,6 +173,16 @@ OVERLAP_AND_EFFICIENCIES = both(OVERLAP, EFFICIENCIES)
 
 BANDWIDTH = BlockQuestion(BANDWIDTH_OF_BLOCKS, _moves_bytes, NOTHING)
 """``bandwidth``."""
+
+
+def moves_bytes_or_is_work(operation: str) -> bool:
+    return _moves_bytes(operation) or base_operation(operation) in WORK
+
+
+def compression(dense: pd.DataFrame | None = None) -> BlockQuestion:
+    """``compression``, with the speeds that ``bandwidth`` found in another run."""
+    return BlockQuestion(compression_in_blocks(dense), moves_bytes_or_is_work, NOTHING)
+
 
 WAITS = BlockQuestion(WAITS_OF_BLOCKS, _none, MESSAGES)
 """Who waited for whom in collectives, and in messages."""

@@ -168,7 +168,9 @@ def _add_report(commands: _Commands) -> None:
         "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
         "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
         "example: timing-logger report logs/timing -o report.html",
+        (*_ENGINES, "dask"),
     )
+    _add_scheduler(report)
     report.add_argument("-o", "--output", required=True, metavar="FILE", help="what to write")
 
 
@@ -231,11 +233,15 @@ def _question(
     example = f"example: timing-logger {name} logs/timing"
     parser = _about_rows(commands, name, command, short, long, example, (*_ENGINES, "dask"))
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
+    _add_scheduler(parser)
+    return parser
+
+
+def _add_scheduler(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler", metavar="ADDRESS",
         help="let the workers of this Dask scheduler read the files; they see them under the same paths",
     )  # fmt: skip
-    return parser
 
 
 def _about_rows(

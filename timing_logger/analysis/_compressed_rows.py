@@ -17,16 +17,20 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._grouped import any_row_of
-from timing_logger.analysis.operations import COPIES, FROM_ROOT, base_operation, is_communication
-from timing_logger.analysis.waiting import complete_instances, is_root, transfer_times_ms, with_bytes
-from timing_logger.record import OK
+from timing_logger.analysis._instances import Instances
+from timing_logger.analysis.bandwidth import Measured
+from timing_logger.analysis.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation
+from timing_logger.analysis.waiting import is_root
+
+WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
+"""What compressing a reduction takes beside moving bytes."""
 
 
 class CompressedRows(NamedTuple):
     """One entry for each row of a compressed reduction, or for each layer where it says so.
 
     Attributes:
-        belongs: for each row of the table, whether it is one of these.
+        belongs: for each row that was measured, whether it is one of these.
         layers: each layer's name and the first word of its phase.
         layer: the row's, a number in ``layers``.
         time_ms: the row's duration; of an exchange whose parts are all there, its transfer time.
@@ -50,46 +54,49 @@ class CompressedRows(NamedTuple):
     group_sizes: Floats
 
     @classmethod
-    def of(cls, frame: Frame) -> CompressedRows:
-        named = coded_text(frame, "operation")
-        compresses = each_text(named, lambda name: base_operation(name) == "COMPRESS")
-        decompresses = each_text(named, lambda name: base_operation(name) == "DECOMPRESS")
-        unpacks = decompresses | each_text(named, lambda name: base_operation(name) == "MERGE")
-        transfers = each_text(named, lambda name: is_communication(name) or base_operation(name) in COPIES)
-        layer, names = _layers(frame)
+    def of(cls, frame: Frame, measured: Measured, sends: Bools) -> CompressedRows:
+        """Of what was measured of ``frame``, ``WORK`` too; ``sends`` has an entry for each of these rows."""
+        compresses = measured.is_one_of({"COMPRESS"})
+        decompresses = measured.is_one_of({"DECOMPRESS"})
+        transfers = measured.is_one_of(COMMUNICATION | COPIES)
+        layer, names = _layers(frame, measured.row)
         is_compressed = np.bincount(layer, compresses, minlength=len(names)) > 0
-        is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
-        belongs = is_compressed[layer] & (compresses | unpacks | transfers) & is_ok
+        belongs = is_compressed[layer] & measured.is_ok
         begun, done = (
             np.bincount(layer[belongs & those], minlength=len(names)) for those in (compresses, decompresses)
         )
-        group_sizes = _largest_groups(numbers(frame, "group_size"), layer, belongs & transfers, len(names))
+        group_sizes = _largest_groups(measured.group_size, layer, belongs & transfers, len(names))
         kept = np.flatnonzero(is_compressed)
+        without_waiting_ms = np.where(np.isnan(measured.transfer_ms), measured.time_ms, measured.transfer_ms)
         return cls(
             belongs=belongs,
             layers=[names[number] for number in kept],
             layer=np.searchsorted(kept, layer[belongs]),
-            time_ms=_times_without_waiting_ms(frame)[belongs],
-            size=numbers(frame, "message_size_bytes")[belongs],
+            time_ms=without_waiting_ms[belongs],
+            size=measured.size[belongs],
             compresses=compresses[belongs],
             transfers=transfers[belongs],
-            decompresses=unpacks[belongs],
-            sends=_sends(frame, named)[belongs],
+            decompresses=measured.is_one_of({"DECOMPRESS", "MERGE"})[belongs],
+            sends=sends[belongs],
             # One may compress twice and merge often, but makes its dense result once.
             n_reductions=np.where(done > 0, done, begun)[kept],
             group_sizes=group_sizes[kept],
         )
 
 
-def _layers(frame: Frame) -> tuple[Ints, list[tuple[str, str]]]:
-    """Each row's layer, and the layers' names and first words of their phases."""
-    name, names = coded_text(frame, "layer_name")
+def first_words(frame: Frame) -> tuple[Ints, list[str]]:
+    """Of each row's phase, as numbers of the distinct words, which are in ascending order."""
     phases = coded_text(frame, "phase")
     words = sorted({_first_word(text) for text in phases[1]})
-    word = each_text(phases, lambda text: words.index(_first_word(text)), np.int64)
-    layer = dense_codes(name, word)
-    row = any_row_of(layer)
-    return layer, [(names[i], words[j]) for i, j in zip(name[row], word[row], strict=True)]
+    return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
+
+
+def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
+    """The layer of each of these rows, and the layers' names and first words of their phases."""
+    (name, names), (word, words) = coded_text(frame, "layer_name"), first_words(frame)
+    layer = dense_codes(name[row], word[row])
+    some = row[any_row_of(layer)]
+    return layer, [(names[i], words[j]) for i, j in zip(name[some], word[some], strict=True)]
 
 
 def _first_word(phase: str) -> str:
@@ -102,20 +109,15 @@ def _largest_groups(group_size: Floats, layer: Ints, wanted: Bools, n_layers: in
     return largest
 
 
-def _times_without_waiting_ms(frame: Frame) -> Floats:
-    time_ms: Floats = numbers(frame, "elapsed_ms").copy()
-    parts = complete_instances(frame)
-    transfer_ms = transfer_times_ms(parts, time_ms[parts.row], with_bytes(frame, parts))
-    time_ms[parts.row] = np.where(np.isnan(transfer_ms), time_ms[parts.row], transfer_ms)
-    return time_ms
+def sends(frame: Frame, parts: Instances, row: Ints) -> Bools:
+    """Whether the bytes of these rows left their rank: not what it receives, nor what another root sends.
 
-
-def _sends(frame: Frame, named: tuple[Ints, list[str]]) -> Bools:
-    """Whether the row's bytes left this rank: not what it receives, nor what another root sends."""
-    sends = each_text(named, lambda name: is_communication(name) and base_operation(name) != "RECV")
+    ``parts`` are the ``complete_instances``.
+    """
+    named = coded_text(frame, "operation")
+    leaves = each_text(named, lambda name: base_operation(name) in COMMUNICATION - {"RECV"})
     from_root = each_text(named, lambda name: base_operation(name) in FROM_ROOT)
-    sends_as_root = frame["rank"].to_numpy() == numbers(frame, "peer")
-    parts = complete_instances(frame)
-    sends_as_root[parts.row] = is_root(frame, parts)
-    sent: Bools = np.where(from_root, sends_as_root, sends)
+    leaves_as_root = frame["rank"].to_numpy() == numbers(frame, "peer")
+    leaves_as_root[parts.row] = is_root(frame, parts)
+    sent: Bools = np.where(from_root, leaves_as_root, leaves)[row]
     return sent

@@ -24,8 +24,8 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
-from timing_logger.analysis._steps import steps_of
-from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis._steps import epochs_of
+from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
 from timing_logger.analysis.operations import is_collective, is_wait
 
 if TYPE_CHECKING:
@@ -60,7 +60,8 @@ class Segment(NamedTuple):
         first, end: where they stand.
         sample: every so many rows the number by which they are sorted: ``seq``, iteration (-inf if there
             is none), or position.
-        is_torn: whether a number comes twice, as the group had been made anew under its old name.
+        is_torn: whether its numbers do not say what belongs together: one comes twice, as the group had been
+            made anew under its old name; or iterations begin anew, and how often is counted.
         has_collectives: whether there are others than ``WAIT`` rows.
     """
 
@@ -76,7 +77,7 @@ class InOrder(NamedTuple):
     """The rows of one process, by key, then number, then as they were.
 
     Attributes:
-        rows: with the columns that they had.
+        rows: with the columns that they had, and ``EPOCH_OF_STEP``.
         number: by which they are sorted within a segment.
         segments: all of them.
     """
@@ -101,6 +102,7 @@ def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int)
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     named = coded_text(frame, "operation")
     collective = each_text(named, is_collective)
+    epoch, counted = epochs_of(frame)
     kind, number = _places(frame, collective, each_text(named, is_wait))
     kept = (kind != OTHERS) | each_text(named, others)
     group, group_size = coded_text(frame, "group"), numbers(frame, "group_size")
@@ -114,14 +116,14 @@ def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int)
             first=first,
             end=end,
             sample=number[order[first:end:spacing]],
-            is_torn=_comes_twice(number[order[first:end]], collective[order[first:end]], int(kind[row])),
+            is_torn=_is_torn(number[order[first:end]], collective[order[first:end]], int(kind[row]), counted),
             has_collectives=bool(collective[order[first:end]].any()),
         )
         for first, end in bounds
         for row in [order[first]]
     ]
     rows: pd.DataFrame = timings.iloc[order].reset_index(drop=True)
-    return InOrder(rows, number[order], segments)
+    return InOrder(rows.assign(**{EPOCH_OF_STEP: epoch[order]}), number[order], segments)
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
@@ -129,9 +131,7 @@ def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floa
     seq, iteration = numbers(frame, "seq"), numbers(frame, "iteration")
     has_number = ~np.isnan(seq)
     kind = np.select([(collective | waiting) & has_number, collective], [NUMBERED, BY_ITERATION], OTHERS)
-    # Where passes are counted, only all rows together tell which pass one is of.
-    together = np.isnan(iteration) | steps_of(frame).numbering.counted
-    iteration = np.where(together, -np.inf, iteration)
+    iteration = np.where(np.isnan(iteration), -np.inf, iteration)
     return kind, np.choose(kind, [seq, iteration, np.arange(len(seq), dtype=np.float64)])
 
 
@@ -147,9 +147,9 @@ def _bounds(code: Ints) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), [*first[1:].tolist(), len(code)], strict=False))
 
 
-def _comes_twice(number: Floats, collective: Bools, kind: int) -> bool:
+def _is_torn(number: Floats, collective: Bools, kind: int, counted: bool) -> bool:
     number = number[collective]
-    return kind == NUMBERED and bool((np.diff(number) == 0).any())
+    return (kind == BY_ITERATION and counted) or (kind == NUMBERED and bool((np.diff(number) == 0).any()))
 
 
 # -- blocks ----------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._passes import counted_passes
+from timing_logger.analysis.columns import EPOCH_OF_STEP
 
 
 class Span(NamedTuple):
@@ -114,6 +115,8 @@ def steps_of(frame: Frame) -> Steps:
 
 def epochs_of(frame: Frame) -> tuple[Floats, bool]:
     """The epoch of each row; and whether it is counted, as only one is recorded and iterations fall back."""
+    if EPOCH_OF_STEP in frame.columns:
+        return _epochs_of_block(frame)
     recorded = numbers(frame, "epoch")
     stated = known(recorded)
     if len(stated) and stated.min() < stated.max():
@@ -124,9 +127,16 @@ def epochs_of(frame: Frame) -> tuple[Floats, bool]:
     return passes + (stated[0] if len(stated) else 0.0), True
 
 
+def _epochs_of_block(frame: Frame) -> tuple[Floats, bool]:
+    """What all rows of each process told; a process that never began anew was in the first pass."""
+    epoch, recorded = numbers(frame, EPOCH_OF_STEP), numbers(frame, "epoch")
+    counted = bool((~np.isnan(epoch) & (epoch != recorded)).any())
+    return np.where(np.isnan(epoch) & counted, 0.0, epoch), counted
+
+
 def numbered(process: Ints, epoch: Floats, iteration: Floats, *, counted: bool = False) -> Steps:
     """The steps of rows of which this is known; a process is one incarnation of a rank."""
-    if not _restart(process, epoch, iteration):
+    if not counted and not _restart(process, epoch, iteration):
         return Steps(iteration, Numbering(np.zeros(0)))
     inside = ~np.isnan(iteration)
     number = np.full(len(iteration), np.nan)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import (
+    Bools,
     Floats,
     Frame,
     Ints,
@@ -44,6 +46,8 @@ _COLUMNS = (
 _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
 _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
 
+_MOVES = COMMUNICATION | COPIES
+
 _BYTES_PER_GB = 1e9
 
 
@@ -74,11 +78,13 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
     a rank sends, since what it receives is not recorded.
     """
     frame = opened(timings, COLUMNS_OF["bandwidth"])
-    return cast("IntoDataFrameT", bandwidth_of(frame, Measured.of(frame)).to_native())
+    measured = Measured.of(frame, complete_instances(frame))
+    return cast("IntoDataFrameT", bandwidth_of(frame, measured).to_native())
 
 
 def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
     """The bandwidths of what was measured of the rows of ``frame``."""
+    measured = measured.only(measured.has_bandwidth)
     size_class = _size_classes(measured.size)
     group, _ = coded_text(frame, "group")
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
@@ -93,7 +99,7 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
 
 
 class Measured(NamedTuple):
-    """The rows whose bandwidth is asked for; one entry each.
+    """Rows that move bytes, and others that were asked for; one entry each.
 
     Attributes:
         row: position in the table.
@@ -101,6 +107,7 @@ class Measured(NamedTuple):
         operations: names, ascending.
         size: ``message_size_bytes``.
         group_size: as stated.
+        is_ok: whether it ended as it should.
         time_ms, transfer_ms: of the row, and of its instance.
         handled: nccl-tests' S, in bytes; NaN for none.
     """
@@ -110,18 +117,17 @@ class Measured(NamedTuple):
     operations: list[str]
     size: Floats
     group_size: Floats
+    is_ok: Bools
     time_ms: Floats
     transfer_ms: Floats
     handled: Floats
 
     @classmethod
-    def of(cls, frame: Frame) -> Measured:
-        parts = complete_instances(frame)  # first: finding them takes the most memory
+    def of(cls, frame: Frame, parts: Instances, others: Collection[str] = ()) -> Measured:
+        """``parts`` are the ``complete_instances``; ``others`` base operations that are asked for too."""
         named = coded_text(frame, "operation")
-        moves = each_text(named, lambda name: base_operation(name) in COMMUNICATION | COPIES)
-        is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
+        row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in _MOVES.union(others)))
         time_ms = numbers(frame, "elapsed_ms")
-        row = np.flatnonzero(moves & is_ok & (time_ms >= 0))
         operations = sorted({base_operation(text) for text in named[1]})
         operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
@@ -137,10 +143,24 @@ class Measured(NamedTuple):
             operations=operations,
             size=size[row],
             group_size=group_size[row],
+            is_ok=each_text(coded_text(frame, "status"), {OK, ""}.__contains__)[row],
             time_ms=time_ms[row],
             transfer_ms=transfer_ms[row],
             handled=np.where(handled > 0, handled, np.nan)[row],
         )
+
+    @property
+    def has_bandwidth(self) -> Bools:
+        """Whether the row counts in ``bandwidth``."""
+        return self.is_one_of(_MOVES) & self.is_ok & (self.time_ms >= 0)
+
+    def is_one_of(self, operations: Collection[str]) -> Bools:
+        """Whether the row's base operation is in ``operations``."""
+        return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
+
+    def only(self, wanted: Bools) -> Measured:
+        columns = {name: values[wanted] for name, values in self._asdict().items() if name != "operations"}
+        return Measured(operations=self.operations, **columns)
 
 
 def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:

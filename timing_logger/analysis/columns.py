@@ -31,6 +31,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 """By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for
 ``windows`` and ``scores`` too."""
 
-RUN_OF_RANK, RANKS_OF_GROUP = "run_of_rank", "ranks_of_group"
+RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
 """Columns of a block of a run (``_instance_order``), for what its rows alone would not tell: the how-manieth
-incarnation of its rank each row is of, and the ranks that its group has in the whole run, as text."""
+incarnation of its rank each row is of; the ranks that its group has in the whole run, as text; and the epoch
+of its step, counted where none is recorded."""

@@ -8,19 +8,22 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._compressed_rows import CompressedRows
+from timing_logger.analysis._compressed_rows import WORK, CompressedRows, sends
 from timing_logger.analysis._frames import (
+    Bools,
     Floats,
+    Frame,
     new_column,
     nullable_booleans,
     numbers,
     opened,
     text_column,
 )
-from timing_logger.analysis._grouped import quantiles, sums
-from timing_logger.analysis.bandwidth import bandwidth
+from timing_logger.analysis._grouped import ordered_sums, quantiles, sums
+from timing_logger.analysis.bandwidth import Measured, bandwidth, bandwidth_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import bus_bytes
+from timing_logger.analysis.waiting import complete_instances
 
 _BYTES_PER_MS_AT_1_GB_PER_S = 1e6
 
@@ -59,17 +62,35 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     NaN where there is nothing to tell from.
     """
     frame = opened(timings, COLUMNS_OF["compression"])
-    rows = CompressedRows.of(frame)
+    parts = complete_instances(frame)
+    measured = Measured.of(frame, parts, WORK)
+    dense = None if dense_timings is None else bandwidth(dense_timings)
+    found = compression_of(frame, measured, sends(frame, parts, measured.row), dense)
+    return cast("IntoDataFrameT", found.to_native())
+
+
+def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = None) -> Frame:
+    """What was measured of the rows of ``frame``, ``WORK`` too, as :func:`compression` says it.
+
+    Args:
+        sends: whether the bytes of a measured row left its rank.
+        dense: what ``bandwidth`` says of another run.
+    """
+    if not measured.is_one_of({"COMPRESS"}).any():  # then nothing is looked at, however much was measured
+        measured, sends = measured.only(np.zeros(len(sends), np.bool_)), sends[:0]
+    rows = CompressedRows.of(frame, measured, sends)
     n = len(rows.layers)
+    n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # none may have come to its end
     compress_ms, transfer_ms, decompress_ms = (
-        sums(np.where(part, rows.time_ms, 0.0), rows.layer, n) / rows.n_reductions
+        ordered_sums(rows.time_ms[part], rows.layer[part], n) / n_reductions
         for part in (rows.compresses, rows.transfers, rows.decompresses)
     )
     achieved_ms = compress_ms + transfer_ms + decompress_ms
     dense_bytes = quantiles(np.where(rows.compresses, rows.size, np.nan), rows.layer, n, [0.5])[0]
-    sent_bytes = sums(np.where(rows.sends, rows.size, 0.0), rows.layer, n) / rows.n_reductions
-    others = frame[np.flatnonzero(~rows.belongs)].to_native() if dense_timings is None else dense_timings
-    estimate_ms, extrapolated_by = _dense_estimates(others, dense_bytes, rows.group_sizes)
+    sent_bytes = sums(np.where(rows.sends, rows.size, 0.0), rows.layer, n) / n_reductions
+    if dense is None and n:
+        dense = bandwidth_of(frame, measured.only(measured.is_one_of({"ALLREDUCE"}) & ~rows.belongs))
+    estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.group_sizes)
     break_even = achieved_ms / estimate_ms
     found = {
         "count": rows.n_reductions,
@@ -88,19 +109,18 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     columns = [new_column(frame, name, values) for name, values in found.items()]
     every = np.arange(n)
     names = text_column(frame, "layer_name", [layer for layer, _ in rows.layers], every).to_frame()
-    table = names.with_columns(
+    return names.with_columns(
         text_column(frame, "phase", [phase for _, phase in rows.layers], every),
         *columns,
         nullable_booleans(frame, "pays", break_even < 1, unknown),
     )
-    return cast("IntoDataFrameT", table.to_native())
 
 
-def _dense_estimates(timings: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
+def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
     """For each layer the time of an allreduce in ms, and how far its size is from those measured."""
     estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
     for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
-        measured_bytes, gb_per_s = _allreduce_speeds(timings, group_size)
+        measured_bytes, gb_per_s = _allreduce_speeds(dense, group_size)
         if not len(measured_bytes):
             continue
         here = np.flatnonzero(group_sizes == group_size)
@@ -112,9 +132,9 @@ def _dense_estimates(timings: Any, dense_bytes: Floats, group_sizes: Floats) -> 
     return estimate_ms, extrapolated_by
 
 
-def _allreduce_speeds(timings: Any, group_size: float) -> tuple[Floats, Floats]:
+def _allreduce_speeds(dense: Any, group_size: float) -> tuple[Floats, Floats]:
     """Message sizes in ascending order and the bus bandwidths measured at them, without waiting if known."""
-    frame = nw.from_native(bandwidth(timings), eager_only=True)
+    frame = nw.from_native(dense, eager_only=True, pass_through=False)
     rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
     own, transfer = numbers(rows, "busbw_gb_per_s"), numbers(rows, "transfer_busbw_gb_per_s")
     sizes, speeds = numbers(rows, "message_size_bytes"), np.where(np.isnan(transfer), own, transfer)

@@ -82,17 +82,13 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools], Floats]:
     """The columns that compare the parts of an instance, and beside them ``last_arriver``."""
-    arrivals = _Arrivals.of(frame, parts)
-    transfer_ms = transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
-    clock_free_wait_ms = np.where(
-        parts.is_one_of(SYNCHRONISING) & arrivals.counts, arrivals.elapsed_s * 1e3 - transfer_ms, np.nan
-    )
-    found = {
+    arrivals = Arrivals.of(frame, parts)
+    found: dict[str, Floats | Bools] = {
         "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
         "wait_ms": 1e3 * _wait_s(frame, parts, arrivals),
-        "transfer_ms": transfer_ms,
-        "clock_free_wait_ms": clock_free_wait_ms,
-        "clock_violation": _violations(parts, arrivals),
+        "transfer_ms": _transfer_ms(parts, arrivals),
+        "clock_free_wait_ms": clock_free_wait_ms(parts, arrivals),
+        "clock_violation": clock_violations(parts, arrivals),
         "uncertainty_ms": 1e3 * arrivals.uncertainty_s,
     }
     return found, _last_arrivers(parts, arrivals)
@@ -101,7 +97,22 @@ def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools],
 def complete_instances(frame: Frame) -> Instances:
     """Collectives of two ranks or more, of which all parts are there."""
     parts = find_instances(frame)
-    return parts.only((find_flaws(frame, parts) == 0) & (parts.n_parts >= 2))
+    return complete_among(parts, find_flaws(frame, parts))
+
+
+def complete_among(parts: Instances, flaws: Ints) -> Instances:
+    """Those of these instances; their flaws are as ``find_flaws`` returns them."""
+    return parts.only((flaws == 0) & (parts.n_parts >= 2))
+
+
+def clock_free_wait_ms(parts: Instances, arrivals: Arrivals) -> Floats:
+    """For each part what its rank spent beyond the least; NaN where not all ranks need each other."""
+    beyond_ms = arrivals.elapsed_s * 1e3 - _transfer_ms(parts, arrivals)
+    return np.where(parts.is_one_of(SYNCHRONISING) & arrivals.counts, beyond_ms, np.nan)
+
+
+def _transfer_ms(parts: Instances, arrivals: Arrivals) -> Floats:
+    return transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
 
 
 def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
@@ -129,7 +140,7 @@ def is_root(frame: Frame, parts: Instances) -> Bools:
 # -- arrivals ----------------------------------------------------------------------------------------
 
 
-class _Arrivals(NamedTuple):
+class Arrivals(NamedTuple):
     """When ranks came; one entry for each part, or each instance where it says so. NaN if unknown.
 
     Attributes:
@@ -150,7 +161,7 @@ class _Arrivals(NamedTuple):
     uncertainty_s: Floats
 
     @classmethod
-    def of(cls, frame: Frame, parts: Instances) -> _Arrivals:
+    def of(cls, frame: Frame, parts: Instances) -> Arrivals:
         start_s, _, half_width_s = (values[parts.row] for values in instants(frame))
         widest_s = parts.for_parts(_most(half_width_s, parts))
         start_s = np.where(np.isnan(widest_s), np.nan, start_s)
@@ -166,7 +177,7 @@ class _Arrivals(NamedTuple):
         )
 
 
-def _last_arrivers(parts: Instances, arrivals: _Arrivals) -> Floats:
+def _last_arrivers(parts: Instances, arrivals: Arrivals) -> Floats:
     by_clock = arrivals.start_s == parts.for_parts(arrivals.latest_s)
     least_s = parts.for_parts(_least(np.where(arrivals.counts, arrivals.elapsed_s, np.inf), parts))
     by_time = parts.is_one_of(SYNCHRONISING) & (arrivals.elapsed_s == least_s)
@@ -178,7 +189,7 @@ def _last_arrivers(parts: Instances, arrivals: _Arrivals) -> Floats:
 # -- waiting -----------------------------------------------------------------------------------------
 
 
-def _needed_from_s(parts: Instances, arrivals: _Arrivals) -> tuple[Floats, Floats]:
+def _needed_from_s(parts: Instances, arrivals: Arrivals) -> tuple[Floats, Floats]:
     """For each part the instants of the first and of the last arrival without which it cannot end.
 
     Its own where it needs nobody's; NaN where that is unknown.
@@ -197,7 +208,7 @@ def _needed_from_s(parts: Instances, arrivals: _Arrivals) -> tuple[Floats, Float
     return until_first, until_last
 
 
-def _wait_s(frame: Frame, parts: Instances, arrivals: _Arrivals) -> Floats:
+def _wait_s(frame: Frame, parts: Instances, arrivals: Arrivals) -> Floats:
     until_s, _ = _needed_from_s(parts, arrivals)
     blocked_s = _within(until_s - arrivals.start_s, arrivals.elapsed_s)
     in_background = each_text(coded_text(frame, "operation"), goes_on)[parts.row]
@@ -234,7 +245,8 @@ def _parts_waited_for(frame: Frame, parts: Instances, rows: Ints) -> Ints:
     return part_of_key[key_of_row]
 
 
-def _violations(parts: Instances, arrivals: _Arrivals) -> Bools:
+def clock_violations(parts: Instances, arrivals: Arrivals) -> Bools:
+    """Whether a rank left before one arrived that it needed, by more than the clocks' uncertainty."""
     _, until_s = _needed_from_s(parts, arrivals)
     left_early_s = until_s - arrivals.start_s - arrivals.elapsed_s
     return left_early_s > arrivals.uncertainty_s

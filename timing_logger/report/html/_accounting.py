@@ -64,14 +64,14 @@ def _microseconds(nanoseconds: list[int]) -> str:
     return f"{max(nanoseconds) / 1e3:.2f}" if nanoseconds else UNKNOWN
 
 
-def what_is_unknown(findings: Findings, drawn: Timeline) -> list[str]:
+def what_is_unknown(findings: Findings) -> list[str]:
     """One sentence for each thing that is missing, damaged or not comparable."""
     return [
         *remarks(findings.summary),
         *_sampled(findings.summary),
         *_unmatched(findings),
-        *_clocks(findings, drawn),
-        *_not_drawn(drawn),
+        *_clocks(findings),
+        *_not_drawn(findings.timeline),
     ]
 
 
@@ -83,20 +83,19 @@ def _sampled(summary: Summary) -> Iterable[str]:
 
 
 def _unmatched(findings: Findings) -> Iterable[str]:
-    reasons = findings.flawed.groupby(["state", "why"])["instance"].nunique().sort_values(ascending=False)
-    for row in reasons.reset_index().head(_MAX_REASONS).to_dict("records"):
-        yield f"{count(row['instance'], 'collective')} {row['state']}: {escape_text(row['why'])}."
+    reasons = list(findings.flawed.items())
+    for (state, why), n_collectives in reasons[:_MAX_REASONS]:
+        yield f"{count(n_collectives, 'collective')} {state}: {escape_text(why)}."
     if len(reasons) > _MAX_REASONS:
-        others = count(int(reasons.iloc[_MAX_REASONS:].sum()), "more collective")
+        others = count(sum(n for _, n in reasons[_MAX_REASONS:]), "more collective")
         yield f"{others} incomplete or mismatched, for other reasons."
-    violations = int(findings.waits["clock_violation"].sum())
-    if violations:
-        rows = count(violations, "row")
+    if findings.violations:
+        rows = count(findings.violations, "row")
         yield f"{rows} ended before all ranks had arrived in the collective: the clocks are off."
 
 
-def _clocks(findings: Findings, drawn: Timeline) -> Iterable[str]:
-    if not drawn.is_common and findings.summary.ranks["rank"].nunique() > 1:
+def _clocks(findings: Findings) -> Iterable[str]:
+    if not findings.timeline.is_common and findings.summary.ranks["rank"].nunique() > 1:
         yield (
             "The ranks' clocks are not known to agree. Nothing here compares their instants, and in the "
             "timeline each rank begins at its own first row."

@@ -2,72 +2,105 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timing_logger.analysis import (
-    Summary,
-    Verdict,
-    bandwidth,
-    compression,
-    match_collectives,
-    overlap,
-    overview,
-    stragglers_and_windows,
-    waits,
-)
+from timing_logger._questions import BlockQuestion, moves_bytes_or_is_work
+from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis._frames import opened
+from timing_logger.analysis._in_parts import OVERLAP, OVERVIEW, STRAGGLERS, InParts
+from timing_logger.analysis._report_parts import COLLECTIVES, Collectives
+from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_OF_WAITS = ("rank", "incarnation", "epoch", "iteration", "clock_free_wait_ms", "clock_violation")
-
-
-class Findings(NamedTuple):
-    """Each as the analysis of that name returns it; of those with a row for each row, what is drawn.
+class Processes(NamedTuple):
+    """What there is to say of ranks by themselves.
 
     Attributes:
-        waits: the columns ``_OF_WAITS``, as far as there are.
-        flawed: the rows of ``match_collectives`` that are not ``complete``.
+        n_rows: of all of them.
+        began: when the first row was recorded, in UTC; NaT if that is not known.
+        summary, verdict, windows, overlap: as the analyses return them.
     """
 
-    timings: pd.DataFrame
+    n_rows: int
+    began: Any
     summary: Summary
     verdict: Verdict
     windows: pd.DataFrame
-    bandwidth: pd.DataFrame
     overlap: pd.DataFrame
-    waits: pd.DataFrame
-    flawed: pd.DataFrame
+    timeline: Timeline
+
+
+class Findings(NamedTuple):
+    """All that a page is drawn from: the attributes of :class:`Processes` and of ``Collectives``."""
+
+    n_rows: int
+    began: Any
+    summary: Summary
+    verdict: Verdict
+    windows: pd.DataFrame
+    overlap: pd.DataFrame
+    timeline: Timeline
+    bandwidth: pd.DataFrame
     compression: pd.DataFrame
+    waits: pd.DataFrame
+    violations: int
+    flawed: dict[tuple[str, str], int]
 
     @classmethod
     def of(cls, timings: pd.DataFrame) -> Findings:
+        """Of all rows."""
+        processes, collectives = _PROCESSES, COLLECTIVES
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column, for all that follows
         timings.attrs = attrs
-        verdict, slow = stragglers_and_windows(timings)
-        return cls(
-            timings=timings,
-            summary=overview(timings),
-            verdict=verdict,
-            windows=slow,
-            bandwidth=bandwidth(timings),
-            overlap=overlap(timings),
-            waits=_waits(timings),
-            flawed=_flawed(timings),
-            compression=compression(timings),
+        return cls.joined(
+            collectives.whole([collectives.part(timings)]), processes.whole([processes.part(timings)])
         )
 
-
-def _waits(timings: pd.DataFrame) -> pd.DataFrame:
-    found = waits(timings)
-    drawn: pd.DataFrame = found[[name for name in _OF_WAITS if name in found]].copy()  # lets go of the others
-    return drawn
+    @classmethod
+    def joined(cls, collectives: Collectives, processes: Processes) -> Findings:
+        return cls(*processes, *collectives)
 
 
-def _flawed(timings: pd.DataFrame) -> pd.DataFrame:
-    found = match_collectives(timings)
-    flawed: pd.DataFrame = found[found["state"] != "complete"]
-    return flawed
+class _Part(NamedTuple):
+    n_rows: int
+    began: Any
+    overview: Any
+    stragglers: Any
+    overlap: Any
+    spans: Spans
+
+
+def _part(timings: pd.DataFrame) -> _Part:
+    return _Part(
+        n_rows=len(timings),
+        began=timings["timestamp"].min(),
+        overview=OVERVIEW.part(timings),
+        stragglers=STRAGGLERS.part(timings),
+        overlap=OVERLAP.part(timings),
+        spans=spans_of(timings),
+    )
+
+
+def _whole(parts: Sequence[_Part]) -> Processes:
+    verdict, windows = STRAGGLERS.whole([part.stragglers for part in parts])
+    known = [part.began for part in parts if part.began == part.began]
+    return Processes(
+        n_rows=sum(part.n_rows for part in parts),
+        began=min(known, default=parts[0].began),
+        summary=OVERVIEW.whole([part.overview for part in parts]),
+        verdict=verdict,
+        windows=windows,
+        overlap=OVERLAP.whole([part.overlap for part in parts]),
+        timeline=timeline_of([part.spans for part in parts]),
+    )
+
+
+_PROCESSES: InParts[_Part, Processes] = InParts(_part, _whole)
+
+FINDINGS = BlockQuestion(COLLECTIVES, moves_bytes_or_is_work, _PROCESSES)
+"""The two arguments of ``Findings.joined``."""

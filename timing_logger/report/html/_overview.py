@@ -31,11 +31,11 @@ def facts(findings: Findings) -> list[Fact]:
     ranks, files = findings.summary.ranks, findings.summary.files
     sidecars = [file["sidecar"] for file in files if file["sidecar"]]
     hosts = sorted({str(sidecar["host"]) for sidecar in sidecars if sidecar.get("host")})
-    begin = findings.timings["timestamp"].min()
+    begin = findings.began
     known = {
         "ranks": str(ranks["rank"].nunique()),
         "iterations": str(_n_steps(findings)),
-        "rows": f"{len(findings.timings):,}",
+        "rows": f"{findings.n_rows:,}",
         "wall time": f"{ranks['wall_s'].max():.2f} s" if ranks["wall_s"].notna().any() else "",
         "began (UTC)": f"{begin:%Y-%m-%d %H:%M:%S}" if begin == begin else "",
         "hosts": ", ".join(map(escape_text, hosts)) if len(hosts) <= 3 else count(len(hosts), "host"),

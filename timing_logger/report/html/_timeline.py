@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from timing_logger._sources import joined
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
 from timing_logger.record import HOST_CLOCK
 from timing_logger.report.html._packing import packed
@@ -18,6 +20,8 @@ MAX_SPANS = 500_000
 """Of more rows the longest are drawn: the others are narrower than a pixel until far into the zoom."""
 
 _MAX_TICK = 2**32 - 1
+
+_DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "iteration"]
 
 Array = npt.NDArray[Any]
 
@@ -42,50 +46,128 @@ class Timeline(NamedTuple):
     data: dict[str, Any] | None
 
 
+class _Placed(NamedTuple):
+    """The rows that have a place on an axis.
+
+    Attributes:
+        n_rows: how many.
+        first_s: when the first of them began; NaN if there is none.
+    """
+
+    n_rows: int
+    first_s: float
+
+
+class Spans(NamedTuple):
+    """Of some processes what their timeline is drawn from.
+
+    Attributes:
+        rows: those that may be drawn, on either axis, in their order. ``begin_s`` and ``duration_s`` are on
+            the axis of all ranks, the same with ``own_`` on one that begins at the process's first row.
+        n_rows: of all of them.
+        common, own: which were placed on these axes.
+        is_common: whether these processes are on the axis of all ranks.
+    """
+
+    rows: pd.DataFrame
+    n_rows: int
+    common: _Placed
+    own: _Placed
+    is_common: bool
+
+
 def timeline(timings: pd.DataFrame) -> Timeline:
-    begin_s, duration_s, is_common = _placed(timings)
-    placed = np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
-    if not len(placed):
-        return Timeline(0, 0, 0.0, len(timings), is_common, [], None)
-    drawn, shortest_s = _longest(placed, duration_s)
-    begin_s = begin_s - (begin_s[placed].min() if is_common else _first_of_process(timings, begin_s, placed))
-    data = _data(timings.iloc[drawn].assign(begin_s=begin_s[drawn], duration_s=duration_s[drawn]))
-    kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
-    return Timeline(
-        len(drawn),
-        len(placed) - len(drawn),
-        1e3 * shortest_s,
-        len(timings) - len(placed),
-        is_common,
-        kinds,
-        data,
-    )
+    """Of all rows."""
+    return timeline_of([spans_of(timings)])
 
 
-def _placed(timings: pd.DataFrame) -> tuple[Array, Array, bool]:
-    """Begin and duration of each row in s; and whether the ranks are on one axis, or each on its own."""
+def spans_of(timings: pd.DataFrame) -> Spans:
+    """The part of whole processes, such as one file's."""
     uncertainty = timings.get("clock_uncertainty_s")
     is_common = "start_s" in timings and uncertainty is not None and not uncertainty.isna().any()
-    start, end = ("start_s", "end_s") if is_common else ("start_counter", "end_counter")
+    own_begin_s, own_duration_s = _interval_s(timings, "start_counter", "end_counter")
+    begin_s, duration_s = (
+        _interval_s(timings, "start_s", "end_s") if is_common else (own_begin_s, own_duration_s)
+    )
+    common, own = _with_place(begin_s, duration_s), _with_place(own_begin_s, own_duration_s)
+    is_kept = np.zeros(len(timings), np.bool_)
+    is_kept[_longest(common, duration_s)] = True
+    is_kept[_longest(own, own_duration_s)] = True
+    kept = np.flatnonzero(is_kept)
+    rows = timings[_DRAWN].iloc[kept].assign(
+        begin_s=begin_s[kept], duration_s=duration_s[kept],
+        own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
+        own_duration_s=own_duration_s[kept],
+    )  # fmt: skip
+    return Spans(rows, len(timings), _placed(begin_s, common), _placed(own_begin_s, own), is_common)
+
+
+def timeline_of(parts: Sequence[Spans]) -> Timeline:
+    """Of the parts of all processes. Each rank begins at its own first row if not all share an axis."""
+    is_common = all(part.is_common for part in parts)
+    placed = [part.common if is_common else part.own for part in parts]
+    n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
+    if not n_placed:
+        return Timeline(0, 0, 0.0, n_rows, is_common, [], None)
+    spans = _drawn([part.rows for part in parts], "" if is_common else "own_")
+    if is_common:
+        spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
+    data = _data(spans)
+    kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
+    left_out = n_placed - len(spans)
+    shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
+    return Timeline(len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, data)
+
+
+def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Array, Array]:
+    """Begin and duration of each row."""
     begin_s, end_s = (timings[name].to_numpy(np.float64, na_value=np.nan) for name in (start, end))
-    return begin_s, end_s - begin_s, is_common
+    return begin_s, end_s - begin_s
+
+
+def _with_place(begin_s: Array, duration_s: Array) -> Array:
+    return np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
+
+
+def _placed(begin_s: Array, placed: Array) -> _Placed:
+    return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)))
 
 
 def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> Array:
     """For each row when the first of its process began."""
     process = timings.groupby(["rank", "incarnation"]).ngroup().to_numpy()
-    first_s = np.full(int(process.max()) + 1, np.inf)
+    first_s = np.full(int(process.max(initial=-1)) + 1, np.inf)
     np.minimum.at(first_s, process[placed], begin_s[placed])
     first_of_row: Array = first_s[process]
     return first_of_row
 
 
-def _longest(placed: Array, duration_s: Array) -> tuple[Array, float]:
-    """The rows to draw, and the duration of the shortest if there are too many for all; else 0."""
+def _longest(placed: Array, duration_s: Array) -> Array:
+    """Of the rows that are placed those to draw, in their order: of equally long ones the first."""
     if len(placed) <= MAX_SPANS:
-        return placed, 0.0
-    order = np.argsort(-duration_s[placed], kind="stable")[:MAX_SPANS]
-    return placed[order], float(duration_s[placed[order[-1]]])
+        return placed
+    shorter_s = -duration_s[placed]
+    shortest_s = np.partition(shorter_s, MAX_SPANS - 1)[MAX_SPANS - 1]
+    is_drawn = shorter_s < shortest_s
+    last = np.flatnonzero(shorter_s == shortest_s)
+    is_drawn[last[: MAX_SPANS - np.count_nonzero(is_drawn)]] = True
+    drawn: Array = placed[is_drawn]
+    return drawn
+
+
+def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
+    """The rows to draw of all, with the instants of this axis."""
+    begin_s, duration_s = (
+        np.concatenate([table[axis + name].to_numpy() for table in tables])
+        for name in ("begin_s", "duration_s")
+    )
+    drawn = _longest(_with_place(begin_s, duration_s), duration_s)
+    first = np.cumsum([0, *map(len, tables)])
+    at = np.searchsorted(drawn, first)
+    taken = [table[_DRAWN].iloc[drawn[at[i] : at[i + 1]] - first[i]] for i, table in enumerate(tables)]
+    rows: pd.DataFrame = joined([{name: table[name] for name in _DRAWN} for table in taken], _DRAWN)
+    rows["begin_s"], rows["duration_s"] = begin_s[drawn], duration_s[drawn]
+    return rows
 
 
 def _data(spans: pd.DataFrame) -> dict[str, Any]:

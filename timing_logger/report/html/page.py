@@ -18,7 +18,6 @@ from timing_logger.report.html._heatmap import heatmap
 from timing_logger.report.html._overview import facts, ranks_table, title
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._scatter import bandwidth_chart
-from timing_logger.report.html._timeline import timeline
 from timing_logger.report.html._verdict import judgement
 
 if TYPE_CHECKING:
@@ -38,7 +37,12 @@ def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
         LogPathError: the file cannot be written, or is none to replace: a folder, a device, a timing file.
             One that was there stays.
     """
-    page = report_html(timings)
+    write_findings(Findings.of(timings), path)
+
+
+def write_findings(findings: Findings, path: AnyPath) -> None:
+    """The same of what has been found; raises what :func:`write_report` does."""
+    page = _page(findings)
     with draft_of(Path(path)) as draft:
         draft.write_text(page, encoding="utf-8")
 
@@ -56,12 +60,16 @@ def report_html(timings: pd.DataFrame) -> str:
     Raises:
         ConfigurationError: Jinja2 is not installed.
     """
+    return _page(Findings.of(timings))
+
+
+def _page(findings: Findings) -> str:
     template = _environment().get_template("page.html.jinja")
-    return template.render(**_content(Findings.of(timings)))
+    return template.render(**_content(findings))
 
 
 def _content(findings: Findings) -> dict[str, Any]:
-    drawn_heatmap, drawn_timeline = heatmap(findings), timeline(findings.timings)
+    drawn_heatmap = heatmap(findings)
     script = "\n".join(_static(name) for name in _SCRIPTS)
     return {
         "title": title(findings),
@@ -73,11 +81,11 @@ def _content(findings: Findings) -> dict[str, Any]:
         "bandwidth": bandwidth_chart(findings.bandwidth),
         "overlap": overlap_chart(findings.overlap),
         "compression": compression_chart(findings.compression),
-        "timeline": drawn_timeline,
+        "timeline": findings.timeline,
         "files": files_table(findings.summary),
         "clocks": clocks_table(findings.summary),
-        "unknown": what_is_unknown(findings, drawn_timeline),
-        "data": as_script_data({"heatmap": drawn_heatmap.data, "timeline": drawn_timeline.data}),
+        "unknown": what_is_unknown(findings),
+        "data": as_script_data({"heatmap": drawn_heatmap.data, "timeline": findings.timeline.data}),
         "style": _static("report.css"),
         "script": script,
         "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

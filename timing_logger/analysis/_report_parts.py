@@ -1,0 +1,115 @@
+"""All that a report says of a run, in parts: of processes by themselves, and of collectives in blocks.
+
+The rows of a process are looked at while they are there, and the collectives of a block are matched once for
+all that compares ranks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis._block_parts import (
+    Columns,
+    bandwidth_in,
+    compact_columns,
+    compression_in,
+    joined_columns,
+    measured_with_work,
+)
+from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
+from timing_logger.analysis._frames import Frame, Ints, new_column, nullable_integers, opened, taken
+from timing_logger.analysis._in_parts import InParts
+from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis._steps import epochs_of
+from timing_logger.analysis.waiting import Arrivals, clock_free_wait_ms, clock_violations, complete_among
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Collectives(NamedTuple):
+    """What a report says of collectives.
+
+    Attributes:
+        bandwidth, compression: as the analyses of that name return them.
+        waits: a row for each part of a collective of which ``clock_free_wait_ms`` is known, with ``rank``,
+            ``incarnation``, ``epoch`` and ``iteration``.
+        violations: how many rows ended before all had arrived that they needed.
+        flawed: how many collectives there are of each state but "complete", and reason; most first.
+    """
+
+    bandwidth: pd.DataFrame
+    compression: pd.DataFrame
+    waits: pd.DataFrame
+    violations: int
+    flawed: dict[tuple[str, str], int]
+
+
+class _Part(NamedTuple):
+    measured: Columns
+    waits: Columns
+    violations: int
+    flawed: Counter[tuple[str, str]]
+
+
+def _part(timings: pd.DataFrame) -> _Part:
+    frame = opened(timings)
+    parts = find_instances(frame)
+    flaws = find_flaws(frame, parts)
+    complete = complete_among(parts, flaws)
+    arrivals = Arrivals.of(frame, complete)
+    return _Part(
+        measured=measured_with_work(frame, complete),
+        waits=_waits(frame, complete, arrivals),
+        violations=int(clock_violations(complete, arrivals).sum()),
+        flawed=_flawed(frame, parts, flaws),
+    )
+
+
+def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
+    wait_ms = clock_free_wait_ms(parts, arrivals)
+    known = np.flatnonzero(~np.isnan(wait_ms))
+    row = parts.row[known]
+    epoch, _ = epochs_of(frame)
+    table = taken(frame, ["rank", "incarnation", "iteration"], row).with_columns(
+        nullable_integers(frame, "epoch", epoch[row]),
+        new_column(frame, "clock_free_wait_ms", wait_ms[known]),
+    )
+    return compact_columns(table.to_native())
+
+
+def _flawed(frame: Frame, parts: Instances, flaws: Ints) -> Counter[tuple[str, str]]:
+    reasons, reason_of = reasons_for(frame, parts, flaws)
+    pairs = (states(flaws) * len(reasons) + reason_of)[flaws > 0]
+    counts: Counter[tuple[str, str]] = Counter()
+    for pair in np.flatnonzero(np.bincount(pairs)) if len(pairs) else ():
+        state, reason = divmod(int(pair), len(reasons))
+        counts[STATES[state], reasons[reason]] = int((pairs == pair).sum())
+    return counts
+
+
+def _whole(parts: Sequence[_Part]) -> Collectives:
+    measured = joined_columns([part.measured for part in parts])
+    flawed: Counter[tuple[str, str]] = Counter()
+    for part in parts:
+        flawed.update(part.flawed)
+    return Collectives(
+        bandwidth=bandwidth_in(measured),
+        compression=compression_in(measured),
+        waits=joined_columns([part.waits for part in parts]),
+        violations=sum(part.violations for part in parts),
+        flawed=dict(sorted(flawed.items(), key=_most_first)),
+    )
+
+
+def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[Any, ...]:
+    why, count = counted
+    return -count, why
+
+
+COLLECTIVES = InParts(_part, _whole)
+"""Of blocks; what is held is eleven numbers for each row that moves bytes, and five for each wait."""
