@@ -21,7 +21,7 @@ MAX_SPANS = 500_000
 
 _MAX_TICK = 2**32 - 1
 
-_DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "iteration"]
+_DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration"]
 
 Array = npt.NDArray[Any]
 
