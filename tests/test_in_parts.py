@@ -122,6 +122,18 @@ def test_a_process_without_iterations_has_no_step_where_others_have(
     assert_parts_say_the_same(timings)
 
 
+def test_a_process_is_counted_anew_or_not_whatever_others_there_are() -> None:
+    falls_in_the_file = [
+        record("ALLREDUCE", 0.1, None, iteration=1, thread="a"),
+        record("ALLREDUCE", 2.5, None, iteration=0, thread="b"),
+    ]
+    falls_in_time_alone = [
+        record("SEND", 3.2, None, iteration=0, thread="a"),
+        record("FORWARD", 0.9, 39.0, iteration=3, thread="a"),
+    ]
+    assert_parts_say_the_same(table(falls_in_the_file, falls_in_time_alone))
+
+
 def test_two_analyses_share_the_rows() -> None:
     timings = data_parallel(factors(5, 2))
     pair = both(OVERLAP, EFFICIENCIES)

@@ -34,21 +34,24 @@ def counted_passes(frame: Frame) -> Floats | None:
     iteration = numbers(frame, "iteration")
     process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
     inside = ~np.isnan(iteration)
-    if not _ever_falls(iteration[inside], process[inside]):
+    falling = _where_it_falls(iteration[inside], process[inside])
+    if not len(falling):
         return None
     in_time = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) not in _LATE)
     lane = dense_codes(*(coded_text(frame, name)[0] for name in ("thread", "clock")))
     start_s = numbers(frame, "start_counter")
     passes = np.zeros(len(frame))
-    for one in range(process.max() + 1):
+    for one in falling:
         rows = np.flatnonzero(inside & (process == one))
         passes[rows] = _passes(iteration[rows], _when(start_s[rows]), lane[rows], in_time[rows])
     return passes if passes.any() else None
 
 
-def _ever_falls(iteration: Floats, process: Ints) -> bool:
-    """In any order of its threads: what never falls need not be looked at more closely."""
-    return bool(((np.diff(iteration) < 0) & (np.diff(process) == 0)).any())
+def _where_it_falls(iteration: Floats, process: Ints) -> Ints:
+    """The processes of which it does, in any order of their threads: the others need no closer look."""
+    falls = (np.diff(iteration) < 0) & (np.diff(process) == 0)
+    falling: Ints = np.unique(process[1:][falls])
+    return falling
 
 
 def _when(start_s: Floats) -> Floats:
