@@ -7,6 +7,8 @@ DEMO_EPOCHS ?= 15
 DEMO_DDP_EPOCHS ?= 4
 STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
+# How many tests run at once. Many start several processes themselves: more need more cores and memory.
+TEST_WORKERS ?= 2
 CONFORMANCE_ARGS ?=
 BENCH_ARGS ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
@@ -85,8 +87,15 @@ compare: $(DEMO)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/compare_compression.py \
 		--epochs $(DEMO_EPOCHS) --log-dir logs/compare
 
+# All tests: file by file on several workers, then one by one those that need the machine for themselves.
+# What is named in PYTEST_ARGS runs in one process.
 test: $(TEST)
+ifeq ($(strip $(PYTEST_ARGS)),)
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not alone"
+	$(BIN)/python -m pytest -m alone
+else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
+endif
 
 test-gpu: $(if $(GPU_PYTHON),,$(TEST))
 	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -m gpu -rs --validation docs/validation-gpu.md \

@@ -39,6 +39,12 @@ class Run(NamedTuple):
         ranks: list[Any] = json.loads(lines[0].removeprefix(_RESULTS))
         return ranks
 
+    def results_on(self, number: int) -> list[Any]:
+        """What each rank of the communicator of so many found, in a program that tries ``communicators``."""
+        found = {rank: result for each in self.results for size, rank, result in each if size == number}
+        assert sorted(found) == list(range(number))
+        return [found[rank] for rank in range(number)]
+
 
 def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = 120.0) -> Run:
     """Run a Python program on ``ranks`` ranks of one MPI job.

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 import pytest
-from mpi_runner import REPOSITORY, run_on_ranks
+from mpi_runner import REPOSITORY, Run, run_on_ranks
 from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
@@ -16,6 +16,8 @@ from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from timing_logger.errors import ConfigurationError
 
 Results = list[dict[str, Any]]
+
+pytestmark = pytest.mark.alone  # nine ranks keep every core busy: beside others both would crawl
 
 LENGTH, PICKS, HEADER = 25, 5, 96  # of the calls whose rows are looked at
 
@@ -58,10 +60,16 @@ GLOO = [("gloo", number) for number in range(1, 4)]
 
 
 @functools.cache
+def over_mpi() -> Run:
+    """One start, in which every number of ranks is tried."""
+    return run_on_ranks(len(MPI), "allreduce.py", limit_s=240)
+
+
+@functools.cache
 def results_of(transport: str, number: int) -> Results:
-    """What each of so many ranks found out in the program of that transport, which runs once."""
+    """What each of so many ranks found out in the program of that transport."""
     if transport == "mpi":
-        return run_on_ranks(number, "allreduce.py").results
+        return over_mpi().results_on(number)
     return run_with_torchrun(number, "allreduce_groups.py")
 
 

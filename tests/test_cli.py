@@ -27,6 +27,12 @@ def write_run(folder: Path, late: int | None = None) -> Path:
     return folder
 
 
+@pytest.fixture
+def wide_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name of a folder breaks no line, however long the path to it."""
+    monkeypatch.setenv("COLUMNS", "300")
+
+
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     assert main(["summary", *map(str, arguments)]) == 0
     captured = capsys.readouterr()
@@ -57,6 +63,7 @@ def test_nobody_is_named_among_healthy_ranks(tmp_path: Path, capsys: pytest.Capt
     assert "spent" not in printed(capsys, write_run(tmp_path))
 
 
+@pytest.mark.usefixtures("wide_terminal")
 def test_totals_and_counters_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = printed(capsys, write_run(tmp_path)).splitlines()
     assert lines[0] == f"{tmp_path}: 164 rows of 4 ranks"
@@ -106,6 +113,7 @@ def test_what_is_wrong_with_the_files_is_said(tmp_path: Path, capsys: pytest.Cap
         assert remark in text
 
 
+@pytest.mark.usefixtures("wide_terminal")
 def test_files_from_several_folders_are_summarised_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -266,7 +266,10 @@ def test_shells_are_told_what_completes(capsys: pytest.CaptureFixture[str], shel
 # -- watch -------------------------------------------------------------------------------------------
 
 
-def test_a_look_at_a_run_shows_its_ranks_and_verdict(ask: Any, with_slow_rank: Path) -> None:
+def test_a_look_at_a_run_shows_its_ranks_and_verdict(
+    ask: Any, with_slow_rank: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")  # the folder's name breaks no line
     text = ask("watch", with_slow_rank, "--once")
     lines = [line.split() for line in text.splitlines()]
     assert [line[:2] for line in lines if line and line[0].isdigit()][1:] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,7 @@ OFFLINE = [
 TABLES_OF_CONTENTS = ["timing_logger", "allreduce_instrumentation"]
 
 
+@functools.cache
 def modules() -> dict[str, Path]:
     """Every module of both packages by its dotted name."""
     found = {}

@@ -96,6 +96,7 @@ def test_a_rank_that_crashes_and_takes_the_job_with_it_has_written_all_its_rows(
     assert len(rows(tmp_path / "logs" / "timing-rank1.csv")) == 1000
 
 
+@pytest.mark.alone
 def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     run = run_python(
         """
@@ -117,6 +118,7 @@ def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     assert ended_s - float(run.stdout) <= 2.5  # 2 s as promised, and the interpreter's own end
 
 
+@pytest.mark.alone
 def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)

@@ -37,6 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.gpu)
+            item.add_marker(pytest.mark.alone)
             if not _gpu_is_there():
                 item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device here"))
 

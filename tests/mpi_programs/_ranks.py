@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import sleep
 from typing import Any
 
 from mpi4py import MPI
@@ -12,6 +13,27 @@ from mpi4py import MPI
 from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
+
+
+def communicators() -> Iterator[MPI.Intracomm]:
+    """Communicators of every number of ranks from 1 to all. Collective, on all ranks.
+
+    First the world as a whole, then in two parts that are at work at once, cut one rank earlier each
+    time; a rank gets the part that it is in. Ranks cost more to start than what they then do.
+    """
+    rank, size = MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size
+    for first in range(size, (size - 1) // 2, -1):
+        part = MPI.COMM_WORLD.Split(rank >= first, rank)
+        yield part
+        part.Free()
+        _wait_asleep()
+
+
+def _wait_asleep() -> None:
+    """For all ranks: in a collective, who waits would keep a core from those that still work."""
+    everyone = MPI.COMM_WORLD.Ibarrier()
+    while not everyone.Test():
+        sleep(0.01)
 
 
 @contextmanager

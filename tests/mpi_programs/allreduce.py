@@ -1,4 +1,4 @@
-"""Any number of ranks: the all-reducers' results, rows and refusals over MPI."""
+"""Any number of ranks: the all-reducers' results, rows and refusals over MPI, on them and on fewer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
-from _ranks import recording, report
+from _ranks import communicators, recording, report
 from _reductions import (
     SPARSE,
     WITHOUT_LOSS,
@@ -31,10 +31,6 @@ from timing_logger.record import Record
 
 torch.set_num_threads(1)
 
-WORLD = MPI.COMM_WORLD
-rank, size = WORLD.rank, WORLD.size
-RANKS = Ranks(WORLD, rank, size)
-
 
 def columns(record: Record) -> list[Any]:
     return [
@@ -42,7 +38,7 @@ def columns(record: Record) -> list[Any]:
     ]  # fmt: skip
 
 
-def rows() -> dict[str, Any]:
+def rows(ranks: Ranks) -> dict[str, Any]:
     """Of one call each, on a communicator of its own, 25 entries of which 5 are picked."""
     found: dict[str, Any] = {}
     calls = [(name, reduce, make, torch.float32) for name, (reduce, make) in WITHOUT_LOSS.items()]
@@ -50,8 +46,8 @@ def rows() -> dict[str, Any]:
     with recording() as (logger, records):
         for name, reduce, make, dtype in calls:
             made = make() if name.startswith("dense") else TopK(0.2)
-            comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger, group="everyone")
-            tensor = whole_numbers(rank, 0, 25, dtype)
+            comm = TimedIntracomm(ranks.comm.Dup(), timing_logger=logger, group="everyone")
+            tensor = whole_numbers(ranks.rank, 0, 25, dtype)
             reduce(tensor, comm=comm, compressor=made, name=f"layer {name}")
     names = [name for name, *_ in calls]
     for name in names:
@@ -64,14 +60,16 @@ def rows() -> dict[str, Any]:
     return found
 
 
-def loggers() -> dict[str, Any]:
+def loggers(ranks: Ranks) -> dict[str, Any]:
     """Who gets the rows: the call's logger, or that of the communicator."""
     found = {}
     tensor, off = torch.ones(6), TimingLogger(0, enabled=False)
     for communicator in ("plain", "timed"):
         for given in (True, False):
             with recording() as (of_comm, comm_records), recording() as (of_call, call_records):
-                comm = TimedIntracomm(WORLD, timing_logger=of_comm) if communicator == "timed" else WORLD
+                comm = ranks.comm
+                if communicator == "timed":
+                    comm = TimedIntracomm(ranks.comm, timing_logger=of_comm)
                 logger = of_call if given else None
                 gtopk_sparse_allreduce(
                     tensor, comm=comm, compressor=TopK(0.5), name="w", timing_logger=logger
@@ -80,16 +78,16 @@ def loggers() -> dict[str, Any]:
                 sorted({r.operation for r in records}) for records in (comm_records, call_records)
             ]
     with recording() as (logger, records):
-        comm = TimedIntracomm(WORLD, timing_logger=logger)
+        comm = TimedIntracomm(ranks.comm, timing_logger=logger)
         timed, untimed = (
             gtopk_sparse_allreduce(tensor, comm=c, compressor=TopK(0.5), name="w")
-            for c in (comm, TimedIntracomm(WORLD, timing_logger=off))
+            for c in (comm, TimedIntracomm(ranks.comm, timing_logger=off))
         )
         logger.flush()
         rows_before = len(records)
         gtopk_sparse_allreduce(
             tensor,
-            comm=TimedIntracomm(WORLD, timing_logger=off),
+            comm=TimedIntracomm(ranks.comm, timing_logger=off),
             compressor=TopK(0.5),
             name="w",
             timing_logger=off,
@@ -98,11 +96,11 @@ def loggers() -> dict[str, Any]:
     return found
 
 
-def unusable_communicators() -> dict[str, Any]:
+def unusable_communicators(ranks: Ranks) -> dict[str, Any]:
     """Each is refused without waiting for anybody."""
-    freed = WORLD.Dup()
-    timed = TimedIntracomm(WORLD.Dup())
-    between = MPI.COMM_SELF.Create_intercomm(0, WORLD, (rank + 1) % size) if size == 2 else None
+    freed = ranks.comm.Dup()
+    timed = TimedIntracomm(ranks.comm.Dup())
+    between = MPI.COMM_SELF.Create_intercomm(0, ranks.comm, 1 - ranks.rank) if ranks.size == 2 else None
     freed.Free()
     timed.Free()
     comms: dict[str, Any] = {
@@ -129,37 +127,42 @@ class BrokenAllgather(TimedIntracomm):
         super().Allgather(*args, **kwargs)
 
 
-def mpi_fails() -> list[Any]:
+def mpi_fails(ranks: Ranks) -> list[Any]:
     """On all ranks: what is raised, and whether the compressor remembers what it did before."""
     compressor = TopK(0.5)
-    tensor = whole_numbers(rank, 0, 10, torch.float32)
-    SPARSE["topk"](tensor, comm=WORLD, compressor=compressor, name="w")
+    tensor = whole_numbers(ranks.rank, 0, 10, torch.float32)
+    SPARSE["topk"](tensor, comm=ranks.comm, compressor=compressor, name="w")
     before = compressor.residual("w")
-    broken = BrokenAllgather(WORLD.Dup())
+    broken = BrokenAllgather(ranks.comm.Dup())
     error = error_of(lambda: SPARSE["topk"](tensor, comm=broken, compressor=compressor, name="w"))
     after = compressor.residual("w")
     return [error, before is not None and after is not None and bool((before == after).all())]
 
 
-def parts_of_the_world() -> Any:
+def parts_of_the_world(ranks: Ranks) -> Any:
     """The mean over a communicator of every second rank."""
-    part = WORLD.Split(rank % 2, rank)
+    rank = ranks.rank
+    part = ranks.comm.Split(rank % 2, rank)
     return _dense(part).tolist() == [1.0] * 3 and [
         gtopk_sparse_allreduce(torch.tensor([float(rank)]), comm=part, compressor=TopK(1.0), name="w").item(),
-        sum(range(rank % 2, size, 2)) / part.size,
+        sum(range(rank % 2, ranks.size, 2)) / part.size,
     ]
 
 
-CHECKS: dict[str, Callable[[], Any]] = {
-    "nothing left out": lambda: nothing_left_out(RANKS, (1, 2, max(1, size - 1), size + 3, 97)),
-    "as in one process": lambda: as_in_one_process(RANKS),
-    "gradient": lambda: what_becomes_of_the_gradient(RANKS),
-    "let go": lambda: let_go_and_kept_elsewhere(RANKS),
-    "shapes and memory": lambda: shapes_and_memory(RANKS),
-    "names": lambda: names_do_not_mix(RANKS),
-    "refused": lambda: refused(RANKS),
-    "too large": lambda: too_large(RANKS),
-    "different calls": lambda: different_calls(RANKS),
+def nothing_left_out_of_any_length(ranks: Ranks) -> dict[str, Any]:
+    return nothing_left_out(ranks, (1, 2, max(1, ranks.size - 1), ranks.size + 3, 97))
+
+
+CHECKS: dict[str, Callable[[Ranks], Any]] = {
+    "nothing left out": nothing_left_out_of_any_length,
+    "as in one process": as_in_one_process,
+    "gradient": what_becomes_of_the_gradient,
+    "let go": let_go_and_kept_elsewhere,
+    "shapes and memory": shapes_and_memory,
+    "names": names_do_not_mix,
+    "refused": refused,
+    "too large": too_large,
+    "different calls": different_calls,
     "rows": rows,
     "loggers": loggers,
     "unusable communicators": unusable_communicators,
@@ -167,10 +170,15 @@ CHECKS: dict[str, Callable[[], Any]] = {
     "parts": parts_of_the_world,
 }
 
-results: dict[str, Any] = {}
-seconds: dict[str, float] = {}
-for name, check in CHECKS.items():
-    start = perf_counter()
-    results[name] = check()
-    seconds[name] = round(perf_counter() - start, 2)
-report({**results, "seconds": seconds})
+
+def results_on(ranks: Ranks) -> dict[str, Any]:
+    results: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for name, check in CHECKS.items():
+        start = perf_counter()
+        results[name] = check(ranks)
+        seconds[name] = round(perf_counter() - start, 2)
+    return {**results, "seconds": seconds}
+
+
+report([[comm.size, comm.rank, results_on(Ranks(comm, comm.rank, comm.size))] for comm in communicators()])

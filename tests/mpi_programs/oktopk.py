@@ -1,4 +1,4 @@
-"""oktopk_sparse_allreduce on real ranks: what it gives, what it leaves, and what it sends for that."""
+"""oktopk_sparse_allreduce on all ranks and on fewer: what it gives, leaves, and sends for that."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from _ranks import report
-from _training import WORLD, error_of, fingerprint, rank, size
+from _ranks import communicators, report
+from _training import error_of, fingerprint
 from mpi4py import MPI
 from oktopk_data import CALLS, LENGTH, PECULIAR, PERIODS, TIMES, USUAL, Data, generator, ordinary
 from torch import Tensor
@@ -31,72 +31,74 @@ class CountingComm(TimedIntracomm):
         self.sent = self.received = 0
 
     def Alltoallv(self, send: Any, receive: Any) -> None:
-        self.sent += sum(send[1]) - send[1][rank]
-        self.received += sum(receive[1]) - receive[1][rank]
+        self.sent += sum(send[1]) - send[1][self.rank]
+        self.received += sum(receive[1]) - receive[1][self.rank]
         super().Alltoallv(send, receive)
 
     def Allgatherv(self, send: Any, receive: Any) -> None:
-        mine = receive[1][rank]
-        self.sent += mine * (size - 1)
+        mine = receive[1][self.rank]
+        self.sent += mine * (self.size - 1)
         self.received += sum(receive[1]) - mine
         super().Allgatherv(send, receive)
 
 
-COMM = CountingComm(WORLD, timing_logger=TimingLogger(rank, None, enabled=False))
+def reduced(comm: CountingComm, compressor: TopK, tensor: Tensor, name: str = "layer") -> Tensor:
+    return oktopk_sparse_allreduce(tensor, comm=comm, compressor=compressor, name=name)
 
 
-def reduced(compressor: TopK, tensor: Tensor, name: str = "layer") -> Tensor:
-    return oktopk_sparse_allreduce(tensor, comm=COMM, compressor=compressor, name=name)
-
-
-def total(tensor: Tensor) -> Tensor:
+def total(comm: CountingComm, tensor: Tensor) -> Tensor:
     everyones = torch.empty_like(tensor)
-    WORLD.Allreduce(tensor.numpy(), everyones.numpy())
+    comm.Allreduce(tensor.numpy(), everyones.numpy())
     return everyones
+
+
+def mine(comm: CountingComm, call: int) -> Tensor:
+    return ordinary(call, comm.rank, comm.size)
 
 
 # -- checks -----------------------------------------------------------------------------------------
 
 
-def over_calls(data: Data, density: float) -> dict[str, Any]:
+def over_calls(comm: CountingComm, data: Data, density: float) -> dict[str, Any]:
     """Whether nothing is lost or made up in any call, the results' fingerprint, entries that travelled."""
     compressor = TopK(density)
     conserved, prints, travelled, in_result = [], [], [], []
     given = came_out = torch.zeros(1, dtype=torch.float64)
     for call in range(CALLS):
-        whole = data(call, rank, size) * TIMES
-        COMM.sent = COMM.received = 0
-        mean = reduced(compressor, whole)
-        travelled.append([COMM.sent, COMM.received])
-        given, came_out = given + whole, came_out + mean * size
+        whole = data(call, comm.rank, comm.size) * TIMES
+        comm.sent = comm.received = 0
+        mean = reduced(comm, compressor, whole)
+        travelled.append([comm.sent, comm.received])
+        given, came_out = given + whole, came_out + mean * comm.size
         residual = compressor.residual("layer")
         assert residual is not None
-        conserved.append(torch.equal(total(residual) + came_out, total(given)))
+        conserved.append(torch.equal(total(comm, residual) + came_out, total(comm, given)))
         prints.append(fingerprint([mean]))
         in_result.append(int(mean.count_nonzero()))
     k = oktopk.entries_to_keep(density, mean.numel())
     return {"conserved": conserved, "same": prints, "travelled": travelled, "in_result": in_result, "k": k}
 
 
-def dense(dtype: torch.dtype, length: int) -> list[bool]:
+def dense(comm: CountingComm, dtype: torch.dtype, length: int) -> list[bool]:
     """Whether density 1.0 gives the mean of all entries, exactly, call after call."""
     compressor, equal = TopK(1.0), []
     for call in range(2):
-        whole = ordinary(call, rank, size, length, 8).clamp(-60, 60)
-        mean = (total(whole) / size if dtype == torch.float64 else total(whole).float() / size).to(dtype)
-        equal.append(torch.equal(reduced(compressor, whole.to(dtype)), mean))
+        whole = ordinary(call, comm.rank, comm.size, length, 8).clamp(-60, 60)
+        summed = total(comm, whole)
+        mean = ((summed if dtype == torch.float64 else summed.float()) / comm.size).to(dtype)
+        equal.append(torch.equal(reduced(comm, compressor, whole.to(dtype)), mean))
     return equal
 
 
-def halves() -> dict[str, Any]:
+def halves(comm: CountingComm) -> dict[str, Any]:
     """bfloat16: every call's result, and whether picks that lost are in the residual with their bits."""
     compressor, prints = TopK(0.02), []
     left = torch.zeros(LENGTH)
     returned = []
     for call in range(CALLS):
-        noise = torch.randn(LENGTH, generator=generator(call, rank)).bfloat16()
+        noise = torch.randn(LENGTH, generator=generator(call, comm.rank)).bfloat16()
         before = noise.float() + left
-        mean = reduced(compressor, noise)
+        mean = reduced(comm, compressor, noise)
         prints.append(fingerprint([mean]))
         residual = compressor.residual("layer")
         assert residual is not None
@@ -106,80 +108,83 @@ def halves() -> dict[str, Any]:
     return {"same": prints, "returned": returned, "dtype": str(mean.dtype)}
 
 
-def resumed() -> dict[str, Any]:
+def resumed(comm: CountingComm) -> dict[str, Any]:
     """Six calls in one go, and three, a checkpoint, three more."""
     in_one_go, first = TopK(0.02), TopK(0.02)
-    prints = [fingerprint([reduced(in_one_go, ordinary(call, rank, size))]) for call in range(9)]
-    again = [fingerprint([reduced(first, ordinary(call, rank, size))]) for call in range(6)]
+    prints = [fingerprint([reduced(comm, in_one_go, mine(comm, call))]) for call in range(9)]
+    again = [fingerprint([reduced(comm, first, mine(comm, call))]) for call in range(6)]
     file = io.BytesIO()
     torch.save(first.state_dict(), file)
     file.seek(0)
     second = TopK(0.02)
     second.load_state_dict(torch.load(file, weights_only=True))
-    again += [fingerprint([reduced(second, ordinary(call, rank, size))]) for call in range(6, 9)]
+    again += [fingerprint([reduced(comm, second, mine(comm, call))]) for call in range(6, 9)]
     return {"in_one_go": prints, "resumed": again}
 
 
-def apart() -> dict[str, Any]:
+def apart(comm: CountingComm) -> dict[str, Any]:
     """The last rank has made another number of calls, or remembers another threshold."""
     found: dict[str, Any] = {}
     for name, changes in {"calls": {"calls": 7}, "thresholds": {"global_threshold": 0.5}}.items():
         compressor = TopK(0.02)
-        reduced(compressor, ordinary(0, rank, size))
+        reduced(comm, compressor, mine(comm, 0))
         agreed = compressor.state("layer")
-        if rank == size - 1:
+        if comm.rank == comm.size - 1:
             compressor.set_state("layer", oktopk.replace(agreed, **changes))
         left = compressor.residual("layer")
-        found[name] = error_of(lambda compressor=compressor: reduced(compressor, ordinary(1, rank, size)))
+        found[name] = error_of(lambda compressor=compressor: reduced(comm, compressor, mine(comm, 1)))
         assert left is not None
         found[name].append(torch.equal(left, compressor.residual("layer")))
         compressor.set_state("layer", agreed)
-        found[name].append(fingerprint([reduced(compressor, ordinary(1, rank, size))]))
+        found[name].append(fingerprint([reduced(comm, compressor, mine(comm, 1))]))
     return found
 
 
-def lost_in_the_middle() -> dict[str, Any]:
+def lost_in_the_middle(comm: CountingComm) -> dict[str, Any]:
     """MPI fails on every rank, after picks were made and sent: what is remembered is as before."""
     compressor = TopK(0.02)
-    reduced(compressor, ordinary(0, rank, size))
+    reduced(comm, compressor, mine(comm, 0))
     before = compressor.state_dict()
 
     def fails(*_: Any) -> None:
         raise MPI.Exception(MPI.ERR_OTHER)
 
-    COMM.Allgatherv = fails  # type: ignore[method-assign]
-    error = error_of(lambda: reduced(compressor, ordinary(1, rank, size)))
-    del COMM.Allgatherv
+    comm.Allgatherv = fails  # type: ignore[method-assign]
+    error = error_of(lambda: reduced(comm, compressor, mine(comm, 1)))
+    del comm.Allgatherv
     after = compressor.state_dict()
     same = torch.equal(before["residuals"]["layer"], after["residuals"]["layer"])
     return {"error": error[:1], "residual": same, "state": before["states"] == after["states"]}
 
 
-def descent(density: float) -> float:
+def descent(comm: CountingComm, density: float) -> float:
     """How far from the lowest point of all ranks' mean 200 steps end, where each rank's own is elsewhere."""
     curvatures = torch.linspace(0.5, 1.0, 100, dtype=torch.float64)
-    mine = torch.randn(100, generator=generator(0, rank), dtype=torch.float64)
-    best = total(mine) / size
+    target = torch.randn(100, generator=generator(0, comm.rank), dtype=torch.float64)
+    best = total(comm, target) / comm.size
     point, compressor = torch.zeros(100, dtype=torch.float64), TopK(density)
     for step in range(200):
-        point -= 2 / (step + 50) * reduced(compressor, curvatures * (point - mine), "point")
+        point -= 2 / (step + 50) * reduced(comm, compressor, curvatures * (point - target), "point")
     return float((point - best).norm() / best.norm())
 
 
-def results() -> Iterator[tuple[str, Any]]:
-    thorough = size <= 4  # more ranks than cores make everything slow
-    lengths = (1, max(1, size - 1), size + 1, LENGTH)
-    yield (
-        "data",
-        {name: over_calls(data, 0.01) for name, data in (USUAL | (PECULIAR if thorough else {})).items()},
-    )
-    yield "dense", {str(dtype): [dense(dtype, length) for length in lengths] for dtype in DTYPES}
-    yield "halves", halves()
-    yield "apart", apart()
+def results(comm: CountingComm) -> Iterator[tuple[str, Any]]:
+    thorough = comm.size <= 4  # more ranks than cores make everything slow
+    data = USUAL | (PECULIAR if thorough else {})
+    lengths = (1, max(1, comm.size - 1), comm.size + 1, LENGTH)
+    yield "data", {name: over_calls(comm, of_call, 0.01) for name, of_call in data.items()}
+    yield "dense", {str(dtype): [dense(comm, dtype, length) for length in lengths] for dtype in DTYPES}
+    yield "halves", halves(comm)
+    yield "apart", apart(comm)
     if thorough:
-        yield "resumed", resumed()
-        yield "lost in the middle", lost_in_the_middle()
-        yield "descent", [descent(density) for density in (1.0, 0.1)]
+        yield "resumed", resumed(comm)
+        yield "lost in the middle", lost_in_the_middle(comm)
+        yield "descent", [descent(comm, density) for density in (1.0, 0.1)]
 
 
-report(dict(results()))
+def results_over(comm: MPI.Intracomm) -> dict[str, Any]:
+    off = TimingLogger(comm.rank, None, enabled=False)
+    return dict(results(CountingComm(comm, timing_logger=off)))
+
+
+report([[comm.size, comm.rank, results_over(comm)] for comm in communicators()])
