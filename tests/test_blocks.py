@@ -16,7 +16,7 @@ from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
 from timing_logger._blocks import answered_in_blocks
-from timing_logger._questions import BANDWIDTH, WAITS, compression
+from timing_logger._questions import BANDWIDTH, WAITS, Asked, compression
 from timing_logger._workers import Processes
 from timing_logger.analysis import COLUMNS_OF
 from timing_logger.errors import TooLargeError
@@ -221,11 +221,19 @@ def test_blocks_of_any_size_say_the_same_of_any_rows(
         assert_blocks_say_the_same(written(Path(folder), ranks), rows_per_block)
 
 
-def test_a_full_disk_is_named_with_the_way_out(difficult: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripted: a real one needs a mount. In one process, which knows of it."""
+
     def write(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")  # scripted: a full disk needs a mount
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("timing_logger._blocks._Stored.write", write)
+    monkeypatch.setattr("timing_logger._questions.usable_cores", lambda: 1)
+
+
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_is_named_with_the_way_out(difficult: Path) -> None:
     with pytest.raises(TooLargeError, match=r"no room left .* in '.*timing-logger-.*TMPDIR"):
         answered_in_blocks(
             WAITS,
@@ -235,3 +243,13 @@ def test_a_full_disk_is_named_with_the_way_out(difficult: Path, monkeypatch: pyt
             workers=Processes(1),
             rows_per_block=8,
         )
+
+
+@pytest.mark.usefixtures("full_disk")
+@pytest.mark.filterwarnings("ignore:.*left out")
+def test_without_room_for_blocks_all_rows_are_looked_at_in_memory(difficult: Path) -> None:
+    told = Asked(timing_files(difficult, engine="duckdb")).of_collectives(WAITS)
+    expected = Asked(timing_files(difficult, engine="pandas")).of_collectives(WAITS)
+    assert (told.engine, told.n_blocks) == ("duckdb", 0)
+    for found, whole in zip(told.answer[0][::2], expected.answer[0][::2], strict=True):
+        assert_same(found, whole)

@@ -112,10 +112,29 @@ class Asked:
         return Told(analysis.whole(parts), self.engine, by_file=True)
 
     def of_collectives(self, question: BlockQuestion) -> Told:
-        """Of what ranks do together: of large files in blocks, on all cores or on the cluster."""
-        if self.engine == "pandas" and (rows := _if_they_fit(self.rows)) is not None:
-            analyses = question.by_block, question.by_file
-            return Told(tuple(one.whole([one.part(rows)]) for one in analyses), self.engine)
+        """Of what ranks do together: of large files in blocks, on all cores or on the cluster.
+
+        Of all rows in memory where no disk has room for the blocks.
+        """
+        if self.engine == "pandas" and (told := self._of_all_rows(question)) is not None:
+            return told
+        try:
+            return self._in_blocks(question)
+        except TooLargeError:
+            told = self._of_all_rows(question) if self.workers is None else None
+            if told is None:
+                raise
+            return told
+
+    def _of_all_rows(self, question: BlockQuestion) -> Told | None:
+        """None if they do not fit into memory."""
+        rows = _if_they_fit(self.rows)
+        if rows is None:
+            return None
+        analyses = question.by_block, question.by_file
+        return Told(tuple(one.whole([one.part(rows)]) for one in analyses), self.engine)
+
+    def _in_blocks(self, question: BlockQuestion) -> Told:
         workers = self._workers()
         found = answered_in_blocks(
             question, self.found, ranks=self.ranks, iterations=self.iterations, workers=workers,
