@@ -12,6 +12,7 @@ from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
 from timing_logger.record import escape_text
 from timing_logger.report._drawing import bar, drawn, new_table, wrapped
+from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle, on_many_ranks
 from timing_logger.report._remarks import remarks
 from timing_logger.report._words import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
 
@@ -32,12 +33,9 @@ def summary_text(summary: Summary, width: int = 100) -> str:
     parts = [
         wrapped(_heading(summary), width),
         drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
-        *(
-            wrapped(line, width)
-            for line in (*_on_waits(summary), *_on_backends(summary), *_standing_out(summary))
-        ),
+        *(wrapped(line, width) for line in _on_operations(summary)),
         drawn(_ranks_table(summary), width),
-        drawn(_files_table(summary), width),
+        _files(summary, width),
         "\n".join(wrapped(line, width) for line in remarks(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -62,7 +60,7 @@ def _operations_table(summary: Summary, bar_width: int) -> Table:
     table = new_table("operation", *_process_heads(several), *heads)
     table.columns[-2].justify = "left"
     for operation, ranks in groupby(rows, key=lambda row: row["operation"]):
-        group = list(ranks)
+        group = ends_and_middle(list(ranks), "total_ms")
         most_ms = max(row["total_ms"] for row in group)
         for i, row in enumerate(group):
             table.add_row(
@@ -81,7 +79,7 @@ def _ranks_table(summary: Summary) -> Table:
     table = new_table(
         *_process_heads(several), "rows", "iterations", "wall s", "communication ms", "% wall", "waited ms"
     )
-    for row in rows:
+    for row in ends_and_middle(rows, "communication_ms"):
         table.add_row(
             *_process_cells(row, several), str(row["rows"]), str(row["iterations"]),
             fixed(row["wall_s"], 2), fixed(row["communication_ms"], 1),
@@ -90,15 +88,27 @@ def _ranks_table(summary: Summary) -> Table:
     return table
 
 
-def _files_table(summary: Summary) -> Table:
+def _files(summary: Summary, width: int) -> str:
+    """What became of their rows; of many files only those that are not complete."""
+    files = list(zip(summary.files, summary.counters, strict=True))
+    if len(files) > MOST_SHOWN:
+        files = [(file, counters) for file, counters in files if not _is_complete(counters)]
+    return drawn(_files_table(files), width) if files else ""
+
+
+def _files_table(files: Sequence[tuple[_Row, _Row]]) -> Table:
     table = new_table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
-    for file, counters in zip(summary.files, summary.counters, strict=True):
+    for file, counters in files:
         counts = [or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")]
         closed = {True: "yes", False: "no"}.get(counters["closed"], UNKNOWN)
         table.add_row(
             escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]), *counts, closed
         )
     return table
+
+
+def _is_complete(counters: _Row) -> bool:
+    return bool(counters["closed"]) and not counters["dropped"] and not counters["pending"]
 
 
 def _records(table: pd.DataFrame) -> list[_Row]:
@@ -118,6 +128,13 @@ def _process_cells(row: _Row, several: bool) -> list[str]:
 
 
 # -- sentences -----------------------------------------------------------------------------------
+
+
+def _on_operations(summary: Summary) -> Iterable[str]:
+    yield from on_many_ranks(len(summary.ranks))
+    yield from _on_waits(summary)
+    yield from _on_backends(summary)
+    yield from _standing_out(summary)
 
 
 def _on_waits(summary: Summary) -> Iterable[str]:

@@ -1,0 +1,67 @@
+"""The summary of hundreds of ranks: its tables show the ends and the middle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from timing_files import record, write_sidecar, write_timing_file
+
+from timing_logger.cli import main
+from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle
+from timing_logger.run_info import Counters
+
+
+def summary_of(folder: Path, n_ranks: int, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """Of ranks of which each spends 1 ms more than the one before, the last of them least."""
+    for rank in range(n_ranks):
+        elapsed_ms = 0.5 if rank == n_ranks - 1 else 1.0 + rank
+        file = write_timing_file(folder, rank, [record("ALLREDUCE", 1.0, elapsed_ms)])
+        lost = Counters(2, 1, 1, 0) if rank == 3 else None
+        write_sidecar(file, counters=lost)
+    assert main(["summary", str(folder), *options]) == 0
+    return capsys.readouterr().out
+
+
+def ranks_in(text: str, table: str) -> list[int]:
+    """The column ``rank`` of the table whose header begins so."""
+    block = next(part for part in text.split("\n\n") if part.startswith(table))
+    at = block.splitlines()[0].split().index("rank")
+    rows = [line.split() for line in block.splitlines()[2:]]
+    return [int(row[at if len(row) > 6 and row[0] == "ALLREDUCE" else 0]) for row in rows]
+
+
+def test_of_more_than_sixteen_ranks_the_ends_and_the_middle_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = summary_of(tmp_path, 20, capsys)
+    assert ranks_in(text, "operation") == [19, 0, 8, 17, 18]
+    assert ranks_in(text, "rank ") == [19, 0, 8, 17, 18]
+    assert "Of 20 ranks each operation shows the two that spent least in it" in text
+
+
+def test_of_many_files_those_that_are_not_complete_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = summary_of(tmp_path, 20, capsys)
+    assert [word for word in text.split() if word.endswith(".csv")] == ["timing-rank3.csv"]
+
+
+def test_ranks_that_are_named_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary_of(tmp_path, 20, capsys, "--ranks", "5-9")
+    assert ranks_in(text, "operation") == [5, 6, 7, 8, 9]
+    assert "each operation shows" not in text
+
+
+def test_up_to_sixteen_ranks_are_all_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = summary_of(tmp_path, MOST_SHOWN, capsys)
+    assert ranks_in(text, "operation") == list(range(MOST_SHOWN))
+    assert "timing-rank9.csv" in text
+
+
+def test_what_is_not_known_is_at_the_far_end() -> None:
+    rows = [{"ms": float(n)} for n in range(20)]
+    rows[7] = {"ms": float("nan")}
+    shown = [row["ms"] for row in ends_and_middle(rows, "ms")]
+    assert shown[:4] == [0.0, 1.0, 10.0, 19.0]
+    assert shown[4] != shown[4]
