@@ -2,7 +2,7 @@
 
 Timing files of 8 ranks are made in a temporary folder, and converted to Parquet. Each line of the table is
 measured in a process of its own, from its start to its end, imports included: the wall time, the processor
-time of it and its workers, and the most memory that it or one of its workers held.
+time of it and its workers, and the most memory that they held together.
 
 Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR]
 """
@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from _tree_memory import PeakOfTree
 
 from timing_logger.record import HEADER, Record, format_records
 from timing_logger.run_info import TimingFile
@@ -118,25 +119,26 @@ def cases(engine: str, report: tuple[str, ...]) -> Iterator[Case]:
 
 
 def measured(case: Case, folder: Path) -> Cost:
-    """Run once; the peak is that of the largest process of those that took part."""
+    """Run once."""
     report = """
 import resource
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-print(sum(u.ru_utime + u.ru_stime for u in used), max(u.ru_maxrss for u in used) * 1024, file=sys.stderr)
+print(sum(u.ru_utime + u.ru_stime for u in used), file=sys.stderr)
 """
     body = "".join(f"    {line}\n" for line in (case.program + report).splitlines())
     with tempfile.TemporaryDirectory() as place:
         script = Path(place, "case.py")
         script.write_text(f'import sys\nif __name__ == "__main__":\n{body}')  # workers import it once more
         begin = time.perf_counter()
-        run = subprocess.run(
+        with subprocess.Popen(
             [sys.executable, script, folder, *case.arguments],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False,
-        )  # fmt: skip
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        ) as run, PeakOfTree(run.pid) as memory:  # fmt: skip
+            _, said = run.communicate()
+        wall_s = time.perf_counter() - begin
     if run.returncode:
-        raise RuntimeError(f"{case.name} failed: {run.stderr}")
-    processor_s, peak_bytes = run.stderr.split()[-2:]
-    return Cost(time.perf_counter() - begin, float(processor_s), int(peak_bytes))
+        raise RuntimeError(f"{case.name} failed: {said}")
+    return Cost(wall_s, float(said.split()[-1]), memory.peak_bytes)
 
 
 # -- a run -------------------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def test_the_span_under_the_pointer_says_what_it_is(opened: OpenPage) -> None:
     total_ms = 1e3 * range_s(opened)[1]
     x = box["x"] + 190 + work_ms(0, 0) / 2 / total_ms * (box["width"] - 190)
     opened.page.mouse.move(x, box["y"] + 32)
-    assert opened.text("#tooltip") == f"BACKWARD, iteration 0\n{in_ms(work_ms(0, 0))}, from 0 ms"
+    assert opened.text("#tooltip") == f"BACKWARD, iteration 0 of epoch 0\n{in_ms(work_ms(0, 0))}, from 0 ms"
 
 
 # -- screens -------------------------------------------------------------------------------------------
