@@ -27,7 +27,7 @@ Engine = Literal["pandas", "duckdb"]
 ADDED_COLUMNS = ("rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s")
 """What a table has beside the columns of its files."""
 
-LARGE_BYTES = 2**28
+LARGE_BYTES = 2**26
 """Files that are larger than this together are read by DuckDB, where it is installed."""
 
 _EXTRA = "pip install 'timing_logger[large]'"
@@ -198,7 +198,7 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
         raise ConfigurationError(f"engine='duckdb': DuckDB is not installed. Get it with {_EXTRA}.")
     if stated == "auto" and n_bytes > LARGE_BYTES and not has_duckdb:
         warnings.warn(
-            f"{n_bytes / 1e9:.1f} GB are read by pandas, which takes long and much memory: {_EXTRA} "
+            f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
             "brings what reads large files.",
             UserWarning,
             stacklevel=4,
