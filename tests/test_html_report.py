@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -56,7 +57,7 @@ def unpacked(packed: dict[str, str]) -> Any:
 
 
 def findings(timings: pd.DataFrame, **changed: Any) -> Findings:
-    return Findings.of(timings)._replace(**changed)
+    return replace(Findings.of(timings), **changed)
 
 
 def written_run(folder: Path) -> Path:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Collectives(NamedTuple):
+@dataclass(frozen=True)
+class Collectives:
     """What a report says of collectives.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger._questions import BlockQuestion, moves_bytes_or_is_work
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Processes(NamedTuple):
+@dataclass(frozen=True)
+class Processes:
     """What there is to say of ranks by themselves.
 
     Attributes:
@@ -34,21 +36,9 @@ class Processes(NamedTuple):
     timeline: Timeline
 
 
-class Findings(NamedTuple):
-    """All that a page is drawn from: the attributes of :class:`Processes` and of ``Collectives``."""
-
-    n_rows: int
-    began: Any
-    summary: Summary
-    verdict: Verdict
-    windows: pd.DataFrame
-    overlap: pd.DataFrame
-    timeline: Timeline
-    bandwidth: pd.DataFrame
-    compression: pd.DataFrame
-    waits: pd.DataFrame
-    violations: int
-    flawed: dict[tuple[str, str], int]
+@dataclass(frozen=True)
+class Findings(Collectives, Processes):
+    """All that a page is drawn from."""
 
     @classmethod
     def of(cls, timings: pd.DataFrame) -> Findings:
@@ -63,7 +53,7 @@ class Findings(NamedTuple):
 
     @classmethod
     def joined(cls, collectives: Collectives, processes: Processes) -> Findings:
-        return cls(*processes, *collectives)
+        return cls(**vars(processes), **vars(collectives))
 
 
 class _Part(NamedTuple):
