@@ -112,6 +112,22 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     assert (found.n_blocks > 1) == (rows_per_block == 30 and options != {"ranks": {7}})
 
 
+def test_a_timeline_made_in_parts_is_that_of_all_rows_if_one_rank_is_on_no_common_axis(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_timeline, "MAX_SPANS", 5)
+    run = data_parallel(factors(4, 2, noise=0.3))
+    duration_s = run["end_counter"] - run["start_counter"]
+    run = run.assign(
+        start_s=run["start_counter"],
+        end_s=run["start_counter"] + 1 - duration_s,  # the longest here are the shortest on its own axis
+        clock_uncertainty_s=run["rank"].map({0: 1e-6, 1: np.nan}),
+    )
+    parts = [_timeline.spans_of(rows.reset_index(drop=True)) for _, rows in run.groupby("rank")]
+    assert [part.is_common for part in parts] == [True, False]
+    assert _timeline.timeline_of(parts) == _timeline.timeline(run)
+
+
 def test_the_file_holds_the_page(tmp_path: Path) -> None:
     timings = data_parallel(factors(3, 2))
     write_report(timings, tmp_path / "report.html")
