@@ -43,10 +43,8 @@ def logger(sink: MemorySink) -> TimingLogger:
     return TimingLogger(0, log_dir=None, sinks=[sink])
 
 
-def timed(
-    logger: TimingLogger, operation: str, call: Callable[..., object], *args: Any, **kwargs: Any
-) -> Any:
-    return logger.time_call(operation, 8, None, None, Group(), Work, call, args, kwargs)
+def timed(logger: TimingLogger, operation: str, call: Callable[..., object], *args: Any) -> Any:
+    return logger.time_call(operation, 8, None, None, Group(), Work, call, args)
 
 
 def fail(*_: object) -> None:
@@ -63,7 +61,7 @@ def test_a_call_is_a_row_with_what_was_known_at_its_begin_and_its_number(
 ) -> None:
     logger.set_current_iteration(3)
     with logger.label("layer1", "dense"):
-        assert timed(logger, "ALLREDUCE", logger.set_current_iteration, iteration=4) is None
+        assert timed(logger, "ALLREDUCE", logger.set_current_iteration, 4) is None
     (row,) = written(logger, sink)
     assert row[:6] == (3, None, "layer1", "ALLREDUCE", "dense", 8)
     assert (row.group, row.group_size, row.seq, row.peer, row.status) == ("world", 2, 7, None, "ok")

@@ -166,7 +166,6 @@ class Recorder:
         handle: type[Waitable],
         call: Callable[..., Any],
         args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
     ) -> Any:
         """Make a call, wait for what it began, and record both as one operation: for instrumentation.
 
@@ -178,7 +177,7 @@ class Recorder:
             operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
             group: gives the name, the size, and the number, when ``call`` has returned.
             handle: what is waited for, if ``call`` returns one.
-            call, args, kwargs: what blocks.
+            call, args: what blocks.
 
         Returns:
             What ``call`` returns.
@@ -197,7 +196,7 @@ class Recorder:
         begun = None
         record[_START] = perf_counter_ns()
         try:
-            begun = call(*args, **kwargs)
+            begun = call(*args)
             record[_SEQ] = group.next_collective()
             if isinstance(begun, handle):  # else it was done on return
                 begun.wait()

@@ -9,15 +9,11 @@ from typing import Any, TypeAlias
 import torch
 import torch.distributed as dist
 
-from allreduce_instrumentation.process_group._backward_waits import (
-    called_by_the_engine,
-    note_use_in_backward,
-)
+from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
 from allreduce_instrumentation.process_group._layer_names import (
     ddp_under_construction,
     fsdp_is_loaded,
     fsdp_layer,
-    names_bucket,
 )
 from allreduce_instrumentation.process_group._methods import (
     METHODS,
@@ -38,9 +34,6 @@ from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
 from timing_logger._span import Span
 
-_ISSUE_AND_METHOD = 2
-"""Python frames between the caller of a group's method in C++ and what :func:`issue` calls."""
-
 
 def issue(
     timing: GroupTiming,
@@ -48,7 +41,7 @@ def issue(
     untimed: Callable[..., Any],
     group: dist.ProcessGroup,
     args: Arguments,
-    kwargs: dict[str, Any],
+    kwargs: Keywords,
 ) -> Any:
     """Make a call of a group's method ``name``, and time what it begins.
 
@@ -74,7 +67,8 @@ def issue(
     in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
     in_background = goes_on(options)
     if not (in_background or in_stream or timing.batch is not None):
-        return timing.logger.time_call(*columns, timing.identity, dist.Work, untimed, (group, *args), kwargs)
+        call = partial(untimed, **kwargs) if kwargs else untimed
+        return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
     operation = _begin(timing, columns, in_background, in_stream)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
@@ -91,10 +85,39 @@ def issue(
         return work
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
-    is_bucket = (
-        timing.ddp.known and names_bucket(operation.layer_name) and called_by_the_engine(_ISSUE_AND_METHOD)
-    )
-    return _handle(timing, name, operation, work, is_bucket)
+    return _handle(timing, name, operation, work)
+
+
+def issue_bucket(
+    timing: GroupTiming,
+    columns: Columns,
+    tensor: torch.Tensor,
+    untimed: Callable[..., Any],
+    group: dist.ProcessGroup,
+    args: Arguments,
+) -> Any:
+    """The same of an ``allreduce`` by DDP's reducer, while the iteration is recorded.
+
+    It takes the future of what it gets, and nothing else: it gets the backend's own, which saves a handle.
+    """
+    in_stream = timing.has_streams and timing.in_stream(tensor.device.type)
+    operation = _begin(timing, columns, True, in_stream)
+    if operation is None:
+        return _issue_unrecorded(timing, "allreduce", untimed, group, args, {})
+    try:
+        work = untimed(group, *args)
+    except BaseException as error:
+        operation.end(type(error))
+        raise
+    operation.seq = timing.identity.next_collective()
+    if timing.backend_durations is not None:
+        timing.backend_durations.note(operation)
+    future = _future_of(timing, "allreduce", work) if isinstance(work, dist.Work) else None
+    if future is None:
+        return _handle(timing, "allreduce", operation, work)
+    operation.end_by(future)
+    note_use_in_backward(operation, future)
+    return work
 
 
 def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
@@ -137,14 +160,14 @@ def _issue_unrecorded(
     untimed: Callable[..., Any],
     group: dist.ProcessGroup,
     args: Arguments,
-    kwargs: dict[str, Any],
+    kwargs: Keywords,
 ) -> Any:
     work = untimed(group, *args, **kwargs)
     _count(timing, METHODS[name], args, kwargs)
     return work if name != "recv_anysource" else _only_counted(timing, work)
 
 
-_Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
+Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
 """Operation, bytes sent, layer, peer."""
 
 
@@ -156,7 +179,7 @@ def _columns(
     options: Any,
     args: Arguments,
     kwargs: Keywords,
-) -> _Columns:
+) -> Columns:
     try:
         operation = method.operation if method.splits is None else method.operation_of(args, kwargs)
         size = method.sent_bytes(buffer, args, timing.identity.size)
@@ -168,7 +191,7 @@ def _columns(
 
 
 def _begin(
-    timing: GroupTiming, columns: _Columns, in_background: bool, in_stream: bool
+    timing: GroupTiming, columns: Columns, in_background: bool, in_stream: bool
 ) -> HostOperation | DeviceOperation | None:
     """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
     logger, identity = timing.logger, timing.identity
@@ -183,24 +206,26 @@ def _begin(
     return on_host
 
 
-def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any, is_bucket: bool = False) -> Any:
+def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
     """What the caller gets to wait for."""
     if not isinstance(work, dist.Work):  # the backend was done on return
         operation.end(None)
         return work
-    has_future = operation.goes_on and timing.gives_future(name) and _may_use_future(operation)
-    if has_future:
+    may_ask = operation.goes_on and _may_use_future(operation)
+    future = _future_of(timing, name, work) if may_ask else None
+    if future is not None:
+        operation.end_by(future)
+    return timed_work(work, operation, future is not None)
+
+
+def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[Any] | None:
+    """What tells the end of ``work``; None where the backend's method ``name`` gives none."""
+    if timing.gives_future(name):
         try:
-            future = work.get_future()
+            return work.get_future()
         except RuntimeError:
             timing.note_no_future(name)
-            has_future = False
-        else:
-            operation.end_by(future)
-            if is_bucket:  # of which DDP's reducer takes the future and nothing else: it saves a handle
-                note_use_in_backward(operation, future)
-                return work
-    return timed_work(work, operation, has_future)
+    return None
 
 
 def _may_use_future(operation: Operation) -> bool:

@@ -20,7 +20,9 @@ import torch
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel
 
-_FSDP = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
+FSDP_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
+"""Without it there is no module of FSDP2."""
+
 _DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.13
 
 _DDP = "ddp:"
@@ -46,7 +48,7 @@ def fsdp_layer() -> str:
 
 def fsdp_is_loaded() -> bool:
     """Whether there may be a module of FSDP2 at all."""
-    return _FSDP in sys.modules
+    return FSDP_MODULE in sys.modules
 
 
 def is_fsdp_module(model: torch.nn.Module) -> bool:
@@ -65,11 +67,6 @@ def ddp_under_construction() -> DistributedDataParallel | None:
             model = frame.f_locals.get("self")
             return model if isinstance(model, DistributedDataParallel) else None
     return None
-
-
-def names_bucket(layer_name: str) -> bool:
-    """Whether :class:`DdpModels` said so of the operation."""
-    return layer_name.startswith(_DDP)
 
 
 class DdpBuckets:
@@ -105,6 +102,17 @@ class DdpBuckets:
             self._begin_pass(entries)
         return self._end_of_next(entries) is not None
 
+    def next_name(self, entries: int, number: int) -> str:
+        """The name of the bucket of so many entries in pass ``number``; ``""`` if another comes next."""
+        if number != self._pass:
+            self._pass = number
+            self._begin_pass(entries)
+        first, buckets = self._next, self._buckets
+        if first < len(buckets) and buckets[first].entries == entries:  # nearly always: no calls
+            self._next = first + 1
+            return buckets[first].name
+        return self.take(entries) if self._end_of_next(entries) is not None else ""
+
     def take(self, entries: int) -> str:
         """The name of the bucket that :meth:`expects` said comes next."""
         first, end = self._next, self._end_of_next(entries) or self._next
@@ -119,6 +127,8 @@ class DdpBuckets:
         if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
             self._next = 0
         model = self._model()
+        if model is None:
+            self._buckets = []  # whoever reduces now is another
         if model is None or not model._has_rebuilt_buckets:
             return
         if not self._rebuilt:
@@ -169,8 +179,7 @@ class DdpModels:
         if number == _NO_PASS or number == self._doubtful_pass:
             return ""
         if len(self._models) == 1:  # nearly always, and once per bucket: no lists
-            only = self._models[0]
-            return only.take(entries) if only.model is not None and only.expects(entries, number) else ""
+            return self._models[0].next_name(entries, number)
         alive = self._models = [model for model in self._models if model.model is not None]
         expecting = [model for model in alive if model.expects(entries, number)]
         if len(expecting) != 1 or not all(model.known for model in alive):
@@ -212,7 +221,7 @@ def _codes_of_fsdp() -> tuple[CodeType, ...]:
     """A tuple: looking through two by identity is faster than hashing code."""
     global _fsdp_codes
     if not _fsdp_codes and fsdp_is_loaded():
-        group: Any = getattr(sys.modules[_FSDP], "FSDPParamGroup", None)
+        group: Any = getattr(sys.modules[FSDP_MODULE], "FSDPParamGroup", None)
         methods = [getattr(group, name, fsdp_layer) for name in ("unshard", "post_backward")]
         _fsdp_codes = tuple(inspect.unwrap(method).__code__ for method in methods)
     return _fsdp_codes

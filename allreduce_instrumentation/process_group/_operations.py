@@ -6,15 +6,14 @@ backend's thread says so. Work that is queued in a device's stream (NCCL) ends b
 
 from __future__ import annotations
 
-import atexit
 import os
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger._channel import Channel
 from timing_logger._span import DeviceSpan, Span
 from timing_logger.record import OK, UNRESOLVED
@@ -30,11 +29,8 @@ Failure = type[BaseException] | None
 
 WAIT = "WAIT"
 
-_SETTLE_S = 0.5
-
 _open: set[HostOperation | DeviceOperation] = set()
 _finished_with: WeakSet[TimingLogger] = WeakSet()
-_called_back: set[HostOperation] = set()  # their futures hold a callback that has not run
 
 
 class Operation(Protocol):
@@ -89,11 +85,12 @@ class HostOperation(Span):
         self.start_ns = perf_counter_ns()
 
     def end(self, failure: Failure) -> None:
-        end_ns = perf_counter_ns()
+        self._end_at(perf_counter_ns(), failure)
+
+    def _end_at(self, end_ns: int, failure: Failure) -> None:
         if self.ended_ns is not None or not _claim(self):
             return
-        status = OK if failure is None else _status(failure)
-        self.write(self.operation, self.start_ns, end_ns, status, self._thread)
+        self.write(self.operation, self.start_ns, end_ns, _status(failure), self._thread)
         self.ended_ns = end_ns
         if self.on_end is not None:
             self.on_end(self)
@@ -104,24 +101,18 @@ class HostOperation(Span):
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         if future.done():  # torch would call back at once, and drop what a signal handler raises there
-            self._completed(future)
+            self._end_of(future)
         else:
-            _called_back.add(self)
-            future.add_done_callback(self._call_back)
+            call_when_done(future, self._end_of)
 
-    def _call_back(self, future: torch.futures.Future[Any]) -> None:
-        try:
-            self._completed(future)
-        finally:
-            _called_back.discard(self)
-
-    def _completed(self, future: torch.futures.Future[Any]) -> None:
+    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+        end_ns = perf_counter_ns()  # first: what follows takes its time
+        failure: Failure = None
         try:
             future.value()
         except Exception as error:
-            self.end(type(error))
-        else:
-            self.end(None)
+            failure = type(error)
+        self._end_at(end_ns, failure)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
         start_ns = perf_counter_ns()
@@ -179,7 +170,10 @@ class DeviceOperation(DeviceSpan):
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         """The callback runs at once, in a stream that waits for the operation: the event goes there."""
-        future.add_done_callback(lambda _: self.end(None))
+        call_when_done(future, self._end_of)
+
+    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+        self.end(None)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
         if not self.goes_on or self._waited:
@@ -221,7 +215,10 @@ class UnrecordedOperation:
         self._learn = None
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        future.add_done_callback(lambda _: self.end(None))
+        call_when_done(future, self._end_of)
+
+    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+        self.end(None)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
         result = work.wait(*args, **kwargs)
@@ -232,9 +229,10 @@ class UnrecordedOperation:
 class CoalescedOperations:
     """Operations that the backend was given one by one, and works on as one."""
 
-    def __init__(self, operations: Sequence[Operation]) -> None:
+    def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:
         self._operations = operations
         self.goes_on = True
+        self.group, self.channel = operations[0].group, operations[0].channel
 
     def end(self, failure: Failure) -> None:
         for operation in self._operations:
@@ -245,7 +243,10 @@ class CoalescedOperations:
             operation.lose()
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        future.add_done_callback(lambda _: self.end(None))
+        call_when_done(future, self._end_of)
+
+    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+        self.end(None)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
         """One ``WAIT`` row, for the first operation: who waits, waits for all of them at once."""
@@ -263,35 +264,17 @@ def finish_with(logger: TimingLogger) -> None:
 
 def lose_open_operations(channel: Channel) -> None:
     """Write those of ``channel``; the ones that are about to end may do so."""
-    let_end(lambda operation: operation.channel is channel)
+    let_end(lambda operation: getattr(operation, "channel", None) is channel)
     for operation in list(_open):
         if operation.channel is channel:
             operation.lose()
 
 
-def let_end(which: Callable[[HostOperation], bool]) -> None:
-    """Leave those that are complete, or about to be, the time to call back; they may be a moment late."""
-    deadline = time.monotonic() + _SETTLE_S
-    while any(map(which, list(_called_back))) and time.monotonic() < deadline:
-        time.sleep(0.001)  # the backend's threads run meanwhile
-
-
-def _await_callbacks() -> None:
-    """A thread of the backend that calls Python while the interpreter goes down aborts the process.
-
-    So it is kept from going. This adds nothing to an exit: torch itself stays until such operations end.
-    """
-    while _called_back:
-        time.sleep(0.001)
-
-
 def _forget_all() -> None:
     """In a forked child: its parent's operations end there, and nobody calls back here."""
     _open.clear()
-    _called_back.clear()
 
 
-atexit.register(_await_callbacks)  # here, at import, so that it runs after the hooks that come later
 os.register_at_fork(after_in_child=_forget_all)
 
 

@@ -11,8 +11,9 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backend_durations import BackendDurations
-from allreduce_instrumentation.process_group._blocking_calls import OVER_ONE_TENSOR, blocking_first
+from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR, common_first
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
+from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
     issue,
@@ -20,7 +21,6 @@ from allreduce_instrumentation.process_group._issue import (
     start_coalescing,
 )
 from allreduce_instrumentation.process_group._methods import METHODS
-from allreduce_instrumentation.process_group._operations import let_end
 from allreduce_instrumentation.process_group._timing import GroupTiming
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.untimed.abort()
 
     def shutdown(self) -> None:
-        let_end(lambda operation: operation.group == self.timing.identity.name)
+        let_end(lambda operation: getattr(operation, "group", None) == self.timing.identity.name)
         self._await_hooks()
         self.untimed.shutdown()
 
@@ -129,7 +129,7 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
         call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
         return issue(self.timing, name, call, group, args, kwargs)
 
-    timed = blocking_first(name, untimed) if name in OVER_ONE_TENSOR else method
+    timed = common_first(name, untimed) if name in OVER_ONE_TENSOR else method
     timed.__name__, timed.__qualname__ = name, f"TimedProcessGroup.{name}"
     timed.__doc__ = untimed.__doc__
     return timed

@@ -13,7 +13,7 @@ from allreduce_instrumentation.process_group._layer_names import DdpModels
 
 if TYPE_CHECKING:
     from allreduce_instrumentation.process_group._backend_durations import BackendDurations
-    from allreduce_instrumentation.process_group._operations import Operation
+    from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation
     from timing_logger.logger import TimingLogger
 
 
@@ -36,7 +36,7 @@ class GroupTiming:
         self.logger = logger
         self.identity = GroupIdentity.of(group)
         self.ddp = DdpModels()
-        self.batch: list[Operation] | None = None
+        self.batch: list[HostOperation | DeviceOperation] | None = None
         self.backend_durations: BackendDurations | None = None
         self.backends = dict(backends)
         self._in_streams = frozenset(

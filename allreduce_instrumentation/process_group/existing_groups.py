@@ -18,6 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._compilation import not_compiled
+from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
     issue,
@@ -26,7 +27,7 @@ from allreduce_instrumentation.process_group._issue import (
 )
 from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS
-from allreduce_instrumentation.process_group._operations import finish_with, let_end
+from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._world import broadcast_buffers_over, hand_over_works

@@ -23,7 +23,7 @@ from torch.distributed import distributed_c10d as c10d
 
 import allreduce_instrumentation
 from allreduce_instrumentation.process_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._operations import let_end
+from allreduce_instrumentation.process_group._future_callbacks import let_end
 from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink

@@ -24,7 +24,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
-from allreduce_instrumentation.process_group._operations import let_end
+from allreduce_instrumentation.process_group._future_callbacks import let_end
 from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d
 
-from allreduce_instrumentation.process_group import TimedProcessGroup, _blocking_calls
-from allreduce_instrumentation.process_group._blocking_calls import OVER_ONE_TENSOR
+from allreduce_instrumentation.process_group import TimedProcessGroup, _common_calls
+from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR
 from timing_logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -74,7 +74,7 @@ def test_a_call_in_the_form_of_torchs_functions_is_the_row_that_any_other_form_i
 def test_a_call_in_the_form_of_torchs_functions_goes_the_short_way(
     name: str, group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_blocking_calls, "issue", None)
+    monkeypatch.setattr(_common_calls, "issue", None)
     tensors, options = arguments(name, 3)
     getattr(group, name)(*tensors, options)
     with pytest.raises(TypeError):

@@ -1,4 +1,4 @@
-"""The commonest call, made short: it blocks, over one tensor on the host, in the form of torch's functions.
+"""The commonest calls, made short: those that block over one tensor on the host, and DDP's buckets.
 
 What :func:`issue` finds out of any call step by step is asked here at once, in one Python function: it
 halves what timing adds. A call that is anything else goes to :func:`issue`.
@@ -6,12 +6,15 @@ halves what timing adds. A call that is anything else goes to :func:`issue`.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch.distributed as dist
 
-from allreduce_instrumentation.process_group._issue import issue, layer_of
+from allreduce_instrumentation.process_group._backward_waits import called_by_the_engine
+from allreduce_instrumentation.process_group._issue import issue, issue_bucket, layer_of
+from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._timing import GroupTiming
 
@@ -28,33 +31,40 @@ OVER_ONE_TENSOR = (
 """The methods that send one tensor, alone or as the only one of a list."""
 
 
-def blocking_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
+def common_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
     """The timed method for torch's method ``untimed`` of this name."""
     method = METHODS[name]
-    operation, has_root = method.operation, not method.among_equals
+    operation, has_root, may_be_ddps = method.operation, not method.among_equals, name == "allreduce"
     sent: Any = method.sent
     options: Any = method.options
-    torchs_own, work = dist.ProcessGroup, dist.Work  # closed over: quicker to look up
+    torchs_own, work, modules = dist.ProcessGroup, dist.Work, sys.modules  # closed over: quicker to look up
 
     def timed(self: _TimedGroup, *args: Any, **kwargs: Any) -> Any:
         timing, group = self.timing, self.untimed
         logger = timing.logger
         call = untimed if type(group) is torchs_own else getattr(type(group), name)
         if logger.recording and timing.batch is None and not kwargs:
+            bucket, blocks = "", False
             try:
                 tensor, chosen = args[sent], args[options]
                 if type(tensor) is list:
                     (tensor,) = tensor
-                is_short = not chosen.asyncOp and tensor.is_cpu
                 size = tensor.nbytes
-                peer = method.other_rank(chosen, args, kwargs) if has_root else None
-                layer = layer_of(timing, method, tensor) if is_short else None  # it counts buckets
+                if not chosen.asyncOp:
+                    blocks = tensor.is_cpu
+                    peer = method.other_rank(chosen, args, kwargs) if has_root else None
+                    may_have_layer = blocks and (timing.ddp.known or FSDP_MODULE in modules)
+                    layer = layer_of(timing, method, tensor) if may_have_layer else None
+                elif may_be_ddps and timing.ddp.known and called_by_the_engine(1) and not logger.labelled:
+                    bucket = timing.ddp.layer(tensor.numel())
             except Exception:  # torch's own error comes from the call itself
-                is_short = False
-            if is_short:
+                bucket, blocks = "", False
+            if blocks:
                 return logger.time_call(
-                    operation, size, layer, peer, timing.identity, work, call, (group, *args), kwargs
+                    operation, size, layer, peer, timing.identity, work, call, (group, *args)
                 )
+            if bucket:
+                return issue_bucket(timing, (operation, size, bucket, None), tensor, call, group, args)
         return issue(timing, name, call, group, args, kwargs)
 
     return timed

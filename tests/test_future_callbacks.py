@@ -1,0 +1,88 @@
+"""A callback into Python is under way until torch has let it go, not until it has run."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+import torch
+
+from allreduce_instrumentation.process_group import _future_callbacks
+from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
+
+
+class Operation:
+    def __init__(self) -> None:
+        self.seen: list[Any] = []
+
+    def end_of(self, future: torch.futures.Future[Any]) -> None:
+        self.seen.append(future.value())
+
+
+class Future:
+    """A stand-in for torch's: it keeps the callback, which torch does for a moment too short to be seen."""
+
+    def add_done_callback(self, callback: Any) -> None:
+        self.callback = callback
+
+
+def under_way() -> int:
+    return len(_future_callbacks._under_way)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_under_way() -> Any:
+    assert under_way() == 0
+    yield
+    assert under_way() == 0
+
+
+def test_a_callback_is_called_by_the_thread_that_completes_and_is_over_when_torch_let_it_go() -> None:
+    operation, future = Operation(), torch.futures.Future[Any]()
+    call_when_done(future, operation.end_of)
+    assert under_way() == 1
+    thread = threading.Thread(target=future.set_result, args=(7,))
+    thread.start()
+    thread.join(30)
+    assert (operation.seen, under_way()) == ([7], 0)
+
+
+def test_a_callback_that_has_run_is_under_way_while_it_is_kept() -> None:
+    operation, future = Operation(), Future()
+    call_when_done(future, operation.end_of)  # type: ignore[arg-type]
+    done = torch.futures.Future[Any]()
+    done.set_result(7)
+    future.callback(done)
+    assert (operation.seen, under_way()) == ([7], 1)
+    del future.callback
+    assert under_way() == 0
+
+
+def test_the_wait_for_operations_is_for_those_that_are_asked_for() -> None:
+    mine, others, future = Operation(), Operation(), torch.futures.Future[Any]()
+    call_when_done(future, mine.end_of)
+    asked: list[object] = []
+
+    def is_others(operation: object) -> bool:
+        asked.append(operation)
+        return operation is others
+
+    let_end(is_others)
+    assert asked == [mine]
+    future.set_result(7)
+
+
+def test_the_wait_for_operations_ends_when_they_have_ended() -> None:
+    operation, future = Operation(), torch.futures.Future[Any]()
+    call_when_done(future, operation.end_of)
+    completes = iter([None, None, lambda: future.set_result(7)])
+
+    def is_it(found: object) -> bool:
+        complete = next(completes)
+        if complete is not None:
+            complete()
+        return found is operation
+
+    let_end(is_it)
+    assert operation.seen == [7]
