@@ -4,7 +4,7 @@ Timing files of 8 ranks are made in a temporary folder, and converted to Parquet
 measured in a process of its own, from its start to its end, imports included: the wall time, the processor
 time of it and its workers, and the most memory that they held together.
 
-Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR]
+Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR] [--not-by-hand]
 """
 
 from __future__ import annotations
@@ -72,28 +72,32 @@ def main() -> None:
     )
     parser.add_argument("--engines", nargs="+", default=["pandas", "duckdb"])
     parser.add_argument("--folder", help="timing files that are there, instead of new ones")
+    parser.add_argument(
+        "--not-by-hand", action="store_true", help="leave out pandas by hand, which holds all rows in memory"
+    )
     arguments = parser.parse_args()
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before: wall time and peak memory")
     if arguments.folder:
-        measure_all(Path(arguments.folder), arguments.engines)
+        measure_all(Path(arguments.folder), arguments.engines, not arguments.not_by_hand)
         return
     for millions in arguments.millions:
         with tempfile.TemporaryDirectory() as folder:
             write_run(Path(folder), round(millions * 1e6))
-            measure_all(Path(folder), arguments.engines)
+            measure_all(Path(folder), arguments.engines, not arguments.not_by_hand)
 
 
-def measure_all(folder: Path, engines: Sequence[str]) -> None:
+def measure_all(folder: Path, engines: Sequence[str], by_hand_too: bool) -> None:
     with tempfile.TemporaryDirectory() as place:
         parquet = Path(place, "parquet")
         report = ("-o", str(Path(place, "report.html")))
-        show(folder, "csv", [by_hand("csv"), *(case for engine in engines for case in cases(engine, report))])
+        ours = [case for engine in engines for case in cases(engine, report)]
+        show(folder, "csv", [*by_hand("csv", by_hand_too), *ours])
         show(
             folder,
             "csv",
             [Case("timing-logger convert", COMMAND, ("convert", "--to", "parquet", "-o", str(parquet)))],
         )
-        show(parquet, "parquet", [by_hand("parquet"), *cases("auto", report)])
+        show(parquet, "parquet", [*by_hand("parquet", by_hand_too), *cases("auto", report)])
 
 
 def show(folder: Path, suffix: str, measured_ones: Iterable[Case]) -> None:
@@ -106,8 +110,9 @@ def show(folder: Path, suffix: str, measured_ones: Iterable[Case]) -> None:
         )
 
 
-def by_hand(suffix: str) -> Case:
-    return Case(f"pandas by hand: read_{suffix}, groupby", BY_HAND.replace("SUFFIX", suffix))
+def by_hand(suffix: str, wanted: bool) -> list[Case]:
+    case = Case(f"pandas by hand: read_{suffix}, groupby", BY_HAND.replace("SUFFIX", suffix))
+    return [case] if wanted else []
 
 
 def cases(engine: str, report: tuple[str, ...]) -> Iterator[Case]:

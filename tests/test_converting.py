@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from timing_files import content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
+from timing_logger._sources import Source
 from timing_logger.converting import Converted, convert
 from timing_logger.errors import ConfigurationError, LogPathError, NotATimingFileError
 from timing_logger.record import COLUMNS, FIELDS, Record
@@ -282,6 +283,44 @@ def test_sidecars_survive_beside_the_file(tmp_path: Path) -> None:
     described = json.loads((tmp_path / "all.jsonl.meta.json").read_text())["files"]
     sidecars = [file["sidecar"] for file in read_timings(SAMPLE).attrs["files"]]
     assert [file["sidecar"] for file in described] == sidecars
+
+
+@pytest.mark.parametrize("output", ["one.parquet", "all.csv", "all.jsonl"])
+@pytest.mark.parametrize("torn", [False, True], ids=["plain", "torn"])
+def test_large_files_are_converted_as_small_ones_are(
+    output: str, torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("duckdb", reason="reads large files: pip install duckdb")
+    rows = [record(layer_name='a "b", ä\n'), record("BACKWARD", start_s=0.5, iteration=None, elapsed_ms=None)]
+    write_sidecar(write_timing_file(tmp_path / "logs", 0, rows))
+    file = write_timing_file(tmp_path / "logs", 1, rows * 3)
+    if torn:  # such a file is left to the parser of small ones
+        file.write_text(file.read_text()[:-10])
+        warnings.simplefilter("ignore")
+    to: Any = Path(output).suffix[1:]
+    engines = []
+    for size, large_bytes in (("small", 2**26), ("large", 0)):
+        monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", large_bytes)
+        monkeypatch.setattr(Source, "parsed", noting(engines, Source.parsed))
+        convert(tmp_path / "logs", to, tmp_path / size / output)
+        monkeypatch.undo()
+    assert engines == ["pandas", "pandas", "duckdb", "duckdb"]
+    small, large = tmp_path / "small" / output, tmp_path / "large" / output
+    if to == "parquet":
+        pd.testing.assert_frame_equal(read_timings(large), read_timings(small))
+        assert pq.read_schema(large).equals(pq.read_schema(small))
+    else:
+        assert large.read_bytes() == small.read_bytes()
+
+
+def noting(engines: list[str], parsed: Any) -> Any:
+    """What reads each file, in turn."""
+
+    def read(source: Source) -> Any:
+        engines.append(source.engine)
+        return parsed.func(source)
+
+    return property(read)
 
 
 # -- what it refuses and says --------------------------------------------------------------------

@@ -16,7 +16,7 @@ import pandas as pd
 from timing_logger._drafts import drafts_of
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import Facts, parquet_name, writing_parquet
-from timing_logger._sources import Source
+from timing_logger._sources import Source, chosen_engine
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.reading import AnyPath, find_sources, troubles
 from timing_logger.record import COLUMNS, FIELDS, Field, escape_text
@@ -82,6 +82,9 @@ def convert(
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     targets = _targets(to, Path(output), [source.name for source in sources])
     _refuse_existing(targets)
+    engine = chosen_engine("auto", sum(source.n_bytes for source in sources))
+    for source in sources:
+        source.engine = engine
     facts = _write(to, targets, _inputs(deque(sources), progress))
     if found := troubles({"files": facts, "left_out": []}):
         warnings.warn(found, UserWarning, stacklevel=2)
