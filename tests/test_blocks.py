@@ -228,7 +228,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timing_logger._blocks._Stored.write", write)
+    monkeypatch.setattr("timing_logger._blocks.RowsOnDisk.write", write)
     monkeypatch.setattr("timing_logger._questions.usable_cores", lambda: 1)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import multiprocessing
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
+from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
 from timing_logger._cores import usable_cores
@@ -46,9 +48,20 @@ class Processes:
         n_workers = min(self.most, len(items))
         if n_workers < 2:
             return list(map(function, items))
-        # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
-        with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
+        with ProcessPoolExecutor(n_workers, _context()) as workers:
             return list(workers.map(function, items))
+
+
+def _context() -> BaseContext:
+    """How workers are started: by a server that forks itself when it has imported what they need, once.
+
+    A fork of this process would copy whatever locks threads of the caller held at that moment.
+    """
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # as on Windows
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([name for name in sys.modules if name.startswith("timing_logger.")])
+    return context
 
 
 class Cluster:

@@ -10,7 +10,7 @@ from timing_logger._questions import BlockQuestion, moves_bytes_or_is_work
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis._frames import opened
 from timing_logger.analysis._in_parts import OVERLAP, OVERVIEW, STRAGGLERS, InParts
-from timing_logger.analysis._report_parts import COLLECTIVES, Collectives
+from timing_logger.analysis._report_parts import COLLECTIVES, LOOKS_AT, Collectives
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
@@ -92,5 +92,5 @@ def _whole(parts: Sequence[_Part]) -> Processes:
 
 _PROCESSES: InParts[_Part, Processes] = InParts(_part, _whole)
 
-FINDINGS = BlockQuestion(COLLECTIVES, moves_bytes_or_is_work, _PROCESSES)
+FINDINGS = BlockQuestion(COLLECTIVES, LOOKS_AT, moves_bytes_or_is_work, _PROCESSES)
 """The two arguments of ``Findings.joined``."""
