@@ -10,7 +10,6 @@ import errno
 import pickle
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -21,9 +20,10 @@ import numpy as np
 import pandas as pd
 
 from timing_logger._file_by_file import File, chosen_files, rows_of_file
+from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._rows_on_disk import RowsOnDisk
 from timing_logger._sources import compact, joined
-from timing_logger._workers import Cluster, Workers
+from timing_logger._workers import Cluster, Processes, Workers
 from timing_logger.analysis._block_parts import Columns
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instance_order import (
@@ -109,7 +109,7 @@ def answered_in_blocks(
     files = chosen_files(found, ranks)
     spacing = max(1, rows_per_block // (_SAMPLES_PER_BLOCK * len(files)))
     reading = _Reading(question, ranks, iterations, spacing, found.left_out)
-    made = _on_cluster if isinstance(workers, Cluster) else _on_disk
+    made: Any = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_blocks, of_files = made(files, reading, rows_per_block, workers)
     return InBlocks(question.by_block.whole(of_blocks), of_files, len(of_blocks))
 
@@ -158,18 +158,25 @@ def _of_all_processes(pieces: Sequence[list[Columns]]) -> pd.DataFrame:
 
 
 def _on_disk(
-    files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Workers
+    files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Processes
 ) -> tuple[list[Any], Any]:
-    """The parts of the blocks, and the answer of the files."""
-    with tempfile.TemporaryDirectory(prefix="timing-logger-") as folder:
+    """The parts of the blocks, and the answer of the files, which takes as long as many a block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
+        workers.started(len(files)) as started,
+    ):
         with _room_in(folder):
-            read = workers.map(partial(_stored, reading=reading, folder=Path(folder)), files)
+            read = started.map(partial(_stored, reading=reading, folder=Path(folder)), files)
         rows, processes, parts = (list(of_each) for of_each in zip(*read, strict=True))
         blocks = _planned(processes, rows_per_block, reading.spacing)
         part = partial(_part_from_disk, reading.question, rows, runs(processes))
-        with ThreadPoolExecutor(1) as beside:  # the workers are other processes
-            of_files = beside.submit(_of_files, reading.question, parts)
-            return workers.map(part, blocks), of_files.result()
+        tasks = [partial(_of_files, reading.question, parts), *(partial(part, block) for block in blocks)]
+        of_files, *of_blocks = started.map(_done, tasks)
+        return of_blocks, of_files
+
+
+def _done(task: Callable[[], Any]) -> Any:
+    return task()
 
 
 @contextmanager
@@ -188,7 +195,12 @@ def _room_in(folder: str) -> Iterator[None]:
 
 
 def _of_files(question: BlockQuestion, parts: Sequence[Path]) -> Any:
-    return question.by_file.whole([pickle.loads(part.read_bytes()) for part in parts])
+    return question.by_file.whole([_loaded(part) for part in parts])
+
+
+def _loaded(part: Path) -> Any:
+    with part.open("rb") as kept:
+        return pickle.load(kept)
 
 
 def _stored(file: File, reading: _Reading, folder: Path) -> _Read:
@@ -198,7 +210,10 @@ def _stored(file: File, reading: _Reading, folder: Path) -> _Read:
     rows, part = RowsOnDisk.write(read.rows, its_folder), its_folder / "part"
     with part.open("wb") as kept:
         pickle.dump(read.part, kept, pickle.HIGHEST_PROTOCOL)
-    return read._replace(rows=rows, part=part)
+    kept_elsewhere = read._replace(rows=rows, part=part)
+    del read
+    give_back_freed_memory()  # to the other processes: the next file, or block, may be much smaller
+    return kept_elsewhere
 
 
 def _part_from_disk(

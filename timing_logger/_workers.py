@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.context import BaseContext
 from typing import Any, Protocol, TypeVar
 
 from timing_logger._cores import usable_cores
@@ -45,23 +43,32 @@ class Processes:
         self.most = usable_cores() if most is None else most
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        n_workers = min(self.most, len(items))
+        with self.started(len(items)) as workers:
+            return workers.map(function, items)
+
+    @contextmanager
+    def started(self, n_items: int) -> Iterator[Workers]:
+        """As many as so many items need, for several rounds: each process imports what it needs but once."""
+        n_workers = min(self.most, n_items)
         if n_workers < 2:
-            return list(map(function, items))
-        with ProcessPoolExecutor(n_workers, _context()) as workers:
-            return list(workers.map(function, items))
+            yield _Alone()
+            return
+        # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
+        with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+            yield _Pool(pool)
 
 
-def _context() -> BaseContext:
-    """How workers are started: by a server that forks itself when it has imported what they need, once.
+class _Alone:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(map(function, items))
 
-    A fork of this process would copy whatever locks threads of the caller held at that moment.
-    """
-    if "forkserver" not in multiprocessing.get_all_start_methods():  # as on Windows
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([name for name in sys.modules if name.startswith("timing_logger.")])
-    return context
+
+class _Pool:
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self.pool = pool
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(self.pool.map(function, items))
 
 
 class Cluster:

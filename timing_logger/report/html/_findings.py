@@ -77,16 +77,19 @@ def _part(timings: pd.DataFrame) -> _Part:
 
 
 def _whole(parts: Sequence[_Part]) -> Processes:
-    verdict, windows = STRAGGLERS.whole([part.stragglers for part in parts])
-    known = [part.began for part in parts if part.began == part.began]
+    n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
+    del parts
+    timeline = timeline_of(spans)
+    spans.clear()  # the largest of all that is held
+    verdict, windows = STRAGGLERS.whole(stragglers)
     return Processes(
-        n_rows=sum(part.n_rows for part in parts),
-        began=min(known, default=parts[0].began),
-        summary=OVERVIEW.whole([part.overview for part in parts]),
+        n_rows=sum(n_rows),
+        began=min((one for one in began if one == one), default=began[0]),
+        summary=OVERVIEW.whole(overview),
         verdict=verdict,
         windows=windows,
-        overlap=OVERLAP.whole([part.overlap for part in parts]),
-        timeline=timeline_of([part.spans for part in parts]),
+        overlap=OVERLAP.whole(overlap),
+        timeline=timeline,
     )
 
 
