@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -17,8 +18,10 @@ from timing_files import record, write_timing_file
 from timing_logger import analysis, read_timings
 from timing_logger._blocks import answered_in_blocks
 from timing_logger._questions import BANDWIDTH, WAITS, Asked, compression
+from timing_logger._rows_on_disk import RowsOnDisk
 from timing_logger._workers import Processes
 from timing_logger.analysis import COLUMNS_OF
+from timing_logger.analysis._instance_order import InOrder
 from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles, timing_files
 from timing_logger.record import Record
@@ -176,6 +179,22 @@ def test_a_rank_that_died_before_iterations_began_anew_stays_with_the_first_pass
     assert_blocks_say_the_same(tmp_path, 4)
 
 
+def test_rows_on_disk_are_the_rows(tmp_path: Path) -> None:
+    rows = pd.DataFrame(
+        {
+            "rank": np.arange(5),
+            "seq": pd.array([0, None, 2, None, 4], "Int64"),
+            "operation": pd.Categorical(["SEND", "RECV", "SEND", None, "WAIT"]),
+            "elapsed_ms": [0.1, np.nan, 0.3, 0.4, 0.5],
+        }
+    )
+    stored = RowsOnDisk.write(InOrder(rows, np.arange(5.0), []), tmp_path / "rank0")
+    assert stored.number.tolist() == [0, 1, 2, 3, 4]
+    for first, end in [(0, 5), (1, 4), (2, 2), (5, 5)]:
+        expected = rows.iloc[first:end].reset_index(drop=True)
+        pd.testing.assert_frame_equal(stored.between(first, end), expected)
+
+
 # -- any rows ------------------------------------------------------------------------------------------
 
 rows = st.builds(
@@ -228,7 +247,7 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     def write(*_: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("timing_logger._blocks._Stored.write", write)
+    monkeypatch.setattr("timing_logger._blocks.RowsOnDisk.write", write)
     monkeypatch.setattr("timing_logger._questions.usable_cores", lambda: 1)
 
 

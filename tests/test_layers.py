@@ -139,6 +139,7 @@ OFFLINE = [
     "timing_logger.watching",
     "timing_logger._workers",
     "timing_logger._file_by_file",
+    "timing_logger._rows_on_disk",
     "timing_logger._blocks",
     "timing_logger._questions",
     "timing_logger.report",

@@ -7,9 +7,9 @@ workers of a cluster. Then each block takes what it needs of every file.
 from __future__ import annotations
 
 import errno
+import pickle
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -20,14 +20,16 @@ import numpy as np
 import pandas as pd
 
 from timing_logger._file_by_file import File, chosen_files, rows_of_file
+from timing_logger._freed_memory import give_back_freed_memory
+from timing_logger._rows_on_disk import RowsOnDisk
 from timing_logger._sources import compact, joined
-from timing_logger._workers import Cluster, Workers
+from timing_logger._workers import Cluster, Processes, Workers
+from timing_logger.analysis._block_parts import Columns
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instance_order import (
     InOrder,
     Process,
     Range,
-    Segment,
     blocks_of,
     in_order,
     places,
@@ -38,7 +40,6 @@ from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles
 
 _SAMPLES_PER_BLOCK = 16
-_ROWS_PER_PIECE = 2**16
 
 
 class InBlocks(NamedTuple):
@@ -58,11 +59,13 @@ class BlockQuestion(NamedTuple):
 
     Attributes:
         by_block: of collectives; its parts are made of blocks.
+        columns: those that it looks at.
         others: which operations it looks at beside collectives and the waits for them.
         by_file: of what processes do by themselves; its parts are made of files.
     """
 
     by_block: InParts[Any, Any]
+    columns: Collection[str]
     others: Callable[[str], bool]
     by_file: InParts[Any, Any]
 
@@ -106,7 +109,7 @@ def answered_in_blocks(
     files = chosen_files(found, ranks)
     spacing = max(1, rows_per_block // (_SAMPLES_PER_BLOCK * len(files)))
     reading = _Reading(question, ranks, iterations, spacing, found.left_out)
-    made = _on_cluster if isinstance(workers, Cluster) else _on_disk
+    made: Any = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_blocks, of_files = made(files, reading, rows_per_block, workers)
     return InBlocks(question.by_block.whole(of_blocks), of_files, len(of_blocks))
 
@@ -114,7 +117,7 @@ def answered_in_blocks(
 def _read(file: File, reading: _Reading) -> _Read:
     rows, description = rows_of_file(file, reading.ranks, reading.iterations)
     rows = compact(rows)
-    ordered = in_order(rows, reading.question.others, reading.spacing)
+    ordered = in_order(rows, reading.question.columns, reading.question.others, reading.spacing)
     is_chosen = reading.ranks is None or description["rank"] in reading.ranks
     rows.attrs.update(files=[description] * is_chosen, left_out=reading.left_out)
     process = Process(file[0].name.rank, len(rows), ordered.segments)
@@ -128,78 +131,52 @@ def _planned(processes: Sequence[Process], rows_per_block: int, spacing: int) ->
 # -- a block ---------------------------------------------------------------------------------------------
 
 
-def _taken(kept: InOrder | _Stored, ranges: Sequence[Range], run: int) -> pd.DataFrame:
-    """A process's rows of a block, with the columns that say what a block alone does not tell."""
-    found = [(kept.between(0, 0), "")]
+def _taken(kept: InOrder | RowsOnDisk, ranges: Sequence[Range], run: int) -> list[Columns]:
+    """A process's rows of a block, in pieces, with the columns that say what a block alone does not tell."""
+    found = [(kept.between(0, 0), "")]  # no rows have types too
     found += [
         (kept.between(first, end), one.ranks)
         for one, first, end in places(kept.segments, kept.number, ranges, run)
     ]
-    rows = pd.concat([rows for rows, _ in found], ignore_index=True)
-    texts = sorted({ranks for _, ranks in found})
-    codes = np.repeat([texts.index(ranks) for _, ranks in found], [len(rows) for rows, _ in found])
-    rows[RUN_OF_RANK], rows[RANKS_OF_GROUP] = run, pd.Categorical.from_codes(codes, pd.Index(texts))
-    return rows
+    return [_with_what_the_run_tells(rows, run, ranks) for rows, ranks in found]
 
 
-def _of_all_processes(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """One table, whose texts are those of any of them."""
-    columns: list[Any] = list(tables[0].columns)
-    return joined([{name: table[name] for name in columns} for table in tables], columns)
+def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str) -> Columns:
+    all_alike = np.zeros(len(rows), np.int8)
+    return {str(name): rows[name] for name in rows} | {
+        RUN_OF_RANK: pd.Series(run, range(len(rows)), np.int64),
+        RANKS_OF_GROUP: pd.Series(pd.Categorical.from_codes(all_alike, pd.Index([ranks], dtype="str"))),
+    }
+
+
+def _of_all_processes(pieces: Sequence[list[Columns]]) -> pd.DataFrame:
+    """One table, whose texts are those of any of them. Empties them."""
+    return joined([piece for of_process in pieces for piece in of_process], list(pieces[0][0]))
 
 
 # -- on this machine -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Stored:
-    """The rows of one process, in order, in pieces on disk: only those that are asked for are loaded."""
-
-    folder: Path
-    segments: list[Segment]
-
-    @classmethod
-    def write(cls, ordered: InOrder, folder: Path) -> _Stored:
-        folder.mkdir()
-        np.save(folder / "number.npy", ordered.number)
-        for n_piece, first in enumerate(range(0, max(len(ordered.rows), 1), _ROWS_PER_PIECE)):
-            ordered.between(first, first + _ROWS_PER_PIECE).to_pickle(folder / f"{n_piece}.pickle")
-        return cls(folder, ordered.segments)
-
-    @property
-    def number(self) -> Any:
-        return np.load(self.folder / "number.npy", mmap_mode="r")
-
-    def between(self, first: int, end: int) -> pd.DataFrame:
-        pieces = range(first // _ROWS_PER_PIECE, max(end - 1, first) // _ROWS_PER_PIECE + 1)
-        rows: pd.DataFrame = pd.concat(
-            [
-                self._piece(n_piece).iloc[max(first - begin, 0) : max(end - begin, 0)]
-                for n_piece in pieces
-                for begin in [n_piece * _ROWS_PER_PIECE]
-            ]
-        )
-        return rows
-
-    def _piece(self, n_piece: int) -> pd.DataFrame:
-        rows: pd.DataFrame = pd.read_pickle(self.folder / f"{n_piece}.pickle")
-        return rows
-
-
 def _on_disk(
-    files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Workers
+    files: Sequence[File], reading: _Reading, rows_per_block: int, workers: Processes
 ) -> tuple[list[Any], Any]:
-    """The parts of the blocks, and the answer of the files."""
-    with tempfile.TemporaryDirectory(prefix="timing-logger-") as folder:
+    """The parts of the blocks, and the answer of the files, which takes as long as many a block."""
+    with (
+        tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
+        workers.started(len(files)) as started,
+    ):
         with _room_in(folder):
-            read = workers.map(partial(_stored, reading=reading, folder=Path(folder)), files)
+            read = started.map(partial(_stored, reading=reading, folder=Path(folder)), files)
         rows, processes, parts = (list(of_each) for of_each in zip(*read, strict=True))
-        del read
         blocks = _planned(processes, rows_per_block, reading.spacing)
         part = partial(_part_from_disk, reading.question, rows, runs(processes))
-        with ThreadPoolExecutor(1) as beside:  # the workers are other processes
-            of_files = beside.submit(_emptied, reading.question.by_file.whole, parts)
-            return workers.map(part, blocks), of_files.result()
+        tasks = [partial(_of_files, reading.question, parts), *(partial(part, block) for block in blocks)]
+        of_files, *of_blocks = started.map(_done, tasks)
+        return of_blocks, of_files
+
+
+def _done(task: Callable[[], Any]) -> Any:
+    return task()
 
 
 @contextmanager
@@ -217,23 +194,33 @@ def _room_in(folder: str) -> Iterator[None]:
         ) from error
 
 
-def _emptied(whole: Callable[[Sequence[Any]], Any], parts: list[Any]) -> Any:
-    """The answer from parts that nobody holds any more when it is there."""
-    answer = whole(parts)
-    parts.clear()
-    return answer
+def _of_files(question: BlockQuestion, parts: Sequence[Path]) -> Any:
+    return question.by_file.whole([_loaded(part) for part in parts])
+
+
+def _loaded(part: Path) -> Any:
+    with part.open("rb") as kept:
+        return pickle.load(kept)
 
 
 def _stored(file: File, reading: _Reading, folder: Path) -> _Read:
+    """The same, on disk: nobody holds it while other files are read, nor has it to go through a pipe."""
     read = _read(file, reading)
-    return read._replace(rows=_Stored.write(read.rows, folder / file[0].name.name))
+    its_folder = folder / file[0].name.name
+    rows, part = RowsOnDisk.write(read.rows, its_folder), its_folder / "part"
+    with part.open("wb") as kept:
+        pickle.dump(read.part, kept, pickle.HIGHEST_PROTOCOL)
+    kept_elsewhere = read._replace(rows=rows, part=part)
+    del read
+    give_back_freed_memory()  # to the other processes: the next file, or block, may be much smaller
+    return kept_elsewhere
 
 
 def _part_from_disk(
-    question: BlockQuestion, held: Sequence[_Stored], run_of: Sequence[int], ranges: Sequence[Range]
+    question: BlockQuestion, held: Sequence[RowsOnDisk], run_of: Sequence[int], ranges: Sequence[Range]
 ) -> Any:
-    tables = [_taken(kept, ranges, run) for kept, run in zip(held, run_of, strict=True)]
-    return question.by_block.part(_of_all_processes(tables))
+    pieces = [_taken(kept, ranges, run) for kept, run in zip(held, run_of, strict=True)]
+    return question.by_block.part(_of_all_processes(pieces))
 
 
 # -- on a cluster ----------------------------------------------------------------------------------------
@@ -258,9 +245,9 @@ def _without_rows(read: _Read) -> tuple[Process, Any]:
     return read.process, read.part
 
 
-def _taken_from(read: _Read, ranges: Sequence[Range], run: int) -> pd.DataFrame:
+def _taken_from(read: _Read, ranges: Sequence[Range], run: int) -> list[Columns]:
     return _taken(read.rows, ranges, run)
 
 
-def _part_of_taken(question: BlockQuestion, tables: Sequence[pd.DataFrame]) -> Any:
-    return question.by_block.part(_of_all_processes(tables))
+def _part_of_taken(question: BlockQuestion, pieces: Sequence[list[Columns]]) -> Any:
+    return question.by_block.part(_of_all_processes(pieces))

@@ -33,6 +33,7 @@ from timing_logger.analysis._in_parts import (
     both,
     totals,
 )
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import COMMUNICATION, COPIES, base_operation
 from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles
@@ -190,7 +191,7 @@ def _none(operation: str) -> bool:
 OVERLAP_AND_EFFICIENCIES = both(OVERLAP, EFFICIENCIES)
 """``overlap`` and ``efficiencies``."""
 
-BANDWIDTH = BlockQuestion(BANDWIDTH_OF_BLOCKS, _moves_bytes, NOTHING)
+BANDWIDTH = BlockQuestion(BANDWIDTH_OF_BLOCKS, COLUMNS_OF["bandwidth"], _moves_bytes, NOTHING)
 """``bandwidth``."""
 
 
@@ -200,8 +201,10 @@ def moves_bytes_or_is_work(operation: str) -> bool:
 
 def compression(dense: pd.DataFrame | None = None) -> BlockQuestion:
     """``compression``, with the speeds that ``bandwidth`` found in another run."""
-    return BlockQuestion(compression_in_blocks(dense), moves_bytes_or_is_work, NOTHING)
+    return BlockQuestion(
+        compression_in_blocks(dense), COLUMNS_OF["compression"], moves_bytes_or_is_work, NOTHING
+    )
 
 
-WAITS = BlockQuestion(WAITS_OF_BLOCKS, _none, MESSAGES)
+WAITS = BlockQuestion(WAITS_OF_BLOCKS, COLUMNS_OF["waits"], _none, MESSAGES)
 """Who waited for whom in collectives, and in messages."""

@@ -43,12 +43,32 @@ class Processes:
         self.most = usable_cores() if most is None else most
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        n_workers = min(self.most, len(items))
+        with self.started(len(items)) as workers:
+            return workers.map(function, items)
+
+    @contextmanager
+    def started(self, n_items: int) -> Iterator[Workers]:
+        """As many as so many items need, for several rounds: each process imports what it needs but once."""
+        n_workers = min(self.most, n_items)
         if n_workers < 2:
-            return list(map(function, items))
+            yield _Alone()
+            return
         # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
-        with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as workers:
-            return list(workers.map(function, items))
+        with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+            yield _Pool(pool)
+
+
+class _Alone:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(map(function, items))
+
+
+class _Pool:
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self.pool = pool
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(self.pool.map(function, items))
 
 
 class Cluster:

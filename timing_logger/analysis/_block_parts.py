@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import narwhals as nw
 import numpy as np
+import numpy.typing as npt
 
 from timing_logger._sources import joined
-from timing_logger.analysis._compressed_rows import WORK, first_words, sends
-from timing_logger.analysis._frames import Frame, new_column, opened, taken, text_column
+from timing_logger.analysis._compressed_rows import first_words, measured_with_work
+from timing_logger.analysis._frames import Floats, Frame, new_column, opened, taken, text_column
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instances import Instances
 from timing_logger.analysis.bandwidth import Measured, bandwidth_of
@@ -32,7 +33,9 @@ if TYPE_CHECKING:
 Columns: TypeAlias = "dict[str, Any]"
 """A table, column by column."""
 
-_MEASURED = ("size", "is_ok", "time_ms", "transfer_ms", "handled")
+Column: TypeAlias = "nw.Series[Any]"
+
+_OF_KINDS = ("size", "is_ok", "handled")
 
 _OF_TOTALS = (
     "operation", "group", "rank", "incarnation", "last_arriver", "clock_violation", "wait_ms",
@@ -47,76 +50,104 @@ _OF_THE_FLAWED = ["group", "seq", "operation", "state", "why"]
 # -- bandwidth and compression ---------------------------------------------------------------------------
 
 
-def _measured(timings: pd.DataFrame) -> Columns:
+class MeasuredPart(NamedTuple):
+    """What was measured of a block.
+
+    Attributes:
+        kinds: a row for each kind of ``Measured``.
+        kind, time_ms, transfer_ms: of each row, as there.
+    """
+
+    kinds: Columns
+    kind: npt.NDArray[Any]
+    time_ms: Floats
+    transfer_ms: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, measured: Measured, **others: Column) -> MeasuredPart:
+        """``others`` are columns of the kinds too."""
+        kinds = taken(frame, ["group", "group_size"], measured.row).with_columns(
+            text_column(frame, "operation", measured.operations, measured.operation),
+            *(new_column(frame, name, getattr(measured, name)) for name in _OF_KINDS),
+            *(column.alias(name) for name, column in others.items()),
+        )
+        kind = measured.kind.astype(np.min_scalar_type(len(measured.row)))
+        return cls(compact_columns(kinds.to_native()), kind, measured.time_ms, measured.transfer_ms)
+
+
+def _measured(timings: pd.DataFrame) -> MeasuredPart:
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     measured = Measured.of(frame, complete_instances(frame))
-    return compact_columns(_table_of(frame, measured.only(measured.has_bandwidth)).to_native())
+    return MeasuredPart.of(frame, measured.only(measured.has_bandwidth))
 
 
-def _table_of(frame: Frame, measured: Measured, *others: str) -> Frame:
-    """What was measured, with these columns of its rows."""
-    return taken(frame, ["group", "group_size", *others], measured.row).with_columns(
-        text_column(frame, "operation", measured.operations, measured.operation),
-        *(new_column(frame, name, getattr(measured, name)) for name in _MEASURED),
-    )
-
-
-def _measured_in(table: pd.DataFrame) -> Measured:
-    operation = table["operation"].cat
-    return Measured(
-        row=np.arange(len(table)),
+def joined_measured(parts: Sequence[MeasuredPart]) -> tuple[pd.DataFrame, Measured]:
+    """The kinds of all parts, which may be alike, and what was measured; empties ``kinds`` of the parts."""
+    first = np.cumsum([0, *(len(part.kinds["group"]) for part in parts)])
+    small = np.min_scalar_type(first[-1])
+    kind = [part.kind.astype(small) + small.type(number) for part, number in zip(parts, first, strict=False)]
+    kinds = joined_columns([part.kinds for part in parts])
+    operation = kinds["operation"].cat
+    return kinds, Measured(
+        row=np.arange(len(kinds)),
         operation=operation.codes.to_numpy().astype(np.int64),
         operations=operation.categories.tolist(),
-        group_size=table["group_size"].to_numpy(np.float64, na_value=np.nan),
-        **{name: table[name].to_numpy() for name in _MEASURED},
+        group_size=kinds["group_size"].to_numpy(np.float64, na_value=np.nan),
+        kind=np.concatenate(kind),
+        time_ms=np.concatenate([part.time_ms for part in parts]),
+        transfer_ms=np.concatenate([part.transfer_ms for part in parts]),
+        **{name: kinds[name].to_numpy() for name in _OF_KINDS},
     )
 
 
-def _bandwidth(parts: Sequence[Columns]) -> pd.DataFrame:
-    return bandwidth_in(joined_columns(parts))
+def _bandwidth(parts: Sequence[MeasuredPart]) -> pd.DataFrame:
+    return bandwidth_in(*joined_measured(parts))
 
 
 BANDWIDTH = InParts(_measured, _bandwidth)
-"""``bandwidth``: what is held is eight numbers for each row that moves bytes."""
+"""``bandwidth``: what is held is three numbers for each row that moves bytes."""
 
 
-def measured_with_work(frame: Frame, parts: Instances) -> Columns:
+def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
     """What ``compression`` needs, and ``bandwidth``; ``parts`` are the ``complete_instances``."""
-    measured = Measured.of(frame, parts, WORK)
+    measured, sends = measured_with_work(frame, parts)
     word, words = first_words(frame)
-    table = _table_of(frame, measured, "layer_name").with_columns(
-        text_column(frame, "phase", words, word[measured.row]),
-        new_column(frame, "sends", sends(frame, parts, measured.row)),
+    return MeasuredPart.of(
+        frame,
+        measured,
+        layer_name=frame["layer_name"][measured.row],
+        phase=text_column(frame, "phase", words, word[measured.row]),
+        sends=new_column(frame, "sends", sends),
     )
-    return compact_columns(table.to_native())
 
 
-def bandwidth_in(table: pd.DataFrame) -> pd.DataFrame:
+def bandwidth_in(kinds: pd.DataFrame, measured: Measured) -> pd.DataFrame:
     """``bandwidth`` of what was measured."""
-    found: pd.DataFrame = bandwidth_of(nw.from_native(table), _measured_in(table)).to_native()
+    found: pd.DataFrame = bandwidth_of(nw.from_native(kinds), measured).to_native()
     return found
 
 
-def compression_in(table: pd.DataFrame, dense: pd.DataFrame | None = None) -> pd.DataFrame:
-    """``compression`` of what was measured ``_with_work``; ``dense`` is what ``bandwidth`` says of another
+def compression_in(
+    kinds: pd.DataFrame, measured: Measured, dense: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """``compression`` of what was measured ``with_work``; ``dense`` is what ``bandwidth`` says of another
     run."""
-    frame = nw.from_native(table)
-    found = compression_of(frame, _measured_in(table), table["sends"].to_numpy(), dense).to_native()
+    found = compression_of(nw.from_native(kinds), measured, kinds["sends"].to_numpy(), dense).to_native()
     as_pandas: pd.DataFrame = found
     return as_pandas
 
 
-def _part_of_compression(timings: pd.DataFrame) -> Columns:
+def _part_of_compression(timings: pd.DataFrame) -> MeasuredPart:
     frame = opened(timings, COLUMNS_OF["compression"])
-    return measured_with_work(frame, complete_instances(frame))
+    return with_work(frame, complete_instances(frame))
 
 
-def _compression(parts: Sequence[Columns], *, dense: pd.DataFrame | None) -> pd.DataFrame:
-    return compression_in(joined_columns(parts), dense)
+def _compression(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
+    return compression_in(*joined_measured(parts), dense)
 
 
-def compression_in_blocks(dense: pd.DataFrame | None) -> InParts[Columns, pd.DataFrame]:
-    """``compression``, with what ``bandwidth`` says of another run: what is held is eleven numbers for each
+def compression_in_blocks(dense: pd.DataFrame | None) -> InParts[MeasuredPart, pd.DataFrame]:
+    """``compression``, with what ``bandwidth`` says of another run: what is held is three numbers for each
     row that moves bytes, or is work for that."""
     return InParts(_part_of_compression, partial(_compression, dense=dense))
 

@@ -30,7 +30,7 @@ class CompressedRows(NamedTuple):
     """One entry for each row of a compressed reduction, or for each layer where it says so.
 
     Attributes:
-        belongs: for each row that was measured, whether it is one of these.
+        belongs: for each kind that was measured, whether its rows are of these.
         layers: each layer's name and the first word of its phase.
         layer: the row's, a number in ``layers``.
         time_ms: the row's duration; of an exchange whose parts are all there, its transfer time.
@@ -55,7 +55,7 @@ class CompressedRows(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, measured: Measured, sends: Bools) -> CompressedRows:
-        """Of what was measured of ``frame``, ``WORK`` too; ``sends`` has an entry for each of these rows."""
+        """Of what was measured of ``frame``, ``WORK`` too; ``sends`` has an entry for each of its kinds."""
         compresses = measured.is_one_of({"COMPRESS"})
         decompresses = measured.is_one_of({"DECOMPRESS"})
         transfers = measured.is_one_of(COMMUNICATION | COPIES)
@@ -63,21 +63,24 @@ class CompressedRows(NamedTuple):
         is_compressed = np.bincount(layer, compresses, minlength=len(names)) > 0
         belongs = is_compressed[layer] & measured.is_ok
         begun, done = (
-            np.bincount(layer[belongs & those], minlength=len(names)) for those in (compresses, decompresses)
+            np.bincount(layer, measured.n_rows * (belongs & those), minlength=len(names)).astype(np.int64)
+            for those in (compresses, decompresses)
         )
         group_sizes = _largest_groups(measured.group_size, layer, belongs & transfers, len(names))
         kept = np.flatnonzero(is_compressed)
-        without_waiting_ms = np.where(np.isnan(measured.transfer_ms), measured.time_ms, measured.transfer_ms)
+        rows = belongs[measured.kind]
+        kind = measured.kind[rows]
+        time_ms, transfer_ms = measured.time_ms[rows], measured.transfer_ms[rows]
         return cls(
             belongs=belongs,
             layers=[names[number] for number in kept],
-            layer=np.searchsorted(kept, layer[belongs]),
-            time_ms=without_waiting_ms[belongs],
-            size=measured.size[belongs],
-            compresses=compresses[belongs],
-            transfers=transfers[belongs],
-            decompresses=measured.is_one_of({"DECOMPRESS", "MERGE"})[belongs],
-            sends=sends[belongs],
+            layer=np.searchsorted(kept, layer[kind]),
+            time_ms=np.where(np.isnan(transfer_ms), time_ms, transfer_ms),
+            size=measured.size[kind],
+            compresses=compresses[kind],
+            transfers=transfers[kind],
+            decompresses=measured.is_one_of({"DECOMPRESS", "MERGE"})[kind],
+            sends=sends[kind],
             # One may compress twice and merge often, but makes its dense result once.
             n_reductions=np.where(done > 0, done, begun)[kept],
             group_sizes=group_sizes[kept],
@@ -89,6 +92,18 @@ def first_words(frame: Frame) -> tuple[Ints, list[str]]:
     phases = coded_text(frame, "phase")
     words = sorted({_first_word(text) for text in phases[1]})
     return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
+
+
+def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:
+    """What compression is judged by, and for each kind whether its bytes left the rank.
+
+    ``parts`` are the ``complete_instances``.
+    """
+    layer, _ = coded_text(frame, "layer_name")
+    word, _ = first_words(frame)
+    sent = sends(frame, parts)
+    measured = Measured.of(frame, parts, WORK, apart=(layer, word, sent))
+    return measured, sent[measured.row]
 
 
 def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
@@ -109,8 +124,8 @@ def _largest_groups(group_size: Floats, layer: Ints, wanted: Bools, n_layers: in
     return largest
 
 
-def sends(frame: Frame, parts: Instances, row: Ints) -> Bools:
-    """Whether the bytes of these rows left their rank: not what it receives, nor what another root sends.
+def sends(frame: Frame, parts: Instances) -> Bools:
+    """Whether the bytes of a row left its rank: not what it receives, nor what another root sends.
 
     ``parts`` are the ``complete_instances``.
     """
@@ -119,5 +134,5 @@ def sends(frame: Frame, parts: Instances, row: Ints) -> Bools:
     from_root = each_text(named, lambda name: base_operation(name) in FROM_ROOT)
     leaves_as_root = frame["rank"].to_numpy() == numbers(frame, "peer")
     leaves_as_root[parts.row] = is_root(frame, parts)
-    sent: Bools = np.where(from_root, leaves_as_root, leaves)[row]
+    sent: Bools = np.where(from_root, leaves_as_root, leaves)
     return sent

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -68,15 +68,32 @@ def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]
     begin = np.cumsum(n_values) - n_values
     for of_one in np.split(values, begin[1:]):  # numbers alone are sorted much faster than pairs
         of_one.sort()
-    return [_interpolated(values, begin, n_values, quantile) for quantile in which]
+    return [_interpolated(values.__getitem__, begin, n_values, quantile) for quantile in which]
 
 
-def _interpolated(ordered: Floats, begin: Ints, n_values: Ints, quantile: float) -> Floats:
+def counted_quantiles(
+    values: Floats, counts: Ints, group: Ints, n_groups: int, which: Sequence[float]
+) -> list[Floats]:
+    """``quantiles`` of values each of which is there ``counts`` times, without repeating them."""
+    known = ~np.isnan(values)
+    values, counts, group = values[known], counts[known], group[known]
+    order = order_by(group, values)
+    values, end = values[order], np.cumsum(counts[order])
+    n_values = np.bincount(group, counts, minlength=n_groups).astype(np.int64)
+    begin = np.cumsum(n_values) - n_values
+    return [
+        _interpolated(lambda at: values[np.searchsorted(end, at, side="right")], begin, n_values, quantile)
+        for quantile in which
+    ]
+
+
+def _interpolated(ordered: Callable[[Ints], Floats], begin: Ints, n_values: Ints, quantile: float) -> Floats:
+    """``ordered`` tells which value stands where, of all groups in their order."""
     found = np.full(len(begin), np.nan)
     has_some = n_values > 0
     place = quantile * (n_values[has_some] - 1)
     below = np.floor(place).astype(np.int64)
     above = np.ceil(place).astype(np.int64)
-    low, high = ordered[begin[has_some] + below], ordered[begin[has_some] + above]
+    low, high = ordered(begin[has_some] + below), ordered(begin[has_some] + above)
     found[has_some] = low + (place - below) * (high - low)
     return found

@@ -7,7 +7,7 @@ torn, whatever iteration its ranks say it was in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -77,7 +77,7 @@ class InOrder(NamedTuple):
     """The rows of one process, by key, then number, then as they were.
 
     Attributes:
-        rows: with the columns that they had, and ``EPOCH_OF_STEP``.
+        rows: with the columns that were asked for, and ``EPOCH_OF_STEP``.
         number: by which they are sorted within a segment.
         segments: all of them.
     """
@@ -91,11 +91,14 @@ class InOrder(NamedTuple):
         return rows
 
 
-def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int) -> InOrder:
+def in_order(
+    timings: pd.DataFrame, columns: Collection[str], others: Callable[[str], bool], spacing: int
+) -> InOrder:
     """Sort the rows of one process.
 
     Args:
         timings: in the order of recording.
+        columns: to be kept, beside those that every table has.
         others: which operations are to be kept beside collectives and the waits for them.
         spacing: of the samples, in rows.
     """
@@ -122,7 +125,9 @@ def in_order(timings: pd.DataFrame, others: Callable[[str], bool], spacing: int)
         for first, end in bounds
         for row in [order[first]]
     ]
-    rows: pd.DataFrame = timings.iloc[order].reset_index(drop=True)
+    kept_columns = {"rank", "incarnation", *columns}
+    rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
+    rows = rows.reset_index(drop=True)
     return InOrder(rows.assign(**{EPOCH_OF_STEP: epoch[order]}), number[order], segments)
 
 

@@ -34,13 +34,17 @@ class Stretches(NamedTuple):
 
 
 def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> Stretches:
-    """The stretches between all starts and ends of each owner.
+    """The stretches between all starts and ends of each owner; those in which nothing is open may be lacking.
 
     Intervals that end before they start, or whose instants are unknown, are left out.
     """
-    whole = ends > starts
-    owner, kind = np.tile(owner[whole], 2), np.tile(kind[whole], 2)
-    instants = np.concatenate([starts[whole], ends[whole]])
+    whole = np.flatnonzero(ends > starts)
+    order = whole[order_by(owner[whole], starts[whole])]
+    owner, starts, ends, kind = owner[order], starts[order], ends[order], kind[order]
+    if not _overlapping(owner, starts, ends).any():  # who does one thing after the other is quickly looked at
+        return Stretches(owner, starts, ends, [kind == k for k in range(n_kinds)])
+    owner, kind = np.tile(owner, 2), np.tile(kind, 2)
+    instants = np.concatenate([starts, ends])
     change = np.repeat([1, -1], len(instants) // 2)
     order = order_by(owner, instants)
     owner, instants, kind, change = owner[order], instants[order], kind[order], change[order]
@@ -65,13 +69,18 @@ def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> F
 
 
 def _has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bools:
-    """For each owner, whether some interval begins before the one that began before it has ended."""
+    """For each owner, whether some of its intervals overlap."""
     order = order_by(owner, starts)
-    owner = owner[order]
-    overlapping = (starts[order[1:]] < ends[order[:-1]]) & (owner[1:] == owner[:-1])
+    overlapping = _overlapping(owner[order], starts[order], ends[order])
     found = np.zeros(n_owners, np.bool_)
-    found[owner[1:][overlapping]] = True
+    found[owner[order[1:]][overlapping]] = True
     return found
+
+
+def _overlapping(owner: Ints, starts: Floats, ends: Floats) -> Bools:
+    """For each interval but the first, in their order, whether its owner's one before has not ended."""
+    overlapping: Bools = (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    return overlapping
 
 
 def union_length(starts: Floats, ends: Floats) -> float:

@@ -15,21 +15,28 @@ import numpy as np
 
 from timing_logger.analysis._block_parts import (
     Columns,
+    MeasuredPart,
     bandwidth_in,
     compact_columns,
     compression_in,
     joined_columns,
-    measured_with_work,
+    joined_measured,
+    with_work,
 )
 from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
 from timing_logger.analysis._frames import Frame, Ints, new_column, nullable_integers, opened, taken
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._steps import epochs_of
+from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.waiting import Arrivals, clock_free_wait_ms, clock_violations, complete_among
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
+"""The columns of timings."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +46,7 @@ class Collectives:
     Attributes:
         bandwidth, compression: as the analyses of that name return them.
         waits: a row for each part of a collective of which ``clock_free_wait_ms`` is known, with ``rank``,
-            ``incarnation``, ``epoch`` and ``iteration``.
+            ``incarnation``, ``epoch`` and ``iteration``, in integers of as few bytes as hold them.
         violations: how many rows ended before all had arrived that they needed.
         flawed: how many collectives there are of each state but "complete", and reason; most first.
     """
@@ -52,20 +59,20 @@ class Collectives:
 
 
 class _Part(NamedTuple):
-    measured: Columns
+    measured: MeasuredPart
     waits: Columns
     violations: int
     flawed: Counter[tuple[str, str]]
 
 
 def _part(timings: pd.DataFrame) -> _Part:
-    frame = opened(timings)
+    frame = opened(timings, LOOKS_AT)
     parts = find_instances(frame)
     flaws = find_flaws(frame, parts)
     complete = complete_among(parts, flaws)
     arrivals = Arrivals.of(frame, complete)
     return _Part(
-        measured=measured_with_work(frame, complete),
+        measured=with_work(frame, complete),
         waits=_waits(frame, complete, arrivals),
         violations=int(clock_violations(complete, arrivals).sum()),
         flawed=_flawed(frame, parts, flaws),
@@ -73,6 +80,8 @@ def _part(timings: pd.DataFrame) -> _Part:
 
 
 def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
+    import pandas as pd
+
     wait_ms = clock_free_wait_ms(parts, arrivals)
     known = np.flatnonzero(~np.isnan(wait_ms))
     row = parts.row[known]
@@ -81,7 +90,9 @@ def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
         nullable_integers(frame, "epoch", epoch[row]),
         new_column(frame, "clock_free_wait_ms", wait_ms[known]),
     )
-    return compact_columns(table.to_native())
+    integers = ["rank", "incarnation", "epoch", "iteration"]
+    columns = compact_columns(table.to_native())
+    return columns | {name: pd.to_numeric(columns[name], downcast="integer") for name in integers}
 
 
 def _flawed(frame: Frame, parts: Instances, flaws: Ints) -> Counter[tuple[str, str]]:
@@ -95,13 +106,13 @@ def _flawed(frame: Frame, parts: Instances, flaws: Ints) -> Counter[tuple[str, s
 
 
 def _whole(parts: Sequence[_Part]) -> Collectives:
-    measured = joined_columns([part.measured for part in parts])
+    kinds, measured = joined_measured([part.measured for part in parts])
     flawed: Counter[tuple[str, str]] = Counter()
     for part in parts:
         flawed.update(part.flawed)
     return Collectives(
-        bandwidth=bandwidth_in(measured),
-        compression=compression_in(measured),
+        bandwidth=bandwidth_in(kinds, measured),
+        compression=compression_in(kinds, measured),
         waits=joined_columns([part.waits for part in parts]),
         violations=sum(part.violations for part in parts),
         flawed=dict(sorted(flawed.items(), key=_most_first)),
@@ -114,4 +125,4 @@ def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[Any, ...]:
 
 
 COLLECTIVES = InParts(_part, _whole)
-"""Of blocks; what is held is eleven numbers for each row that moves bytes, and five for each wait."""
+"""Of blocks; what is held is three numbers for each row that moves bytes, and five for each wait."""

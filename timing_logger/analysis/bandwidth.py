@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import NamedTuple, cast
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._frames import (
@@ -23,7 +24,7 @@ from timing_logger.analysis._frames import (
     taken,
     text_column,
 )
-from timing_logger.analysis._grouped import any_row_of, quantiles
+from timing_logger.analysis._grouped import any_row_of, counted_quantiles, quantiles
 from timing_logger.analysis._instances import Instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
@@ -85,31 +86,37 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
 def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
     """The bandwidths of what was measured of the rows of ``frame``."""
     measured = measured.only(measured.has_bandwidth)
+    measured = measured.only_rows(measured.time_ms >= 0)
     size_class = _size_classes(measured.size)
     group, _ = coded_text(frame, "group")
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
-    row = any_row_of(key)
-    table = taken(frame, ["group", "group_size"], measured.row[row]).with_columns(
-        text_column(frame, "operation", measured.operations, measured.operation[row]),
-        nullable_integers(frame, "size_class_bytes", size_class[row]),
-        new_column(frame, "count", np.bincount(key, minlength=len(row))),
-        *(new_column(frame, name, values) for name, values in _figures(measured, key, row).items()),
+    kind = any_row_of(key)
+    figures = _figures(measured, key, kind)
+    table = taken(frame, ["group", "group_size"], measured.row[kind]).with_columns(
+        text_column(frame, "operation", measured.operations, measured.operation[kind]),
+        nullable_integers(frame, "size_class_bytes", size_class[kind]),
+        new_column(frame, "count", np.bincount(key[measured.kind], minlength=len(kind))),
+        *(new_column(frame, name, values) for name, values in figures.items()),
     )
     return table.select(*_COLUMNS)
 
 
 class Measured(NamedTuple):
-    """Rows that move bytes, and others that were asked for; one entry each.
+    """Rows that move bytes, and others that were asked for.
+
+    Most rows differ in their times alone. What else there is to say of them stands once for all that are
+    alike, a kind: first the columns with one entry for each kind, then those with one for each row.
 
     Attributes:
-        row: position in the table.
+        row: position in the table of one of the kind.
         operation: number of its base operation in ``operations``.
         operations: names, ascending.
         size: ``message_size_bytes``.
         group_size: as stated.
         is_ok: whether it ended as it should.
-        time_ms, transfer_ms: of the row, and of its instance.
         handled: nccl-tests' S, in bytes; NaN for none.
+        kind: which the row is of; each kind has some.
+        time_ms, transfer_ms: of the row, and of its instance.
     """
 
     row: Ints
@@ -118,49 +125,92 @@ class Measured(NamedTuple):
     size: Floats
     group_size: Floats
     is_ok: Bools
+    handled: Floats
+    kind: Ints
     time_ms: Floats
     transfer_ms: Floats
-    handled: Floats
 
     @classmethod
-    def of(cls, frame: Frame, parts: Instances, others: Collection[str] = ()) -> Measured:
-        """``parts`` are the ``complete_instances``; ``others`` base operations that are asked for too."""
+    def of(
+        cls,
+        frame: Frame,
+        parts: Instances,
+        others: Collection[str] = (),
+        apart: Sequence[npt.NDArray[Any]] = (),
+    ) -> Measured:
+        """What was measured of a table that ``opened`` returned.
+
+        Args:
+            parts: the ``complete_instances``.
+            others: base operations that are asked for too.
+            apart: columns of the table; rows in which they differ are of different kinds.
+        """
         named = coded_text(frame, "operation")
         row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in _MOVES.union(others)))
         time_ms = numbers(frame, "elapsed_ms")
         operations = sorted({base_operation(text) for text in named[1]})
         operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
+        is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
         handled = _handled_bytes(operation, operations, size, group_size)
         transfer_ms = np.full(len(frame), np.nan)
-        counts = with_bytes(frame, parts)
-        transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], counts)
+        transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], with_bytes(frame, parts))
         handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])
+        handled = np.where(handled > 0, handled, np.nan)
         operation[parts.row] = parts.operation
+        group, _ = coded_text(frame, "group")
+        alike = (operation, group, group_size, size, handled, is_ok, *apart)
+        kind = dense_codes(*(column[row] for column in alike))
+        some = row[any_row_of(kind)]
         return cls(
-            row=row,
-            operation=operation[row],
+            row=some,
+            operation=operation[some],
             operations=operations,
-            size=size[row],
-            group_size=group_size[row],
-            is_ok=each_text(coded_text(frame, "status"), {OK, ""}.__contains__)[row],
+            size=size[some],
+            group_size=group_size[some],
+            is_ok=is_ok[some],
+            handled=handled[some],
+            kind=kind,
             time_ms=time_ms[row],
             transfer_ms=transfer_ms[row],
-            handled=np.where(handled > 0, handled, np.nan)[row],
         )
 
     @property
     def has_bandwidth(self) -> Bools:
-        """Whether the row counts in ``bandwidth``."""
-        return self.is_one_of(_MOVES) & self.is_ok & (self.time_ms >= 0)
+        """Whether rows of the kind count in ``bandwidth``, if their time is known."""
+        return self.is_one_of(_MOVES) & self.is_ok
+
+    @property
+    def n_rows(self) -> Ints:
+        """How many there are of each kind."""
+        return np.bincount(self.kind, minlength=len(self.row))
 
     def is_one_of(self, operations: Collection[str]) -> Bools:
-        """Whether the row's base operation is in ``operations``."""
+        """Whether the kind's base operation is in ``operations``."""
         return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
 
     def only(self, wanted: Bools) -> Measured:
-        columns = {name: values[wanted] for name, values in self._asdict().items() if name != "operations"}
-        return Measured(operations=self.operations, **columns)
+        """The rows of these kinds."""
+        return self if wanted.all() else self.only_rows(wanted[self.kind])
+
+    def only_rows(self, wanted: Bools) -> Measured:
+        """These rows, and the kinds that they are of."""
+        if wanted.all():  # millions of rows need no copy
+            return self
+        kind = self.kind[wanted]
+        is_left = np.bincount(kind, minlength=len(self.row)) > 0
+        return Measured(
+            row=self.row[is_left],
+            operation=self.operation[is_left],
+            operations=self.operations,
+            size=self.size[is_left],
+            group_size=self.group_size[is_left],
+            is_ok=self.is_ok[is_left],
+            handled=self.handled[is_left],
+            kind=(np.cumsum(is_left) - 1)[kind],
+            time_ms=self.time_ms[wanted],
+            transfer_ms=self.transfer_ms[wanted],
+        )
 
 
 def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:
@@ -189,15 +239,18 @@ def _size_classes(sizes: Floats) -> Floats:
     return np.where(sizes == 0, 0, powers)
 
 
-def _figures(measured: Measured, key: Ints, row: Ints) -> dict[str, Floats]:
-    """The columns of numbers; ``row`` has one of each key's."""
-    n_keys = len(row)
-    time_ms, low_ms, high_ms = quantiles(measured.time_ms, key, n_keys, (0.5, 0.05, 0.95))
-    size, transfer_ms, handled = (
-        quantiles(values, key, n_keys, [0.5])[0]
-        for values in (measured.size, measured.transfer_ms, measured.handled)
+def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
+    """The columns of numbers, for each key of the kinds; ``kind`` has one of each."""
+    n_keys = len(kind)
+    key_of_row = key[measured.kind]
+    time_ms, low_ms, high_ms = quantiles(measured.time_ms, key_of_row, n_keys, (0.5, 0.05, 0.95))
+    transfer_ms = quantiles(measured.transfer_ms, key_of_row, n_keys, [0.5])[0]
+    n_rows = measured.n_rows
+    size, handled = (
+        counted_quantiles(values, n_rows, key, n_keys, [0.5])[0]
+        for values in (measured.size, measured.handled)
     )
-    factors = _bus_factors(measured, row)
+    factors = _bus_factors(measured, kind)
     algbw, transfer_algbw = _gb_per_s(handled, time_ms), _gb_per_s(handled, transfer_ms)
     return {
         "message_size_bytes": size,
@@ -212,9 +265,9 @@ def _figures(measured: Measured, key: Ints, row: Ints) -> dict[str, Floats]:
     }
 
 
-def _bus_factors(measured: Measured, row: Ints) -> Floats:
-    names = [measured.operations[code] for code in measured.operation[row]]
-    factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[row], strict=True)]
+def _bus_factors(measured: Measured, kind: Ints) -> Floats:
+    names = [measured.operations[code] for code in measured.operation[kind]]
+    factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[kind], strict=True)]
     return np.array(factors, np.float64)
 
 

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._compressed_rows import WORK, CompressedRows, sends
+from timing_logger.analysis._compressed_rows import CompressedRows, measured_with_work
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -62,10 +62,9 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     NaN where there is nothing to tell from.
     """
     frame = opened(timings, COLUMNS_OF["compression"])
-    parts = complete_instances(frame)
-    measured = Measured.of(frame, parts, WORK)
+    measured, sends = measured_with_work(frame, complete_instances(frame))
     dense = None if dense_timings is None else bandwidth(dense_timings)
-    found = compression_of(frame, measured, sends(frame, parts, measured.row), dense)
+    found = compression_of(frame, measured, sends, dense)
     return cast("IntoDataFrameT", found.to_native())
 
 
@@ -73,7 +72,7 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
     """What was measured of the rows of ``frame``, ``WORK`` too, as :func:`compression` says it.
 
     Args:
-        sends: whether the bytes of a measured row left its rank.
+        sends: for each kind that was measured, whether its bytes left the rank.
         dense: what ``bandwidth`` says of another run.
     """
     if not measured.is_one_of({"COMPRESS"}).any():  # then nothing is looked at, however much was measured

@@ -10,7 +10,7 @@ from timing_logger._questions import BlockQuestion, moves_bytes_or_is_work
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis._frames import opened
 from timing_logger.analysis._in_parts import OVERLAP, OVERVIEW, STRAGGLERS, InParts
-from timing_logger.analysis._report_parts import COLLECTIVES, Collectives
+from timing_logger.analysis._report_parts import COLLECTIVES, LOOKS_AT, Collectives
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
@@ -77,20 +77,23 @@ def _part(timings: pd.DataFrame) -> _Part:
 
 
 def _whole(parts: Sequence[_Part]) -> Processes:
-    verdict, windows = STRAGGLERS.whole([part.stragglers for part in parts])
-    known = [part.began for part in parts if part.began == part.began]
+    n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
+    del parts
+    timeline = timeline_of(spans)
+    spans.clear()  # the largest of all that is held
+    verdict, windows = STRAGGLERS.whole(stragglers)
     return Processes(
-        n_rows=sum(part.n_rows for part in parts),
-        began=min(known, default=parts[0].began),
-        summary=OVERVIEW.whole([part.overview for part in parts]),
+        n_rows=sum(n_rows),
+        began=min((one for one in began if one == one), default=began[0]),
+        summary=OVERVIEW.whole(overview),
         verdict=verdict,
         windows=windows,
-        overlap=OVERLAP.whole([part.overlap for part in parts]),
-        timeline=timeline_of([part.spans for part in parts]),
+        overlap=OVERLAP.whole(overlap),
+        timeline=timeline,
     )
 
 
 _PROCESSES: InParts[_Part, Processes] = InParts(_part, _whole)
 
-FINDINGS = BlockQuestion(COLLECTIVES, moves_bytes_or_is_work, _PROCESSES)
+FINDINGS = BlockQuestion(COLLECTIVES, LOOKS_AT, moves_bytes_or_is_work, _PROCESSES)
 """The two arguments of ``Findings.joined``."""

@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis import Verdict
+from timing_logger.analysis._frames import dense_codes
+from timing_logger.analysis._grouped import any_row_of
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._packing import packed
 
@@ -113,7 +115,9 @@ class _Grid(NamedTuple):
         process = _positions(self.rows, table)
         values = table[name].to_numpy(np.float64)
         known = ~np.isnan(values)
-        steps, step_of = np.unique(process[known] * n_steps + at[known], return_inverse=True)
+        step = process[known] * n_steps + at[known]
+        step_of = dense_codes(step)
+        steps = step[any_row_of(step_of)]
         sums = np.bincount(step_of, values[known], minlength=len(steps))
         n_columns = int(self.column[-1]) + 1
         cell = steps // n_steps * n_columns + self.column[steps % n_steps]

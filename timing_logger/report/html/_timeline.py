@@ -94,7 +94,7 @@ def spans_of(timings: pd.DataFrame) -> Spans:
     is_kept[_longest(common, duration_s)] = True
     is_kept[_longest(own, own_duration_s)] = True
     kept = np.flatnonzero(is_kept)
-    rows = timings[_DRAWN].iloc[kept].assign(
+    rows = timings[_DRAWN].iloc[kept].reset_index(drop=True).apply(_narrow).assign(
         begin_s=begin_s[kept], duration_s=duration_s[kept],
         own_begin_s=(own_begin_s - _first_of_process(timings, own_begin_s, own))[kept],
         own_duration_s=own_duration_s[kept],
@@ -131,6 +131,14 @@ def _with_place(begin_s: Array, duration_s: Array) -> Array:
 
 def _placed(begin_s: Array, placed: Array) -> _Placed:
     return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)))
+
+
+def _narrow(column: pd.Series[Any]) -> Any:
+    """Whole numbers in as few bytes as hold them: of each process half a million are kept."""
+    from pandas import to_numeric
+    from pandas.api.types import is_integer_dtype
+
+    return to_numeric(column, downcast="integer") if is_integer_dtype(column.dtype) else column
 
 
 def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> Array:
