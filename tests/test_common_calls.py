@@ -26,16 +26,6 @@ NAMES = [name for name in OVER_ONE_TENSOR if hasattr(dist.ProcessGroup, name)]
 
 
 @pytest.fixture
-def sink() -> MemorySink:
-    return MemorySink()
-
-
-@pytest.fixture
-def logger(sink: MemorySink) -> TimingLogger:
-    return TimingLogger(0, log_dir=None, sinks=[sink])
-
-
-@pytest.fixture
 def group(logger: TimingLogger) -> Iterator[TimedProcessGroup]:
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:

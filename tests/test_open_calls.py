@@ -33,16 +33,6 @@ class Work:
         self.wait, self.is_completed = waiting, lambda: ends
 
 
-@pytest.fixture
-def sink() -> MemorySink:
-    return MemorySink()
-
-
-@pytest.fixture
-def logger(sink: MemorySink) -> TimingLogger:
-    return TimingLogger(0, log_dir=None, sinks=[sink])
-
-
 def timed(logger: TimingLogger, operation: str, call: Callable[..., object], *args: Any) -> Any:
     return logger.time_call(operation, 8, None, None, Group(), Work, call, args)
 

@@ -1,4 +1,4 @@
-"""The commonest calls, made short: those that block over one tensor on the host, and DDP's buckets.
+"""The commonest calls, made short: collectives of one tensor on the host, and DDP's buckets.
 
 What :func:`issue` finds out of any call step by step is asked here at once, in one Python function: it
 halves what timing adds. A call that is anything else goes to :func:`issue`.
@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backward_waits import called_by_the_engine
-from allreduce_instrumentation.process_group._issue import issue, issue_bucket, layer_of
-from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE
+from allreduce_instrumentation.process_group._issue import issue, issue_in_background, layer_of
+from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._timing import GroupTiming
 
@@ -44,27 +44,26 @@ def common_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
         logger = timing.logger
         call = untimed if type(group) is torchs_own else getattr(type(group), name)
         if logger.recording and timing.batch is None and not kwargs:
-            bucket, blocks = "", False
             try:
                 tensor, chosen = args[sent], args[options]
                 if type(tensor) is list:
                     (tensor,) = tensor
-                size = tensor.nbytes
-                if not chosen.asyncOp:
-                    blocks = tensor.is_cpu
-                    peer = method.other_rank(chosen, args, kwargs) if has_root else None
-                    may_have_layer = blocks and (timing.ddp.known or FSDP_MODULE in modules)
-                    layer = layer_of(timing, method, tensor) if may_have_layer else None
-                elif may_be_ddps and timing.ddp.known and called_by_the_engine(1) and not logger.labelled:
-                    bucket = timing.ddp.layer(tensor.numel())
+                size, on_host, goes_on = tensor.nbytes, tensor.is_cpu, chosen.asyncOp
+                peer = method.other_rank(chosen, args, kwargs) if has_root else None
+                by_reducer = goes_on and may_be_ddps and timing.ddp.known and called_by_the_engine(1)
+                is_common = on_host or by_reducer
+                may_have_layer = is_common and (timing.ddp.known or FSDP_MODULE in modules)
+                layer = layer_of(timing, method, tensor) if may_have_layer else None  # it counts buckets
             except Exception:  # torch's own error comes from the call itself
-                bucket, blocks = "", False
-            if blocks:
+                is_common = False
+            if is_common and not goes_on:
                 return logger.time_call(
                     operation, size, layer, peer, timing.identity, work, call, (group, *args)
                 )
-            if bucket:
-                return issue_bucket(timing, (operation, size, bucket, None), tensor, call, group, args)
+            if is_common:
+                columns = operation, size, layer, peer
+                is_bucket = by_reducer and names_bucket(layer)
+                return issue_in_background(timing, name, columns, tensor, call, group, args, is_bucket)
         return issue(timing, name, call, group, args, kwargs)
 
     return timed

@@ -88,22 +88,26 @@ def issue(
     return _handle(timing, name, operation, work)
 
 
-def issue_bucket(
+def issue_in_background(
     timing: GroupTiming,
+    name: str,
     columns: Columns,
     tensor: torch.Tensor,
     untimed: Callable[..., Any],
     group: dist.ProcessGroup,
     args: Arguments,
+    is_bucket: bool,
 ) -> Any:
-    """The same of an ``allreduce`` by DDP's reducer, while the iteration is recorded.
+    """The same of a collective that goes on, of which ``columns`` are known, while the iteration is recorded.
 
-    It takes the future of what it gets, and nothing else: it gets the backend's own, which saves a handle.
+    Args:
+        is_bucket: DDP's reducer asks for it. It takes the future of what it gets, and nothing else: it gets
+            the backend's own, which saves a handle.
     """
     in_stream = timing.has_streams and timing.in_stream(tensor.device.type)
     operation = _begin(timing, columns, True, in_stream)
     if operation is None:
-        return _issue_unrecorded(timing, "allreduce", untimed, group, args, {})
+        return _issue_unrecorded(timing, name, untimed, group, args, {})
     try:
         work = untimed(group, *args)
     except BaseException as error:
@@ -112,9 +116,9 @@ def issue_bucket(
     operation.seq = timing.identity.next_collective()
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
-    future = _future_of(timing, "allreduce", work) if isinstance(work, dist.Work) else None
+    future = _future_of(timing, name, work) if is_bucket and isinstance(work, dist.Work) else None
     if future is None:
-        return _handle(timing, "allreduce", operation, work)
+        return _handle(timing, name, operation, work)
     operation.end_by(future)
     note_use_in_backward(operation, future)
     return work

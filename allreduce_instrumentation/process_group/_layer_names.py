@@ -69,6 +69,11 @@ def ddp_under_construction() -> DistributedDataParallel | None:
     return None
 
 
+def names_bucket(layer_name: str | None) -> bool:
+    """Whether :class:`DdpModels` said so of an operation."""
+    return layer_name is not None and layer_name.startswith(_DDP)
+
+
 class DdpBuckets:
     """The buckets of one DDP model, each named after its first parameter: ``ddp:layers.0.weight``.
 

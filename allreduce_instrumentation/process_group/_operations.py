@@ -133,11 +133,11 @@ class HostOperation(Span):
     def _note_wait(self, start_ns: int, failure: Failure) -> None:
         if self.goes_on and not self._waited:
             self._waited = failure is None
-            self.write_wait(start_ns, perf_counter_ns(), failure)
+            self.write(WAIT, start_ns, perf_counter_ns(), _status(failure), self._thread)
 
-    def write_wait(self, start_ns: int, end_ns: int, failure: Failure = None) -> None:
+    def write_wait(self, start_ns: int, end_ns: int) -> None:
         """The row of the time that somebody was blocked on it."""
-        self.write(WAIT, start_ns, end_ns, _status(failure), self._thread)
+        self.write(WAIT, start_ns, end_ns, OK, self._thread)
 
 
 class DeviceOperation(DeviceSpan):
