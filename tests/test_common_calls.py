@@ -1,4 +1,4 @@
-"""The short way of a call that blocks gives the row that the long way gives."""
+"""The short way of a common call gives the rows that the long way gives."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def group(logger: TimingLogger) -> Iterator[TimedProcessGroup]:
         dist.destroy_process_group()
 
 
-def arguments(name: str, size: int) -> tuple[list[Any], Any]:
-    """What torch's own functions give, and the options of a call that blocks."""
+def arguments(name: str, size: int, *, goes_on: bool = False) -> tuple[list[Any], Any]:
+    """What torch's own functions give, and the options of a call that blocks, or goes on."""
     options: Any = OPTIONS[name]()
-    options.asyncOp = False
+    options.asyncOp = goes_on
     if name in ("allreduce", "broadcast", "reduce"):
         return [[torch.ones(size)]], options
     return [torch.zeros(size), torch.ones(size)], options
@@ -61,11 +61,28 @@ def test_a_call_in_the_form_of_torchs_functions_is_the_row_that_any_other_form_i
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_one_in_the_background_is_the_rows_that_any_other_form_is(
+    name: str, group: TimedProcessGroup, logger: TimingLogger, sink: MemorySink
+) -> None:
+    tensors, options = arguments(name, 3, goes_on=True)
+    method = getattr(group, name)
+    with logger.label("layer1", "dense"):
+        assert method(*tensors, options).wait()
+        assert method(*tensors, opts=options).wait()
+    logger.close()
+    rows = sorted(sink.records, key=lambda row: (row.seq, row.operation))
+    assert [(row.seq, row.operation[0]) for row in rows] == [(0, "I"), (0, "W"), (1, "I"), (1, "W")]
+    assert rows[0].message_size_bytes == 12
+    assert [_known_before(row) for row in rows[:2]] == [_known_before(row) for row in rows[2:]]
+
+
+@pytest.mark.parametrize("goes_on", [False, True], ids=["blocks", "goes on"])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_call_in_the_form_of_torchs_functions_goes_the_short_way(
-    name: str, group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
+    name: str, goes_on: bool, group: TimedProcessGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_common_calls, "issue", None)
-    tensors, options = arguments(name, 3)
+    tensors, options = arguments(name, 3, goes_on=goes_on)
     getattr(group, name)(*tensors, options)
     with pytest.raises(TypeError):
         getattr(group, name)(*tensors, opts=options)
