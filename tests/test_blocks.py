@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timing_files import record, write_timing_file
 
-from timing_logger import analysis, read_timings
+from timing_logger import _rows_on_disk, analysis, read_timings
 from timing_logger._blocks import answered_in_blocks
 from timing_logger._questions import BANDWIDTH, WAITS, Asked, compression
 from timing_logger._rows_on_disk import RowsOnDisk
@@ -242,12 +241,13 @@ def test_blocks_of_any_size_say_the_same_of_any_rows(
 
 @pytest.fixture
 def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Scripted: a real one needs a mount. In one process, which knows of it."""
-
-    def write(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr("timing_logger._blocks.RowsOnDisk.write", write)
+    """The kernel's own full device in place of each file; a full folder needs a mount. In one process, which
+    knows of it."""
+    device = Path("/dev/full")
+    if not device.exists():
+        pytest.skip("this system has no /dev/full")
+    write = _rows_on_disk._write
+    monkeypatch.setattr(_rows_on_disk, "_write", lambda path, content: write(device, content))
     monkeypatch.setattr("timing_logger._questions.usable_cores", lambda: 1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -33,10 +34,12 @@ class RowsOnDisk:
     def write(cls, ordered: InOrder, folder: Path) -> RowsOnDisk:
         """The folder is made."""
         folder.mkdir()
-        np.save(folder / "number.npy", ordered.number)
+        number = BytesIO()
+        np.save(number, ordered.number)
+        _write(folder / "number.npy", number.getbuffer())
         for name, column in ordered.rows.items():
             for what, values in _arrays(column).items():
-                values.tofile(folder / f"{name}.{what}")
+                _write(folder / f"{name}.{what}", np.ascontiguousarray(values).data)
         dtypes = {str(name): column.dtype for name, column in ordered.rows.items()}
         return cls(folder, dtypes, ordered.segments)
 
@@ -60,6 +63,12 @@ class RowsOnDisk:
         if isinstance(dtype, pd.Int64Dtype):
             return pd.arrays.IntegerArray(read("values", np.int64), read("missing", np.bool_))
         return read("values", dtype)
+
+
+def _write(path: Path, content: memoryview) -> None:
+    """Not by NumPy: of a full disk it says that something went wrong, and not what."""
+    with path.open("wb") as file:
+        file.write(content)
 
 
 def _arrays(column: pd.Series[Any]) -> dict[str, Values]:
