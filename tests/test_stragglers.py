@@ -146,6 +146,23 @@ def test_a_logged_delay_hides_no_longer_one_that_is_not_logged() -> None:
     assert stragglers(timings[timings["operation"] != "DATA"]).ranks == (2,)
 
 
+def test_a_short_logged_delay_hides_no_longer_one_of_the_same_rank_that_is_not_logged() -> None:
+    factor = factors(200, 4, noise=0.05)
+    factor[:, 2] *= 4.0
+    timings = data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS)
+    slow_forward = (timings["operation"] == "FORWARD") & timings["iteration"].between(100, 139)
+    longer_ms = 0.8 * PHASES_MS["FORWARD"]  # it begins in what else would not be logged
+    timings.loc[slow_forward & (timings["rank"] == 2), "elapsed_ms"] += longer_ms
+    timings.loc[slow_forward & (timings["rank"] == 2), "start_counter"] -= longer_ms / 1e3
+    verdict = stragglers(timings[timings["operation"] != "DATA"])
+    assert (verdict.ranks, verdict.phase, verdict.window, verdict.first_iteration) == (
+        (2,),
+        "UNLOGGED",
+        "persistent",
+        1,
+    )
+
+
 def test_what_the_backend_measured_of_a_collective_is_nobody_s_work() -> None:
     timings = data_parallel(slowed(5, 1.5))
     measured = timings[timings["operation"] == "ALLREDUCE"].assign(operation="BACKEND")

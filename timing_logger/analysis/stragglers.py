@@ -97,13 +97,17 @@ def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
 
 
 def _outdone(by_rows: Verdict, times: StepTimes, gaps: StepTimes, roles: Mapping[int, str]) -> bool:
-    """Whether work that is not logged made somebody else later than the named ranks were.
+    """Whether work that is not logged made a rank later than the rows of the named ranks did.
 
-    It may be waiting for them that is not logged, but that is no longer than the delay where it arose.
+    Another rank's may be waiting for them that is not logged, but that is no longer than the delay where it
+    arose. The time of the named ranks themselves has that of their rows in it.
     """
     named_ms = sum(s.cost_ms for s in suspects(times, roles) if times.ranks[s.column] in by_rows.ranks)
-    others = (s for s in suspects(gaps, roles) if gaps.ranks[s.column] not in by_rows.ranks)
-    return any(other.may_be_named and other.cost_ms > named_ms for other in others)
+    return any(
+        found.may_be_named
+        and found.cost_ms > (2 if gaps.ranks[found.column] in by_rows.ranks else 1) * named_ms
+        for found in suspects(gaps, roles)
+    )
 
 
 def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
