@@ -1,27 +1,29 @@
-"""What timing adds to a training step of ``DistributedDataParallel``: 2 ranks, gloo, two models.
+"""What timing adds to a training step of ``DistributedDataParallel``: 2 ranks, gloo, three models.
 
 One model in one process, whose gradients are reduced in turn over the timed group, over the untimed one
 inside it, and over groups in Python that do less than timing: one that passes the call on, and one that
 also has an empty function called when the work is done. Those two are the least that a process group in
-Python adds to a step, and the least that anything adds which asks in Python when a bucket was reduced.
+Python adds to a step, and the least that anything adds which asks in Python when a bucket was reduced. The
+largest model is measured without them: its steps are long, and many are needed to see so small a part.
 
 One step of each kind per round, in an order that is drawn anew for every round and alike on both ranks: what
 is compared lies milliseconds apart, so a machine that is faster or slower for a while does not show.
 What is timed sets the iteration and makes its rows; they are written between the rounds, by another thread,
 and that is measured apart.
 
-Run it with ``make bench``, or: python benchmarks/ddp_step.py
+Run it with ``make bench``, or: python benchmarks/ddp_step.py [--large-rounds 600]
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import platform
 import random
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,13 +67,14 @@ class ToldGroup(TimedProcessGroup):
 
 
 class Training(NamedTuple):
-    """A model of equal linear layers, and for how many rounds it is measured."""
+    """A model of equal linear layers, for how many rounds it is measured, and over which groups."""
 
     layers: int
     width: int
     batch: int
     bucket_mib: int
     rounds: int
+    kinds: tuple[str, ...] = (UNTIMED, PASSED_ON, TOLD, TIMED)
 
     def __str__(self) -> str:
         mib = self.layers * (self.width + 1) * self.width * 4 / 2**20
@@ -84,6 +87,7 @@ class Training(NamedTuple):
 TRAININGS = (
     Training(4, 64, 32, 25, 2000),
     Training(10, 512, 128, 2, 300),
+    Training(10, 1024, 1024, 25, 60, (UNTIMED, TIMED)),
 )
 
 
@@ -127,9 +131,12 @@ class Measured(NamedTuple):
 def measure(training: Training, logger: TimingLogger) -> Measured:
     torch.manual_seed(0)
     world: Any = dist.group.WORLD
-    groups = {UNTIMED: world.untimed, TIMED: world}
-    groups[PASSED_ON] = PassingGroup(world.untimed, logger, {"cpu": "gloo"})
-    groups[TOLD] = ToldGroup(world.untimed, logger, {"cpu": "gloo"})
+    groups = {
+        UNTIMED: world.untimed,
+        PASSED_ON: PassingGroup(world.untimed, logger, {"cpu": "gloo"}),
+        TOLD: ToldGroup(world.untimed, logger, {"cpu": "gloo"}),
+        TIMED: world,
+    }
     layers = [nn.Linear(training.width, training.width) for _ in range(training.layers)]
     model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=training.bucket_mib)
     step = make_step(model, training)
@@ -139,7 +146,7 @@ def measure(training: Training, logger: TimingLogger) -> Measured:
     calls_before = world.timing.identity.collectives
     for number in range(WARM_ROUNDS + training.rounds):
         found: dict[str, Cost] = {}
-        for kind in shuffled(list(groups), generator):
+        for kind in shuffled(training.kinds, generator):
             model.reducer._update_process_group(groups[kind])
             world.untimed.barrier().wait()
             found[kind] = cost_of(partial(timed_step, step, logger, number) if kind == TIMED else step)
@@ -174,7 +181,7 @@ def report(training: Training, measured: Measured) -> None:
         f"{processor_us:.0f} us of CPU in all threads",
     )
     print(f"  {'per step':22} {'adds us':>8}  {'% of the step (95% interval)':32} {'adds CPU us':>11}")
-    for kind in (PASSED_ON, TOLD, TIMED):
+    for kind in training.kinds[1:]:
         pairs = [(found[kind], found[UNTIMED]) for found in rounds]
         added = estimate(one.wall - bare.wall for one, bare in pairs)
         processor = estimate(one.processor - bare.processor for one, bare in pairs)
@@ -184,7 +191,7 @@ def report(training: Training, measured: Measured) -> None:
     print(f"  to reach: timed under {TO_REACH_PERCENT}% at the upper end: {met}")
 
 
-def train(rank: int, folder: str) -> None:
+def train(rank: int, folder: str, trainings: Sequence[Training]) -> None:
     torch.set_num_threads(1)
     if platform.system() == "Linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -193,7 +200,7 @@ def train(rank: int, folder: str) -> None:
         allreduce_instrumentation.init_process_group(
             "gloo", timing_logger=logger, store=store, rank=rank, world_size=RANKS
         )
-        for training in TRAININGS:
+        for training in trainings:
             measured = measure(training, logger)
             if rank == 0:
                 report(training, measured)
@@ -203,10 +210,16 @@ def train(rank: int, folder: str) -> None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--large-rounds", type=int, default=TRAININGS[-1].rounds, help="of the largest model")
+    *others, large = TRAININGS
+    trainings = [*others, large._replace(rounds=parser.parse_args().large_rounds)]
     print(f"a step of DDP, {RANKS} ranks, gloo, torch {torch.__version__}; seen from rank 0")
     print(f"adds: {METHOD}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        torch.multiprocessing.spawn(train, args=(folder,), nprocs=RANKS)
+        torch.multiprocessing.spawn(train, args=(folder, trainings), nprocs=RANKS)
 
 
 if __name__ == "__main__":

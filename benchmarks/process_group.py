@@ -1,10 +1,15 @@
 """What timing adds to one all_reduce of 4 bytes in a group of one rank: the host's share of a call.
 
 Every contender makes a turn of calls in each round, in an order that is drawn anew, and is compared
-with the bare turn of the same round. Two backends: gloo, whose threads do the work and whose waking of
-each other is most of the noise; and torch's ``fake``, written in C++, which is done at once, so that what
-remains is the cost in Python. DeepSpeed's comms logger is measured beside it where it is installed
-(``pip install '.[bench]'``), emptied after every turn: its cost grows with what it has logged.
+with the bare turn of the same round. Two backends: gloo, whose threads do the work; and torch's ``fake``,
+written in C++, which is done at once, so that what remains is the cost in Python.
+
+Over gloo all is measured twice: on one core, and on all of them. On several, its threads wake each other
+across cores or on the same one, as the scheduler has placed them: two groups that are alike differ by
+tens of microseconds a call for as long as the process lives. On one core there is nothing but the work.
+
+DeepSpeed's comms logger is measured beside it where it is installed (``pip install '.[bench]'``), emptied
+after every turn: its cost grows with what it has logged.
 
 Run it with ``make bench``, or: python benchmarks/process_group.py
 """
@@ -16,17 +21,18 @@ import gc
 import importlib
 import io
 import os
-import platform
 import random
 import statistics
+import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+import torch.multiprocessing
 import torch.testing._internal.distributed.fake_pg  # registers the backend
 from _paired import METHOD, Estimate, estimate, shuffled
 
@@ -178,11 +184,11 @@ def print_table(title: str, found: dict[str, list[Turn]]) -> Estimate:
     return added[TIMED]
 
 
-def measure_and_print(logger: TimingLogger, off: dist.ProcessGroup) -> None:
+def measure_and_print(backends: Sequence[str], logger: TimingLogger, off: dist.ProcessGroup) -> None:
     def between() -> None:
         logger.flush(60)  # a full queue would be cheaper than a working one
 
-    for backend in ("gloo", "fake"):
+    for backend in backends:
         group = dist.new_group(backend=backend)
         chosen = contenders(group, logger)
         if backend == "gloo":
@@ -196,11 +202,28 @@ def measure_and_print(logger: TimingLogger, off: dist.ProcessGroup) -> None:
             print(f"to reach: {TIMED!r} adds less than {TO_REACH_US:g} us at the upper end: {met}")
 
 
-def main() -> None:
-    if platform.system() == "Linux":
+class Place(NamedTuple):
+    """Where threads may run, and what is measured there. No cores: wherever the system runs them."""
+
+    name: str
+    cores: set[int]
+    backends: Sequence[str]
+
+
+def places() -> list[Place]:
+    both = ("gloo", "fake")
+    if sys.platform != "linux":
+        return [Place("wherever the system runs it", set(), both)]
+    cores = os.sched_getaffinity(0)
+    return [Place("on one core", {min(cores)}, both), Place(f"on {len(cores)} cores", cores, ("gloo",))]
+
+
+def measure_at(_: int, place: Place) -> None:
+    """In a process of its own: threads stay where they are made."""
+    if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    print(f"all_reduce of 4 bytes, 1 rank, torch {torch.__version__}; {ROUNDS} rounds of {CALLS} calls each;")
-    print(f"adds: {METHOD}")
+        if place.cores:
+            os.sched_setaffinity(0, place.cores)
     off = TimingLogger(0, enabled=False)
     with tempfile.TemporaryDirectory() as folder:
         allreduce_instrumentation.init_process_group(
@@ -213,11 +236,19 @@ def main() -> None:
         world: Any = dist.group.WORLD
         gc.disable()
         with TimingLogger(0, folder, flush_interval=3600, record_every_n_steps=2) as logger:
-            measure_and_print(logger, world)
+            measure_and_print(place.backends, logger, world)
             if logger.stats.dropped:
                 raise SystemExit("records were dropped: these figures are worthless")
         gc.enable()
         dist.destroy_process_group()
+
+
+def main() -> None:
+    print(f"all_reduce of 4 bytes, 1 rank, torch {torch.__version__}; {ROUNDS} rounds of {CALLS} calls each;")
+    print(f"adds: {METHOD}")
+    for place in places():
+        print(f"\n== {place.name}", flush=True)
+        torch.multiprocessing.spawn(measure_at, args=(place,), nprocs=1)
 
 
 if __name__ == "__main__":
