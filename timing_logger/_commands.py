@@ -224,6 +224,7 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
 def _overview(arguments: argparse.Namespace) -> tuple[Summary, str]:
     """Of large files one by one, so that they need not fit into memory together; and how, in words."""
     from timing_logger._file_by_file import overview_of_files
+    from timing_logger._freed_memory import keep_freed_memory
     from timing_logger._questions import Told
     from timing_logger.analysis import overview
 
@@ -231,6 +232,7 @@ def _overview(arguments: argparse.Namespace) -> tuple[Summary, str]:
         if asked.engine == "pandas":
             return overview(asked.rows()), ""
         address = asked.workers.address if asked.workers else None
+        keep_freed_memory()
         found = overview_of_files(
             asked.found, ranks=asked.ranks, iterations=asked.iterations, scheduler=address
         )
