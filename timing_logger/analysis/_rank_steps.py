@@ -106,11 +106,12 @@ def _columns(rows: Frame, names: Mapping[str, list[str]], has_iterations: bool) 
     if not has_iterations:
         number["iteration"] = _ordinals(text["operation"] * len(names["layer_name"]) + text["layer_name"])
     inside = ~np.isnan(number["iteration"])
-    text = {name: column[inside] for name, column in text.items()}
-    number = {name: column[inside] for name, column in number.items()}
+    if not inside.all():
+        text = {name: column[inside] for name, column in text.items()}
+        number = {name: column[inside] for name, column in number.items()}
     iterations, steps = np.unique(number.pop("iteration").astype(np.int64), return_inverse=True)
-    unsaid = [name not in (OK, "") for name in names["status"]]
-    number["elapsed_ms"][np.asarray(unsaid, dtype=bool)[text["status"]]] = np.nan
+    failed = np.array([name not in (OK, "") for name in names["status"]], dtype=bool)[text["status"]]
+    number["elapsed_ms"] = np.where(failed, np.nan, number["elapsed_ms"])
     return _Rows(names, text, number, steps, iterations)
 
 

@@ -65,7 +65,10 @@ def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Flo
     latest_end = np.maximum.accumulate(ends)
     begin = np.maximum(starts, np.concatenate([starts[:1], latest_end[:-1]]))
     lengths = np.maximum(latest_end - begin, 0.0)
-    instants = np.stack([begin, np.maximum(latest_end, begin)], axis=1).ravel()
-    total = np.stack([np.cumsum(lengths) - lengths, np.cumsum(lengths)], axis=1).ravel()
-    covered: Floats = np.interp(to_s, instants, total) - np.interp(from_s, instants, total)
-    return covered
+    before = np.cumsum(lengths) - lengths
+
+    def until(instants: Floats) -> Floats:
+        at = np.searchsorted(begin, instants, side="right") - 1
+        return np.where(at < 0, 0.0, before[at] + np.minimum(instants - begin[at], lengths[at]))
+
+    return until(to_s) - until(from_s)

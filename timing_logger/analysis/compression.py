@@ -90,7 +90,8 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
     if dense is None and n:
         dense = bandwidth_of(frame, measured.only(measured.is_one_of({"ALLREDUCE"}) & ~rows.belongs))
     estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.group_sizes)
-    break_even = achieved_ms / estimate_ms
+    with np.errstate(divide="ignore", invalid="ignore"):  # dense ones too short for the clock
+        break_even = achieved_ms / estimate_ms
     found = {
         "count": rows.n_reductions,
         "compress_ms": compress_ms,
