@@ -16,7 +16,7 @@ from timing_files import record, write_sidecar, write_timing_file
 from timing_logger.cli import main
 from timing_logger.run_info import Counters
 
-COMMAND = [sys.executable, "-m", "timing_logger.cli", "summary"]
+COMMAND = [sys.executable, "-m", "timing_logger", "summary"]
 
 
 def write_run(folder: Path, late: int | None = None) -> Path:

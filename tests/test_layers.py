@@ -145,6 +145,7 @@ OFFLINE = [
     "timing_logger.report",
     "timing_logger._commands",
     "timing_logger.cli",
+    "timing_logger.__main__",
 ]
 TABLES_OF_CONTENTS = ["timing_logger", "allreduce_instrumentation"]
 

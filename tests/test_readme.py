@@ -50,7 +50,7 @@ def test_commands_are_shown() -> None:
 @pytest.mark.parametrize("command", SHOWN)
 def test_what_a_command_is_shown_to_print_is_printed(command: str) -> None:
     run = subprocess.run(
-        [sys.executable, "-m", "timing_logger.cli", *command.split()],
+        [sys.executable, "-m", "timing_logger", *command.split()],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "100"},  # what it is in a file or pipe; test runners set their own
         capture_output=True,

@@ -161,7 +161,7 @@ def test_the_command_it_ends_with_says_where_the_time_went(trained: dict[str, Tr
     hint = re.search(r"timing-logger (summary .+)$", stdout)
     assert hint is not None, stdout
     assert hint[1] == f"summary {log_dir}"
-    command = [sys.executable, "-m", "timing_logger.cli", *hint[1].split()]
+    command = [sys.executable, "-m", "timing_logger", *hint[1].split()]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert run.returncode == 0, run.stderr
     assert "BACKWARD" in run.stdout

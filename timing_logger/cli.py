@@ -338,7 +338,3 @@ def _print(text: str) -> None:
         reconfigure(errors="backslashreplace")  # names may hold what the terminal's encoding lacks
     sys.stdout.write(text)
     sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
