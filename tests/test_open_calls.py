@@ -30,7 +30,8 @@ class Work:
     """What a call has begun; ``wait`` calls ``waiting``."""
 
     def __init__(self, waiting: Callable[[], object] = int, *, ends: bool = True) -> None:
-        self.wait, self.is_completed = waiting, lambda: ends
+        self.wait = waiting
+        self.is_completed: Callable[[], object] = lambda: ends
 
 
 def timed(logger: TimingLogger, operation: str, call: Callable[..., object], *args: Any) -> Any:
@@ -87,6 +88,16 @@ def test_a_wait_that_fails_ends_the_call_if_its_work_has_ended(
         timed(logger, "ALLREDUCE", lambda: Work(fail, ends=ends))
     (row,) = written(logger, sink)
     assert (row.seq, row.status, row.end_ns is None) == (7, status, not ends)
+
+
+def test_a_handle_that_cannot_say_whether_it_has_ended_hides_no_error(
+    logger: TimingLogger, sink: MemorySink
+) -> None:
+    work = Work(fail)
+    work.is_completed = lambda: 1 // 0
+    with pytest.raises(ConnectionError):
+        timed(logger, "ALLREDUCE", lambda: work)
+    assert [(row.status, row.end_ns) for row in written(logger, sink)] == [("unresolved", None)]
 
 
 def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_closed(

@@ -10,9 +10,10 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
+from timing_logger._callers import Callers, OpenCalls
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
-from timing_logger._span import NO_SPAN, Callers, DeviceSpan, OpenCalls, Span, Timer
+from timing_logger._span import NO_SPAN, DeviceSpan, Span, Timer
 from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, Record, stated_interval
 from timing_logger.sampling import StepPolicy
 
@@ -201,10 +202,7 @@ class Recorder:
             if isinstance(begun, handle):  # else it was done on return
                 begun.wait()
         except BaseException as error:
-            if not isinstance(begun, handle) or begun.is_completed():  # else only this wait failed
-                record[_END], record[_STATUS] = perf_counter_ns(), f"error:{type(error).__name__}"
-            with contextlib.suppress(IndexError):
-                self._channel.put(tuple(open_calls.pop()))
+            self._end_with_error(open_calls, error, begun if isinstance(begun, handle) else None)
             raise
         record[_END] = perf_counter_ns()
         record[_STATUS] = OK
@@ -219,12 +217,21 @@ class Recorder:
             channel.count_overflow()
         return begun
 
-    def _lose_open_calls(self) -> None:
-        """Write those of all threads, as far as they are known."""
-        for calls in list(self._open_calls.values()):
-            with contextlib.suppress(IndexError):  # the last one may end at this moment
-                while True:
-                    self._channel.put(tuple(calls.pop(0)))
+    def _end_with_error(
+        self, open_calls: list[list[Any]], error: BaseException, begun: Waitable | None
+    ) -> None:
+        """Record the innermost of these calls, which raised, perhaps while ``begun`` was waited for."""
+        try:
+            record = open_calls.pop()
+        except IndexError:  # the logger was closed meanwhile, and it is written
+            return
+        try:
+            goes_on = begun is not None and not begun.is_completed()
+        except Exception:  # the caller shall see the first error, not this one
+            goes_on = True
+        if not goes_on:
+            record[_END], record[_STATUS] = perf_counter_ns(), f"error:{type(error).__name__}"
+        self._channel.put(tuple(record))
 
     def record_device_operation(
         self,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import threading
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
+from timing_logger._callers import Caller
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.intervals import Interval, open_interval
@@ -26,33 +26,6 @@ class Timer(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> Any: ...
-
-
-OpenCalls = dict[int, list[list[Any]]]
-"""By thread: the records of the calls that it is in, the innermost last; what is not known yet is None."""
-
-
-class Caller:
-    """What a record takes from its thread: the name, and the label in force; and the calls that it is in."""
-
-    __slots__ = ("labelled", "layer_name", "open_calls", "phase", "thread")
-
-    def __init__(self) -> None:
-        self.thread = threading.current_thread().name
-        self.layer_name = ""
-        self.phase = ""
-        self.labelled = False
-        self.open_calls: list[list[Any]] = []
-
-
-class Callers(threading.local):
-    """Each thread's :class:`Caller`, asked for once a record: what is local to a thread costs four times
-    as much to read.
-    """
-
-    def __init__(self, open_calls: OpenCalls) -> None:
-        self.current = Caller()
-        open_calls[threading.get_ident()] = self.current.open_calls
 
 
 class Span:

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from timing_logger._callers import write_open_calls
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
 from timing_logger._flusher import Flusher
@@ -128,7 +129,7 @@ class TimingLogger(Recorder):
         if self._flusher is not None and not self._flusher.closed:
             for call in self._last_calls:
                 call()
-            self._lose_open_calls()
+            write_open_calls(self._open_calls, self._channel)
             self._flusher.close()
             self._dropped_at_close = self.stats.dropped
 
