@@ -27,6 +27,7 @@ ONLINE = [
     "timing_logger._device.clock",
     "timing_logger._device.rows",
     "timing_logger._device",
+    "timing_logger._calls",
     "timing_logger._callers",
     "timing_logger._span",
     "timing_logger._recorder",

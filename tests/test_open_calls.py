@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from allreduce_instrumentation.process_group._operations import HostOperation
 from timing_logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -98,6 +99,20 @@ def test_a_handle_that_cannot_say_whether_it_has_ended_hides_no_error(
     with pytest.raises(ConnectionError):
         timed(logger, "ALLREDUCE", lambda: work)
     assert [(row.status, row.end_ns) for row in written(logger, sink)] == [("unresolved", None)]
+
+
+def test_nor_does_that_of_an_operation_in_the_background(logger: TimingLogger, sink: MemorySink) -> None:
+    operation: Any = logger.begin_operation(HostOperation, "IALLREDUCE", 8, None, "world", 2, None)
+    operation.begin(True)
+    work: Any = Work(fail)
+    work.is_completed = lambda: 1 // 0
+    with pytest.raises(ConnectionError):
+        operation.wait(work)
+    operation.lose()
+    assert [(row.operation, row.status) for row in written(logger, sink)] == [
+        ("WAIT", "error:ConnectionError"),
+        ("IALLREDUCE", "unresolved"),
+    ]
 
 
 def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_closed(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from timing_logger._callers import Callers, OpenCalls
+from timing_logger._calls import NumberedGroup, Waitable, has_ended
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._span import NO_SPAN, DeviceSpan, Span, Timer
@@ -25,23 +26,6 @@ _SEQ = Record._fields.index("seq")
 _START = Record._fields.index("start_ns")
 _END = Record._fields.index("end_ns")
 _STATUS = Record._fields.index("status")
-
-
-class NumberedGroup(Protocol):
-    """A group of ranks that counts its operations."""
-
-    name: str
-    size: int
-
-    def next_collective(self) -> int: ...
-
-
-class Waitable(Protocol):
-    """What a call that goes on after its return gives to its caller."""
-
-    def wait(self) -> object: ...
-
-    def is_completed(self) -> bool: ...
 
 
 class Recorder:
@@ -225,11 +209,7 @@ class Recorder:
             record = open_calls.pop()
         except IndexError:  # the logger was closed meanwhile, and it is written
             return
-        try:
-            goes_on = begun is not None and not begun.is_completed()
-        except Exception:  # the caller shall see the first error, not this one
-            goes_on = True
-        if not goes_on:
+        if begun is None or has_ended(begun):
             record[_END], record[_STATUS] = perf_counter_ns(), f"error:{type(error).__name__}"
         self._channel.put(tuple(record))
 

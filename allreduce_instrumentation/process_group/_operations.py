@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
+from timing_logger._calls import has_ended
 from timing_logger._channel import Channel
 from timing_logger._span import DeviceSpan, Span
 from timing_logger.record import OK, UNRESOLVED
@@ -119,7 +120,7 @@ class HostOperation(Span):
         try:
             result = work.wait(*args, **kwargs)
         except BaseException as error:
-            if work.is_completed():  # else it was only this wait that failed
+            if has_ended(work):  # else it was only this wait that failed
                 self.end(type(error))
             self._note_wait(start_ns, type(error))
             raise
