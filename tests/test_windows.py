@@ -35,6 +35,14 @@ def test_ranks_slowed_1_2_3_and_4_times_score_1_one_half_one_third_and_one_quart
     assert of_self_time(found)["flagged"].tolist() == [False, True, True, True]
 
 
+def test_what_a_rank_does_outside_of_any_iteration_is_of_no_step() -> None:
+    inside = data_parallel(factors(50, 4) * [1, 2, 3, 4])
+    before = inside[inside["rank"] == 0].head(5).assign(iteration=pd.NA, elapsed_ms=1e4)
+    outside = pd.concat([before.astype(inside.dtypes), inside], ignore_index=True)
+    pd.testing.assert_frame_equal(scores(outside), scores(inside))
+    pd.testing.assert_frame_equal(windows(outside), windows(inside))
+
+
 def test_ranks_of_other_roles_do_not_enter_a_score() -> None:
     timings = data_parallel(factors(50, 4) * [1, 2, 3, 4])
     found = of_self_time(scores(timings, roles={0: "a", 1: "b", 2: "a", 3: "b"})).set_index("rank")
