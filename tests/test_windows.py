@@ -237,6 +237,26 @@ def test_of_a_name_that_several_groups_share_no_wait_is_known() -> None:
     assert np.isnan(waits.own_ms).all()
 
 
+def test_the_gap_is_all_that_lies_between_collectives() -> None:
+    gap_ms = step_times(data_parallel(factors(10, 2) * [1, 2], logged=["ALLREDUCE"])).gap_ms
+    np.testing.assert_allclose(gap_ms[1:], [[35, 70]] * 9)
+
+
+@pytest.mark.parametrize(
+    ("blocked_in", "beside"), [("WAIT", "IALLREDUCE"), ("WAIT", "ALLREDUCE"), ("ALLREDUCE", "BACKEND")]
+)
+def test_what_runs_beside_the_row_in_which_a_rank_is_blocked_takes_nothing_off_the_gap(
+    blocked_in: str, beside: str
+) -> None:
+    blocked = data_parallel(factors(10, 2) * [1, 2], logged=["ALLREDUCE"]).assign(operation=blocked_in)
+    longer = blocked.assign(
+        operation=beside,
+        elapsed_ms=blocked["elapsed_ms"] + 5,
+        start_counter=blocked["start_counter"] - 0.005,
+    )
+    np.testing.assert_allclose(step_times(pd.concat([blocked, longer])).gap_ms[1:], [[35, 70]] * 9)
+
+
 def test_a_restarted_job_s_waits_are_told_apart_from_those_before() -> None:
     before, after = (data_parallel(factors(30, 4, noise=0.1, seed=seed)) for seed in (1, 2))
     longer_ms = np.where(after["operation"] == "ALLREDUCE", after["elapsed_ms"] + 5.0, after["elapsed_ms"])
