@@ -97,6 +97,15 @@ def test_a_rank_slow_while_warming_up_hides_no_later_window() -> None:
     assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 129)
 
 
+def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_next() -> None:
+    factor = factors(200, 8, noise=0.05, seed=7)
+    factor[::3, 5] *= 4
+    phases_ms = {"FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 10.0}
+    verdict = stragglers(data_parallel(factor, slow_phases=["OPTIMIZER"], phases_ms=phases_ms))
+    assert (verdict.ranks, verdict.phase, verdict.window) == ((5,), "OPTIMIZER", "intermittent")
+    assert gate(verdict, "part of its excess that others waited") == pytest.approx(1, abs=0.1)
+
+
 # -- only collectives are logged -----------------------------------------------------------------------
 
 
@@ -252,6 +261,21 @@ def test_all_ranks_slow_for_a_while_is_group_wide(until: int, kind: str) -> None
     assert verdict.score == pytest.approx(0.5, rel=0.05)
 
 
+def test_what_grew_and_what_it_costs_is_told_of_all_ranks_together() -> None:
+    factor = slowed(list(range(8)), 2.8, slice(100, 150))
+    verdict = stragglers(data_parallel(factor, slow_phases=["DATA"], phases_ms=SLOW_DATA_MS))
+    assert (verdict.verdict, verdict.phase) == ("group-wide", "DATA")  # BACKWARD takes longer all the time
+    assert verdict.cost_ms == pytest.approx(50 * 1.8 * SLOW_DATA_MS["DATA"], rel=0.1)
+
+
+def test_of_several_times_in_which_all_ranks_were_slow_the_costliest_is_told() -> None:
+    factor = slowed(list(range(8)), 1.6, slice(60, 85))
+    factor[120:170] *= 2.0
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.first_iteration, verdict.last_iteration) == ("group-wide", 120, 169)
+    assert stragglers(data_parallel(factor[::-1])).first_iteration == 30
+
+
 def test_a_slow_start_of_all_ranks_is_not_group_wide() -> None:
     assert stragglers(data_parallel(slowed(list(range(8)), 5.0, slice(0, 30)))).verdict == "healthy"
 
@@ -279,6 +303,9 @@ def test_a_whole_stage_that_is_slower_is_a_role() -> None:
     timings, roles = pipeline(factor, stages=4)
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 1", (3, 4, 5))
+    assert verdict.phase == "BACKWARD"
+    assert verdict.cost_ms == pytest.approx(60 * 0.6 * 4 * (5 + 10), rel=0.05)
+    assert verdict.evidence[0].startswith("Role stage 1: 1.59 times")
 
 
 def test_ranks_of_unequal_roles_are_not_compared() -> None:
