@@ -58,23 +58,44 @@ def either(request: pytest.FixtureRequest) -> Results:
 # -- offsets ---------------------------------------------------------------------------------------
 
 
-def trials(results: Results, name: str) -> list[float]:
+def trials(results: Results, name: str, scenario: str = "injected_offsets") -> list[float]:
     """Of all ranks but the reference."""
-    return [value for rank in results[1:] for value in rank["injected_offsets"][name]]
+    return [value for rank in results[1:] for value in rank[scenario][name]]
+
+
+def share_covered(results: Results, scenario: str = "injected_offsets") -> float:
+    errors, uncertainties = (trials(results, name, scenario) for name in ("errors", "uncertainties"))
+    covered = [error <= stated for error, stated in zip(errors, uncertainties, strict=True)]
+    assert len(covered) in (3 * 100, 3 * 30)
+    return sum(covered) / len(covered)
 
 
 def test_the_stated_uncertainty_covers_the_error_in_95_of_100_trials(either: Results) -> None:
-    pairs = list(zip(trials(either, "errors"), trials(either, "uncertainties"), strict=True))
-    assert len(pairs) in (3 * 100, 3 * 30)
-    assert sum(error <= uncertainty for error, uncertainty in pairs) >= 0.95 * len(pairs)
+    assert share_covered(either) >= 0.95
 
 
-def test_the_error_on_one_host_is_below_2_us(over_mpi: Results) -> None:
-    assert median(trials(over_mpi, "errors")) < 2_000
+def test_so_it_does_where_gloo_itself_carries_the_ping_pongs(over_gloo: Results) -> None:
+    assert share_covered(over_gloo, "without_connections") >= 0.95
 
 
-def test_the_mean_of_the_same_ping_pongs_is_worse(either: Results) -> None:
-    assert median(trials(either, "errors_of_mean")) > 2 * median(trials(either, "errors"))
+def test_the_error_on_one_host_is_below_2_us(either: Results) -> None:
+    assert median(trials(either, "errors")) < 2_000
+
+
+def test_pings_that_are_late_now_and_then_spoil_the_mean_alone(either: Results) -> None:
+    """By half of 0.2 ms in one of five: the scripted delay decides it, not the machine's."""
+    assert median(trials(either, "errors", "late_pings")) < 2_000
+    assert median(trials(either, "errors_of_mean", "late_pings")) > 10_000
+
+
+def test_ranks_of_a_group_play_through_connections_of_their_own(over_gloo: Results) -> None:
+    everyone = [rank["channels"][0] for rank in over_gloo]
+    assert everyone == [" ".join(["Connection"] * 3), *["Connection"] * 3]
+
+
+def test_once_a_rank_cannot_connect_the_group_carries_the_rest(over_gloo: Results) -> None:
+    everyone = [rank["channels"][1] for rank in over_gloo]
+    assert everyone == ["Connection LinkChannel LinkChannel", "Connection", "LinkChannel", "LinkChannel"]
 
 
 def test_instants_of_a_drifting_clock_are_interpolated(over_mpi: Results, folder: Path) -> None:

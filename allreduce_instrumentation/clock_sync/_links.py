@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from timing_logger.errors import ConfigurationError
+
+class Channel(Protocol):
+    """What one ping-pong after the other goes through, to one peer; each call is complete on return."""
+
+    def send(self, content: bytearray) -> None:
+        """Send the one byte of ``content``."""
+
+    def receive(self, content: bytearray) -> None:
+        """Overwrite the one byte of ``content``."""
 
 
 class Link(Protocol):
@@ -28,40 +36,39 @@ class Link(Protocol):
     def rest_until_message(self, peer: int) -> None:
         """Wait until a message of ``peer`` is there to be received, and leave the processor to others."""
 
+    def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
+        """The quickest way to ``peer``, the reference; which calls :meth:`channel_from` meanwhile."""
 
-def link_over(comm: Any) -> AbstractContextManager[Link]:
-    """A link between the ranks of ``comm``; collective over MPI.
-
-    Args:
-        comm: an mpi4py intracommunicator or a process group of ``torch.distributed``, timed or plain;
-            None for torch's default group.
-
-    Raises:
-        ConfigurationError: ``comm`` is neither, or cannot carry messages of the host's.
-    """
-    torch_distributed: Any = sys.modules.get("torch.distributed")
-    if comm is None:
-        comm = _default_group(torch_distributed)
-    process_group: Any = getattr(torch_distributed, "ProcessGroup", ())
-    if isinstance(comm, process_group):
-        from allreduce_instrumentation.clock_sync._group_link import group_link
-
-        return group_link(comm)
-    if "mpi4py.MPI" in sys.modules:
-        from allreduce_instrumentation.clock_sync._mpi_link import is_usable, mpi_link
-
-        if is_usable(comm):
-            return mpi_link(comm)
-    raise ConfigurationError(
-        "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup that "
-        f"this rank is in, and is {comm!r}."
-    )
+    def channel_from(self, peer: int) -> AbstractContextManager[Channel]:
+        """On the reference: the other end."""
 
 
-def _default_group(torch_distributed: Any) -> Any:
-    if torch_distributed is None or not torch_distributed.is_initialized():
-        raise ConfigurationError(
-            "comm is None, which stands for the default group of torch.distributed, and there is none: call "
-            "init_process_group() first, or pass an mpi4py communicator such as MPI.COMM_WORLD."
-        )
-    return torch_distributed.group.WORLD
+class LinkChannel:
+    """A channel through the link's own messages."""
+
+    def __init__(self, link: Link, peer: int) -> None:
+        self._link = link
+        self._peer = peer
+
+    def send(self, content: bytearray) -> None:
+        self._link.send(content, self._peer)
+
+    def receive(self, content: bytearray) -> None:
+        self._link.receive(content, self._peer)
+
+
+_LENGTH_BYTES = 8
+
+
+def send_json(link: Link, peer: int, value: Any) -> None:
+    content = bytearray(json.dumps(value).encode())
+    link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)
+    link.send(content, peer)
+
+
+def receive_json(link: Link, peer: int) -> Any:
+    length = bytearray(_LENGTH_BYTES)
+    link.receive(length, peer)
+    content = bytearray(int.from_bytes(length, "little"))
+    link.receive(content, peer)
+    return json.loads(content)

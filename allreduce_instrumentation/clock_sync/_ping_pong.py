@@ -6,14 +6,11 @@ they rest. Ranks that share processors would otherwise disturb each other's ping
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from allreduce_instrumentation.clock_sync._estimate import Exchange
-from allreduce_instrumentation.clock_sync._links import Link
-
-_LENGTH_BYTES = 8
+from allreduce_instrumentation.clock_sync._links import Link, receive_json, send_json
 
 
 def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) -> tuple[list[Exchange], Any]:
@@ -25,12 +22,13 @@ def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) ->
     ball = bytearray(1)
     _wait_for_call(link, reference)
     outer = []
-    for _ in range(exchanges):
-        sent_ns = clock()
-        link.send(ball, reference)
-        link.receive(ball, reference)
-        outer.append((sent_ns, clock()))
-    inner, identity = _receive_json(link, reference)
+    with link.channel_to(reference) as channel:
+        for _ in range(exchanges):
+            sent_ns = clock()
+            channel.send(ball)
+            channel.receive(ball)
+            outer.append((sent_ns, clock()))
+    inner, identity = receive_json(link, reference)
     _wait_for_call(link, reference)
     stamps = zip(outer, inner, strict=True)
     return [
@@ -51,12 +49,13 @@ def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Any) 
 def _answer_one(link: Link, peer: int, exchanges: int, clock: Callable[[], int], identity: Any) -> None:
     ball = bytearray(1)
     inner = []
-    for _ in range(exchanges):
-        link.receive(ball, peer)
-        received_ns = clock()
-        inner.append((received_ns, clock()))
-        link.send(ball, peer)
-    _send_json(link, peer, (inner, identity))
+    with link.channel_from(peer) as channel:
+        for _ in range(exchanges):
+            channel.receive(ball)
+            received_ns = clock()
+            inner.append((received_ns, clock()))
+            channel.send(ball)
+    send_json(link, peer, (inner, identity))
 
 
 def _call(link: Link, peer: int) -> None:
@@ -66,17 +65,3 @@ def _call(link: Link, peer: int) -> None:
 def _wait_for_call(link: Link, reference: int) -> None:
     link.rest_until_message(reference)
     link.receive(bytearray(1), reference)
-
-
-def _send_json(link: Link, peer: int, value: Any) -> None:
-    content = bytearray(json.dumps(value).encode())
-    link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)
-    link.send(content, peer)
-
-
-def _receive_json(link: Link, peer: int) -> Any:
-    length = bytearray(_LENGTH_BYTES)
-    link.receive(length, peer)
-    content = bytearray(int.from_bytes(length, "little"))
-    link.receive(content, peer)
-    return json.loads(content)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 from allreduce_instrumentation.clock_sync._estimate import estimate_offset
-from allreduce_instrumentation.clock_sync._links import Link, link_over
+from allreduce_instrumentation.clock_sync._links import Link
 from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
 from timing_logger._clock import perf_counter_ns
 from timing_logger.errors import ConfigurationError
@@ -31,7 +33,8 @@ def synchronise_clocks(
 
     Collective: every rank of ``comm`` calls it, also those whose logger is off, and waits until it is its
     turn, as in a barrier; a rank that never comes is waited for as the communicator does. That is why no
-    logger calls it by itself, at close least of all. None of its messages is a row.
+    logger calls it by itself, at close least of all. None of its messages is a row. Over a process group
+    the ping-pongs go through TCP connections of their own, where these can be made: see docs/clocks.md.
 
     Args:
         timing_logger: whose sidecar it is for. Default: ``get_timing_logger()``.
@@ -42,17 +45,18 @@ def synchronise_clocks(
             calls of a run.
 
     Returns:
-        The offset in ns, its uncertainty (half the width that the bounds of all ping-pongs leave), and of
+        The offset in ns, its uncertainty (how far it is from the farther bound of all ping-pongs), and of
         whose clock; 0 and 0 on the reference.
 
     Raises:
         ConfigurationError: ``comm`` cannot be used, ``reference`` is no rank of it, or ``exchanges`` is not
             at least 1.
+        OSError: a rank has gone, or was silent for longer than the process group waits, in its turn.
     """
     logger = get_timing_logger() if timing_logger is None else timing_logger
     exchanges = check_integer("exchanges", exchanges, minimum=1)
     reference = check_integer("reference", reference, minimum=0)
-    with link_over(comm) as link:
+    with _link_over(comm) as link:
         if reference >= link.size:
             raise ConfigurationError(f"reference={reference} is no rank of comm, which has {link.size}.")
         offset = measure(link, logger.rank, exchanges=exchanges, reference=reference)
@@ -70,3 +74,41 @@ def measure(
     stamps, (reference_rank, host, boot) = ask(link, reference, exchanges, clock)
     offset_ns, uncertainty_ns, as_of_ns = estimate_offset(stamps)
     return ClockOffset(as_of_ns, offset_ns, uncertainty_ns, reference_rank, host, boot, exchanges)
+
+
+def _link_over(comm: Any) -> AbstractContextManager[Link]:
+    """A link between the ranks of ``comm``; collective over MPI.
+
+    Args:
+        comm: an mpi4py intracommunicator or a process group of ``torch.distributed``, timed or plain;
+            None for torch's default group.
+
+    Raises:
+        ConfigurationError: ``comm`` is neither, or cannot carry messages of the host's.
+    """
+    torch_distributed: Any = sys.modules.get("torch.distributed")
+    if comm is None:
+        comm = _default_group(torch_distributed)
+    process_group: Any = getattr(torch_distributed, "ProcessGroup", ())
+    if isinstance(comm, process_group):
+        from allreduce_instrumentation.clock_sync._group_link import group_link
+
+        return group_link(comm)
+    if "mpi4py.MPI" in sys.modules:
+        from allreduce_instrumentation.clock_sync._mpi_link import is_usable, mpi_link
+
+        if is_usable(comm):
+            return mpi_link(comm)
+    raise ConfigurationError(
+        "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup that "
+        f"this rank is in, and is {comm!r}."
+    )
+
+
+def _default_group(torch_distributed: Any) -> Any:
+    if torch_distributed is None or not torch_distributed.is_initialized():
+        raise ConfigurationError(
+            "comm is None, which stands for the default group of torch.distributed, and there is none: call "
+            "init_process_group() first, or pass an mpi4py communicator such as MPI.COMM_WORLD."
+        )
+    return torch_distributed.group.WORLD

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from time import perf_counter_ns
+from typing import Any
 
 from allreduce_instrumentation.clock_sync._estimate import estimate_offset
-from allreduce_instrumentation.clock_sync._links import Link
+from allreduce_instrumentation.clock_sync._links import Channel, Link
 from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
 
 EXCHANGES = 100
 HOUR_NS = 3_600_000_000_000
 DRIFT = 1e-4
+LATE_EVERY, LATE_BY_NS = 5, 200_000
 
 
 def shifted(rank: int) -> Callable[[], int]:
@@ -29,6 +32,36 @@ def drifting(rank: int) -> Callable[..., int]:
         return true_ns + offset_ns + round((true_ns - began_ns) * DRIFT * rank)
 
     return clock
+
+
+class LatePings:
+    """A link by which one ping in five comes 0.2 ms late, and no pong: scripted, as a busy queue may do."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._link, name)
+
+    @contextmanager
+    def channel_from(self, peer: int) -> Iterator[Channel]:
+        with self._link.channel_from(peer) as channel:
+            yield _LateChannel(channel)
+
+
+class _LateChannel:
+    def __init__(self, channel: Channel) -> None:
+        self.send = channel.send
+        self._receive = channel.receive
+        self._received = 0
+
+    def receive(self, content: bytearray) -> None:
+        self._receive(content)
+        self._received += 1
+        if self._received % LATE_EVERY == 0:
+            until_ns = perf_counter_ns() + LATE_BY_NS
+            while perf_counter_ns() < until_ns:
+                pass
 
 
 def trials(link: Link, count: int) -> dict[str, list[float]]:

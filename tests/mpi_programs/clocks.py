@@ -10,7 +10,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import numpy as np
-from _clock_trials import drifting, trials
+from _clock_trials import LatePings, drifting, trials
 from _ranks import recording, report
 from mpi4py import MPI
 
@@ -29,6 +29,11 @@ folder = Path(sys.argv[1])
 def injected_offsets() -> dict[str, Any]:
     with mpi_link(WORLD) as link:
         return trials(link, 100)
+
+
+def late_pings() -> dict[str, Any]:
+    with mpi_link(WORLD) as link:
+        return trials(LatePings(link), 30)
 
 
 def drift() -> dict[str, Any]:
@@ -105,5 +110,5 @@ def _error_of(call: Callable[[], Any]) -> str:
     return "no error"
 
 
-SCENARIOS = (injected_offsets, drift, repeated, rows, open_receive, refused)
+SCENARIOS = (injected_offsets, late_pings, drift, repeated, rows, open_receive, refused)
 report({scenario.__name__: scenario() for scenario in SCENARIOS} | {"torch": "torch" in sys.modules})

@@ -10,13 +10,15 @@ import os
 import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
-from _clock_trials import trials
+from _clock_trials import LatePings, trials
 
 from allreduce_instrumentation import init_process_group, instrument, synchronise_clocks, uninstrument
-from allreduce_instrumentation.clock_sync._group_link import group_link
+from allreduce_instrumentation.clock_sync import _group_link
+from allreduce_instrumentation.clock_sync._group_link import GroupLink, group_link
 from timing_logger.errors import ConfigurationError
 from timing_logger.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
@@ -36,7 +38,43 @@ def rows_after(measure: Callable[[], Any]) -> list[str]:
 
 def injected_offsets() -> dict[str, Any]:
     with group_link(dist.group.WORLD) as link:
+        return trials(link, 100)
+
+
+def late_pings() -> dict[str, Any]:
+    with group_link(dist.group.WORLD) as link:
+        return trials(LatePings(link), 30)
+
+
+def without_connections() -> dict[str, Any]:
+    """Where the reference has no address that others could reach, so gloo carries the ping-pongs."""
+    with patch.object(_group_link, "own_addresses", list), group_link(dist.group.WORLD) as link:
         return trials(link, 30)
+
+
+def channels() -> list[str]:
+    """What rank 0 and the others play through: as it is, and where rank 2 alone cannot connect."""
+    seen = [channel_names()]
+    if dist.get_rank() == 2:
+        with patch.object(_group_link, "connect", lambda _: None):
+            seen.append(channel_names())
+    else:
+        seen.append(channel_names())
+    return [" ".join(names) for names in seen]
+
+
+def channel_names() -> list[str]:
+    names: list[str] = []
+
+    class Watched(GroupLink):
+        def _channel(self, *arguments: Any) -> Any:
+            channel = super()._channel(*arguments)
+            names.append(type(channel).__name__)
+            return channel
+
+    with patch.object(_group_link, "GroupLink", Watched):
+        synchronise_clocks(logger, exchanges=3)
+    return names
 
 
 def rows() -> dict[str, list[str]]:
@@ -74,7 +112,15 @@ if sys.argv[1] == "init":
 else:
     dist.init_process_group("gloo")
     instrument(logger)
-checks = (rows, injected_offsets, part_of_the_world, group_of_the_device)
+checks = (
+    rows,
+    injected_offsets,
+    late_pings,
+    without_connections,
+    channels,
+    part_of_the_world,
+    group_of_the_device,
+)
 results: dict[str, Any] = {
     check.__name__: check() for check in (checks if sys.argv[1] == "init" else checks[:1])
 }

@@ -1,0 +1,158 @@
+"""A TCP connection of two ranks' own, for the length of their ping-pongs.
+
+gloo hands each message to a thread of its own and from there to the one that waits: two wake-ups each
+way, as long as the processor likes, and seldom equally long. Whoever polls a socket is not woken.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import secrets
+import selectors
+import socket
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any
+
+from timing_logger.run_info import boot_id
+
+_POLLS = 1_000
+"""About a millisecond, which is longer than a message takes; then the processor is left to others."""
+
+_CONNECT_TIMEOUT_S = 1.0
+"""For one address. Where a firewall is silent, all of it is spent."""
+
+_TOKEN_BYTES = 16
+
+
+class Connection:
+    """See :class:`~._links.Channel`.
+
+    Raises:
+        OSError: from both calls, where the peer has gone, or said nothing for ``timeout_s``.
+    """
+
+    def __init__(self, connected: socket.socket, timeout_s: float) -> None:
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connected.setblocking(False)
+        self._socket = connected
+        self._timeout_s = timeout_s
+
+    def send(self, content: bytearray) -> None:
+        self._socket.sendall(content)  # a ball has one byte: the buffer of an answered peer has room
+
+    def receive(self, content: bytearray) -> None:
+        for _ in range(_POLLS):
+            try:
+                received = self._socket.recv_into(content)
+            except BlockingIOError:
+                continue
+            break
+        else:
+            received = self._receive_at_rest(content)
+        if received != len(content):
+            raise ConnectionError("The peer closed its connection in the middle of the ping-pongs.")
+
+    def _receive_at_rest(self, content: bytearray) -> int:
+        if not _ready([self._socket], self._timeout_s):
+            raise TimeoutError(f"The peer answered no ping for {self._timeout_s:g} s.")
+        return self._socket.recv_into(content)
+
+
+class Listener:
+    """Where the reference is to be reached, until it is closed.
+
+    Args:
+        addresses: of this host; those that cannot be listened at are left out.
+    """
+
+    def __init__(self, addresses: Sequence[str]) -> None:
+        self._token = secrets.token_bytes(_TOKEN_BYTES)
+        self._listening = _listening_at(addresses)
+
+    @property
+    def invitation(self) -> dict[str, Any]:
+        """What a peer has to know to come in; for JSON."""
+        addresses = [listening.getsockname()[:2] for listening in self._listening]
+        return {"addresses": addresses, "token": self._token.hex(), "boot_id": boot_id()}
+
+    def accept(self) -> socket.socket | None:
+        """The connection of the peer, which says that it is made; None where it did not get here.
+
+        A port is open to anybody: who does not know the token is shown out.
+        """
+        deadline_s = time.monotonic() + _CONNECT_TIMEOUT_S
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            for listening in _ready(self._listening, left_s):
+                connected, _ = listening.accept()
+                if hmac.compare_digest(_first_bytes(connected, left_s), self._token):
+                    return connected
+                connected.close()
+        return None
+
+    def close(self) -> None:
+        while self._listening:
+            self._listening.pop().close()
+
+
+def connect(invitation: dict[str, Any]) -> socket.socket | None:
+    """A connection to who sent ``invitation``; None where no address of it can be reached from here."""
+    for host, port in invitation["addresses"]:
+        if ipaddress.ip_address(host).is_loopback and invitation["boot_id"] != boot_id():
+            continue  # that would be this host, not the reference's
+        with suppress(OSError), ExitStack() as undo:
+            connected = socket.create_connection((host, port), _CONNECT_TIMEOUT_S)
+            undo.callback(connected.close)
+            connected.sendall(bytes.fromhex(invitation["token"]))
+            undo.pop_all()
+            return connected
+    return None
+
+
+def _ready(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.socket]:
+    """Those that have something to be read. Their numbers may be above 1023, where select() ends."""
+    with selectors.DefaultSelector() as selector:
+        for one in sockets:
+            selector.register(one, selectors.EVENT_READ)
+        ready = {key.fd for key, _ in selector.select(timeout_s)}
+    return [one for one in sockets if one.fileno() in ready]
+
+
+def _first_bytes(connected: socket.socket, timeout_s: float) -> bytes:
+    connected.settimeout(timeout_s)
+    with suppress(OSError):
+        return connected.recv(_TOKEN_BYTES, socket.MSG_WAITALL)
+    return b""
+
+
+def _listening_at(addresses: Sequence[str]) -> list[socket.socket]:
+    found = []
+    for address in addresses:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        with suppress(OSError):  # an address that this host has no longer
+            found.append(socket.create_server((address, 0), family=family))
+    return found
+
+
+def own_addresses() -> list[str]:
+    """By which others may reach this host, the likeliest first; loopback is for those on it."""
+    addresses = ["127.0.0.1", "::1"]
+    if "MASTER_ADDR" in os.environ:
+        addresses += _addresses_towards(os.environ["MASTER_ADDR"])
+    with suppress(OSError):
+        addresses += [str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)]
+    return list(dict.fromkeys(addresses))
+
+
+def _addresses_towards(host: str) -> list[str]:
+    """Of the interfaces from which a message to ``host`` would leave; none is sent."""
+    found = []
+    with suppress(OSError):
+        for family, _, _, _, address in socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM):
+            with socket.socket(family, socket.SOCK_DGRAM) as unsent, suppress(OSError):
+                unsent.connect(address)
+                found.append(str(unsent.getsockname()[0]))
+    return found

@@ -1,0 +1,168 @@
+"""The TCP connection through which two ranks of a process group play their ping-pongs."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from allreduce_instrumentation.clock_sync import _direct
+from allreduce_instrumentation.clock_sync._direct import Connection, Listener, connect, own_addresses
+
+LONG_S = 30.0
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    with closing(Listener(["127.0.0.1"])) as listening:
+        yield listening
+
+
+@pytest.fixture
+def pair(listener: Listener) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """The peer's end and the reference's."""
+    connected = connect(listener.invitation)
+    accepted = listener.accept()
+    assert connected is not None
+    assert accepted is not None
+    with connected, accepted:
+        yield connected, accepted
+
+
+def in_a_thread(function: Callable[[], Any]) -> threading.Thread:
+    thread = threading.Thread(target=function)
+    thread.start()
+    return thread
+
+
+def test_a_ball_comes_back(pair: tuple[socket.socket, socket.socket]) -> None:
+    mine, other = (Connection(end, LONG_S) for end in pair)
+    ball = bytearray(1)
+    mine.send(bytearray(b"a"))
+    other.receive(ball)
+    other.send(ball)
+    back = bytearray(1)
+    mine.receive(back)
+    assert back == b"a"
+
+
+def test_who_has_polled_for_long_rests_until_the_message(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rests = threading.Event()
+    monkeypatch.setattr(_direct, "_ready", lambda *args, ready=_direct._ready: (rests.set(), ready(*args))[1])
+    mine, other = (Connection(end, LONG_S) for end in pair)
+    sender = in_a_thread(lambda: (rests.wait(LONG_S), other.send(bytearray(b"z"))))
+    ball = bytearray(1)
+    mine.receive(ball)
+    sender.join(LONG_S)
+    assert (ball, rests.is_set()) == (b"z", True)
+
+
+def test_a_peer_that_has_gone_is_an_error(pair: tuple[socket.socket, socket.socket]) -> None:
+    mine, other = pair
+    other.close()
+    with pytest.raises(ConnectionError, match="closed its connection in the middle of the ping-pongs"):
+        Connection(mine, LONG_S).receive(bytearray(1))
+
+
+def test_a_peer_that_goes_while_it_is_waited_for_is_an_error(
+    pair: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_direct, "_POLLS", 0)
+    mine, other = pair
+    leaver = in_a_thread(other.close)
+    with pytest.raises(ConnectionError, match="closed its connection"):
+        Connection(mine, LONG_S).receive(bytearray(1))
+    leaver.join(LONG_S)
+
+
+def test_a_silent_peer_is_waited_for_as_long_as_the_group_waits(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    with pytest.raises(TimeoutError, match=r"The peer answered no ping for 0\.05 s"):
+        Connection(pair[0], 0.05).receive(bytearray(1))
+
+
+def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: Listener) -> None:
+    (address,) = listener.invitation["addresses"]
+    with socket.create_connection(address, LONG_S) as stranger:
+        stranger.sendall(bytes(_direct._TOKEN_BYTES))
+        with connect(listener.invitation) or pytest.fail("no connection") as peer:
+            accepted = listener.accept()
+            assert accepted is not None
+            assert accepted.getpeername() == peer.getsockname()
+            assert stranger.recv(1) == b""
+            accepted.close()
+
+
+def test_who_says_nothing_is_not_waited_for_long(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
+    (address,) = listener.invitation["addresses"]
+    with socket.create_connection(address, LONG_S):
+        assert listener.accept() is None
+
+
+def test_who_went_elsewhere_is_not_waited_for_long(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
+    assert listener.accept() is None
+
+
+def test_an_address_that_refuses_gives_way_to_the_next(listener: Listener) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed_soon:
+        refusing = closed_soon.getsockname()
+    invitation = listener.invitation
+    connected = connect({**invitation, "addresses": [refusing, *invitation["addresses"]]})
+    assert connected is not None
+    connected.close()
+
+
+def test_nobody_is_reached_where_all_addresses_refuse(listener: Listener) -> None:
+    invitation = listener.invitation
+    listener.close()
+    assert connect(invitation) is None
+
+
+def test_the_loopback_of_another_host_is_not_tried(listener: Listener) -> None:
+    """It would be one's own: some other program may listen there."""
+    assert connect({**listener.invitation, "boot_id": "another"}) is None
+
+
+def test_a_closed_listener_invites_nobody(listener: Listener) -> None:
+    listener.close()
+    assert listener.invitation["addresses"] == []
+    assert connect(listener.invitation) is None
+
+
+def test_addresses_of_other_hosts_are_left_out() -> None:
+    with closing(Listener(["192.0.2.1", "127.0.0.1", "2001:db8::1"])) as listening:
+        assert [host for host, _ in listening.invitation["addresses"]] == ["127.0.0.1"]
+
+
+def test_the_address_towards_the_master_is_that_of_the_interface_there() -> None:
+    assert _direct._addresses_towards("127.0.0.9") == ["127.0.0.1"]
+    assert _direct._addresses_towards("no-such-host.invalid") == []
+
+
+def test_addresses_towards_the_master_and_of_the_host_s_name_are_offered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_name = [("10.0.0.7", 0), ("fd00::7", 0, 0, 0), ("10.0.0.7", 0)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: [(None, None, 0, "", found) for found in by_name])
+    monkeypatch.setattr(_direct, "_addresses_towards", lambda host: [f"towards {host}"])
+    monkeypatch.setenv("MASTER_ADDR", "node0")
+    assert own_addresses() == ["127.0.0.1", "::1", "towards node0", "10.0.0.7", "fd00::7"]
+    monkeypatch.delenv("MASTER_ADDR")
+    assert own_addresses() == ["127.0.0.1", "::1", "10.0.0.7", "fd00::7"]
+
+
+def test_a_host_whose_name_is_unknown_is_reached_by_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    assert own_addresses() == ["127.0.0.1", "::1"]
