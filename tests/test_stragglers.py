@@ -66,6 +66,27 @@ def test_a_rank_that_became_slow_and_still_is_is_named_as_ongoing() -> None:
     assert verdict.first_iteration == pytest.approx(150, abs=2)
 
 
+@pytest.mark.parametrize("fast", [[150], [150, 151], [110, 150, 190]])
+def test_steps_that_are_fast_now_and_then_part_no_window(fast: list[int]) -> None:
+    """Half of the run is slow, so that its median tells neither level."""
+    factor = slowed(3, 2.0, slice(100, None))
+    factor[fast, 3] /= 2.0
+    verdict = stragglers(data_parallel(factor, noise=0.1))
+    assert (verdict.ranks, verdict.window) == ((3,), "ongoing")
+    assert (verdict.first_iteration, verdict.last_iteration) == (pytest.approx(100, abs=2), 199)
+
+
+def test_three_fast_steps_in_a_row_part_two_windows() -> None:
+    factor = slowed(3, 2.0, slice(100, None))
+    factor[150:153, 3] /= 2.0
+    timings = data_parallel(factor, noise=0.02)
+    table = windows(timings)
+    mine = table[table["phase"] == "SELF_TIME"].sort_values("first_iteration")
+    assert mine["kind"].tolist() == ["bounded", "ongoing"]
+    assert mine["first_iteration"].tolist() == [100, 153]
+    assert mine["last_iteration"].tolist() == [149, 199]
+
+
 def test_two_slow_ranks_of_eight_are_both_named() -> None:
     verdict = stragglers(data_parallel(slowed([1, 6], 1.5)))
     assert (verdict.verdict, set(verdict.ranks)) == ("rank", {1, 6})

@@ -187,6 +187,29 @@ def test_each_instant_belongs_to_the_innermost_row_of_its_thread() -> None:
     assert alone.tolist() == [4000, 3000, 2000, 1000, 3000]
 
 
+def test_a_row_that_begins_a_moment_before_the_last_one_ended_loses_what_lies_in_it() -> None:
+    """FORWARD, BACKWARD, and an all-reduce in BACKWARD: placed at the call, or off by a rounding."""
+    starts, ends = np.array([0.0, 10.0 - 1e-9, 12.0]), np.array([10.0, 20.0, 15.0])
+    alone = exclusive_ms(1000 * (ends - starts), starts, ends, np.zeros(3, np.int64))
+    assert alone == pytest.approx([10_000, 7_000, 3_000], abs=1e-5)
+
+
+@given(st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=12))
+def test_each_instant_belongs_to_the_row_that_began_last_however_rows_cross(
+    rows: list[tuple[int, int]],
+) -> None:
+    """Of rows that began together, to the one that ends first."""
+    intervals = [(start, start + length) for start, length in rows]
+    owned = [0.0] * len(rows)
+    for instant in range(20):
+        inside = [(start, -end, n) for n, (start, end) in enumerate(intervals) if start <= instant < end]
+        if inside:
+            owned[max(inside)[-1]] += 1000
+    starts, ends = np.array(intervals, dtype=float).T
+    alone = exclusive_ms(1000 * (ends - starts), starts, ends, np.zeros(len(rows), np.int64))
+    assert alone.tolist() == owned
+
+
 def test_rows_of_one_and_the_same_interval_are_taken_off_once() -> None:
     starts, ends = np.array([0.0, 1.0, 1.0, 1.0]), np.array([10.0, 3.0, 3.0, 3.0])
     assert exclusive_ms(1000 * (ends - starts), starts, ends, np.zeros(4, np.int64))[0] == 8000

@@ -33,7 +33,7 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
         lanes: rows can enclose each other only within a lane (a thread and its clock).
     """
     alone = elapsed_ms.copy()
-    placed = ~np.isnan(starts_s) & ~np.isnan(ends_s)
+    placed = starts_s < ends_s  # rows of no length lie in no row's way; neither do unknown ones
     for lane in np.unique(lanes[placed]):
         rows = np.flatnonzero(placed & (lanes == lane))
         alone[rows] -= 1000 * _enclosed_s(starts_s[rows], ends_s[rows])
@@ -42,20 +42,54 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
 
 
 def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
-    """How much of each interval lies under intervals one level further in."""
-    if (starts[1:] >= ends[:-1]).all() and (starts <= ends).all():  # one after the other
+    """How much of each interval lies under intervals further in: those that started later."""
+    if (starts[1:] >= ends[:-1]).all():  # one after the other
         return np.zeros(len(starts))
     order = np.lexsort((-ends, starts))
     starts, ends = starts[order], ends[order]
-    depth = np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
-    enclosed = np.zeros(len(starts))
+    own_ends, depth = ends, _depths(starts, ends)
+    if _cross(ends, depth):
+        own_ends = _uncrossed(starts, ends)
+        depth = _depths(starts, own_ends)
+    enclosed = ends - own_ends
     for level in range(int(depth.max(initial=0))):
         outer, inner = depth == level, depth == level + 1
         if inner.any():
-            enclosed[outer] = covered_s(starts[outer], ends[outer], starts[inner], ends[inner])
+            enclosed[outer] += covered_s(starts[outer], own_ends[outer], starts[inner], own_ends[inner])
     in_order = np.empty_like(enclosed)
     in_order[order] = enclosed
     return in_order
+
+
+def _depths(starts: Floats, ends: Floats) -> Integers:
+    """How many intervals are under way when each one starts; ``starts`` ascending."""
+    return np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
+
+
+def _cross(ends: Floats, depth: Integers) -> bool:
+    """Whether any interval ends after the one that it began in; the depths then say little."""
+    for level in range(int(depth.max(initial=0))):
+        outer, inner = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
+        around = outer[np.searchsorted(outer, inner) - 1]
+        if (ends[around] < ends[inner]).any():
+            return True
+    return False
+
+
+def _uncrossed(starts: Floats, ends: Floats) -> Floats:
+    """Ends with which intervals lie inside each other or apart: what crosses into a later one ends there.
+
+    Rows of ``record_timing`` do so by a moment: each is placed at the call, some time after its end.
+    """
+    uncrossed = ends.tolist()
+    under_way: list[int] = []  # the innermost last, which ends first
+    for row, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        while under_way and uncrossed[under_way[-1]] <= start:
+            under_way.pop()
+        while under_way and uncrossed[under_way[-1]] < end:
+            uncrossed[under_way.pop()] = start
+        under_way.append(row)
+    return np.array(uncrossed)
 
 
 def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Floats:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._change_points import change_points, robust_sigma
+from timing_logger.analysis._change_points import MIN_STEPS, change_points, robust_sigma
 from timing_logger.analysis._frames import Floats
 from timing_logger.analysis._self_time import Booleans, Integers
 
@@ -70,7 +70,7 @@ def _stretches(series: Floats, column: int) -> list[SlowSteps]:
     values = series[known]
     edges = [0, *change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA), len(values)]
     spans = [(a, b) for a, b in pairwise(edges) if _is_slow(values[a:b])]
-    return [_stretch(values, known, span, column) for span in _joined(spans)]
+    return [_stretch(values, known, span, column) for span in _joined(values, spans)]
 
 
 def _is_slow(values: Floats) -> bool:
@@ -88,14 +88,23 @@ def z_of_level(values: Floats) -> float:
     return float(np.median(values) / error)
 
 
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that touch, differing only in how slow they are, are one."""
+def _joined(values: Floats, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that touch, differing only in how slow they are, are one; also those that a spike parts."""
     joined: list[tuple[int, int]] = []
     for start, end in spans:
-        if joined and joined[-1][1] == start:
+        if joined and _is_spike(values[joined[-1][1] : start], _level(values, joined[-1], (start, end))):
             start = joined.pop()[0]
         joined.append((start, end))
     return joined
+
+
+def _level(values: Floats, *spans: tuple[int, int]) -> float:
+    return min(float(np.median(values[slice(*span)])) for span in spans)
+
+
+def _is_spike(between: Floats, level: float) -> bool:
+    """Whether fewer steps than a level is held for are nearer to the peers than to the slow ``level``."""
+    return int(np.sum(between < level / 2)) < MIN_STEPS
 
 
 def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int) -> SlowSteps:
