@@ -18,11 +18,11 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis._frames import Floats
+from timing_logger.analysis._noise import WHITE, Noise
 
 MIN_STEPS = 3
 """A level is held for at least this many steps; what is shorter is a spike."""
 
-_MAD_TO_SIGMA = 1.4826  # for normal noise
 _DECAY = 2**-0.5  # each layer of intervals is this much shorter than the one before
 
 
@@ -34,23 +34,19 @@ class _Splits(NamedTuple):
     strengths: Floats
 
 
-def robust_sigma(values: Floats) -> float:
-    """The standard deviation as the median absolute deviation tells it; 0 for fewer than two values."""
-    return _MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
-
-
-def change_points(series: Floats, *, cap: float, min_sigma: float) -> list[int]:
+def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise = WHITE) -> list[int]:
     """Positions at which a new level begins, ascending; neither 0 nor the length is among them.
 
     Args:
         series: without NaN. Nothing is removed from it: outliers are what short windows consist of.
         cap: values are capped at +- cap around the median, so that one spike cannot outweigh a level.
         min_sigma: noise is taken to be at least this.
+        noise: how much it wanders by itself, without any change of level.
     """
     if len(series) < 2 * MIN_STEPS:
         return []
     centred = np.clip(series - np.median(series), -cap, cap)
-    sigma = max(min_sigma, robust_sigma(np.diff(centred)) / 2**0.5)
+    sigma = max(min_sigma, noise.error_factor * noise.sigma_of(np.diff(centred)))
     found = _candidates(centred / sigma, threshold=2 * float(np.log(len(series))) ** 0.5 + 1)
     return _between_neighbours(centred / sigma, _narrowest_first(found))
 

@@ -7,8 +7,9 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._change_points import MIN_STEPS, change_points, robust_sigma
+from timing_logger.analysis._change_points import MIN_STEPS, change_points
 from timing_logger.analysis._frames import Floats
+from timing_logger.analysis._noise import WHITE, Noise, noise_of, robust_sigma
 from timing_logger.analysis._self_time import Booleans, Integers
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -60,31 +61,33 @@ def slow_steps(ratios: Floats) -> list[SlowSteps]:
     Args:
         ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
     """
+    noise = noise_of(ratios)
     columns = range(ratios.shape[1])
-    stretches = [found for column in columns for found in _stretches(ratios[:, column], column)]
+    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, noise)]
     return stretches + _recurring(ratios, stretches)
 
 
-def _stretches(series: Floats, column: int) -> list[SlowSteps]:
+def _stretches(series: Floats, column: int, noise: Noise) -> list[SlowSteps]:
     known = np.flatnonzero(~np.isnan(series))
     values = series[known]
-    edges = [0, *change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA), len(values)]
-    spans = [(a, b) for a, b in pairwise(edges) if _is_slow(values[a:b])]
-    return [_stretch(values, known, span, column) for span in _joined(values, spans)]
+    changes = change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA, noise=noise)
+    spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if _is_slow(values[a:b], noise)]
+    return [_stretch(values, known, span, column, noise) for span in _joined(values, spans)]
 
 
-def _is_slow(values: Floats) -> bool:
+def _is_slow(values: Floats, noise: Noise) -> bool:
     return bool(
         len(values) > 0
         and np.median(values) >= _MATTERS
         and np.mean(values > 0) >= MIN_SHARE_SLOWER
-        and z_of_level(values) >= MIN_Z
+        and z_of_level(values, noise) >= MIN_Z
     )
 
 
-def z_of_level(values: Floats) -> float:
+def z_of_level(values: Floats, noise: Noise = WHITE) -> float:
     """The median in standard errors, the noise taken from the median absolute deviation."""
-    error = _MEDIAN_ERROR * max(MIN_SIGMA, robust_sigma(values)) / len(values) ** 0.5
+    sigma = max(MIN_SIGMA, robust_sigma(values), noise.sigma_of(np.diff(values)))
+    error = _MEDIAN_ERROR * sigma * noise.error_factor / len(values) ** 0.5
     return float(np.median(values) / error)
 
 
@@ -107,14 +110,14 @@ def _is_spike(between: Floats, level: float) -> bool:
     return int(np.sum(between < level / 2)) < MIN_STEPS
 
 
-def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int) -> SlowSteps:
+def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int, noise: Noise) -> SlowSteps:
     inside = values[slice(*span)]
     edge = MIN_RECURRING_SHARE * len(values)
     from_start, to_end = span[0] <= edge, span[1] >= len(values)
     kind: Kind = "ongoing" if to_end else "bounded"
     if from_start and span[1] >= len(values) - edge:
         kind = "persistent"
-    return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), z_of_level(inside))
+    return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), z_of_level(inside, noise))
 
 
 def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:

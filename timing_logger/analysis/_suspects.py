@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from timing_logger.analysis._change_points import robust_sigma
 from timing_logger.analysis._frames import Floats, known
+from timing_logger.analysis._noise import robust_sigma
 from timing_logger.analysis._peers import (
     column_medians,
     log_ratios,
