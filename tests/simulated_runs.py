@@ -34,9 +34,15 @@ _TEXTS = {
 }
 
 
-def factors(iterations: int, ranks: int, noise: float = 0.0, seed: int = 0) -> Floats:
-    """How many times its usual time each rank takes in each step: 1, with lognormal noise."""
-    return np.exp(np.random.default_rng(seed).normal(0.0, noise, (iterations, ranks)))
+def factors(iterations: int, ranks: int, noise: float = 0.0, seed: int = 0, memory: float = 0.0) -> Floats:
+    """How many times its usual time each rank takes in each step: 1, with lognormal noise.
+
+    ``memory`` is the correlation of the noise in one step with that in the next.
+    """
+    drawn = np.random.default_rng(seed).normal(0.0, noise, (iterations, ranks))
+    for step in range(1, iterations):
+        drawn[step] = memory * drawn[step - 1] + (1 - memory**2) ** 0.5 * drawn[step]
+    return np.exp(drawn)
 
 
 def data_parallel(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -31,6 +33,11 @@ def pair(listener: Listener) -> Iterator[tuple[socket.socket, socket.socket]]:
     assert accepted is not None
     with connected, accepted:
         yield connected, accepted
+
+
+@pytest.fixture(autouse=True)
+def _addresses_are_asked_for_anew() -> None:
+    _direct._addresses.cache_clear()
 
 
 def in_a_thread(function: Callable[[], Any]) -> threading.Thread:
@@ -101,10 +108,42 @@ def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: Listener) -> None
 
 
 def test_who_says_nothing_is_not_waited_for_long(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
+    """Nor is the peer that comes after it turned away."""
+    monkeypatch.setattr(_direct, "_TOKEN_TIMEOUT_S", 0.05)
     (address,) = listener.invitation["addresses"]
-    with socket.create_connection(address, LONG_S):
-        assert listener.accept() is None
+    with (
+        socket.create_connection(address, LONG_S),
+        connect(listener.invitation) or pytest.fail("no connection") as peer,
+    ):
+        accepted = listener.accept()
+        assert accepted is not None
+        assert accepted.getpeername() == peer.getsockname()
+        accepted.close()
+
+
+def test_a_connection_that_cannot_be_accepted_is_none(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The peer believes in it: an error here would leave it, and all who wait for their turn, alone."""
+    monkeypatch.setattr(_direct, "_CONNECT_TIMEOUT_S", 0.05)
+    with connect(listener.invitation) or pytest.fail("no connection"):
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        lowest_free = os.dup(0)
+        os.close(lowest_free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, limits[1]))  # no descriptor is left
+        try:
+            assert listener.accept() is None
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_a_group_that_waits_for_months_is_none_too_long(pair: tuple[socket.socket, socket.socket]) -> None:
+    """For poll() it would be: it counts in ms, up to 24 days."""
+    mine, other = Connection(pair[0], 1e7), Connection(pair[1], LONG_S)
+    ball = bytearray(1)
+    sender = in_a_thread(lambda: other.send(bytearray(b"a")))
+    assert mine._receive_at_rest(ball) == 1
+    sender.join(LONG_S)
 
 
 def test_who_went_elsewhere_is_not_waited_for_long(
@@ -148,6 +187,7 @@ def test_addresses_of_other_hosts_are_left_out() -> None:
 def test_the_address_towards_the_master_is_that_of_the_interface_there() -> None:
     assert _direct._addresses_towards("127.0.0.9") == ["127.0.0.1"]
     assert _direct._addresses_towards("no-such-host.invalid") == []
+    assert _direct._addresses_towards("no..host") == []  # no name at all
 
 
 def test_addresses_towards_the_master_and_of_the_host_s_name_are_offered(
@@ -163,6 +203,16 @@ def test_addresses_towards_the_master_and_of_the_host_s_name_are_offered(
 
 
 def test_a_host_whose_name_is_unknown_is_reached_by_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
     monkeypatch.delenv("MASTER_ADDR", raising=False)
-    assert own_addresses() == ["127.0.0.1", "::1"]
+    for unknown in ("no-such-host.invalid", 64 * "x"):
+        monkeypatch.setattr(socket, "gethostname", lambda unknown=unknown: unknown)
+        assert own_addresses() == ["127.0.0.1", "::1"]
+
+
+def test_names_are_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every call of every few minutes would wait for a name server that is silent."""
+    asked: list[Any] = []
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *names: asked.append(names) or [])
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    assert own_addresses() == own_addresses()
+    assert len(asked) == 1

@@ -60,6 +60,14 @@ def test_a_rank_slow_in_every_seventh_iteration_is_named_as_intermittent() -> No
     assert (verdict.first_iteration, verdict.last_iteration) == (0, 196)
 
 
+@pytest.mark.parametrize("every", [2, 3, 4])
+def test_a_rank_slow_in_up_to_half_of_the_steps_is_named(every: int) -> None:
+    """Its slow steps are not the noise that they stand out from."""
+    verdict = stragglers(data_parallel(slowed(3, 2.0, slice(None, None, every)), noise=0.05))
+    assert verdict.ranks == (3,)
+    assert every == 2 or verdict.window == "intermittent"  # half of the steps may as well be a stretch
+
+
 def test_a_rank_that_became_slow_and_still_is_is_named_as_ongoing() -> None:
     verdict = stragglers(data_parallel(slowed(3, 1.3, slice(150, None)), noise=0.05))
     assert (verdict.ranks, verdict.window, verdict.last_iteration) == ((3,), "ongoing", 199)
@@ -231,6 +239,36 @@ def test_nobody_is_named_in_a_healthy_run(seed: int) -> None:
     assert verdict.ranks == ()
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    ("iterations", "ranks", "noise", "memory"),
+    [(1000, 8, 0.05, 0.8), (1000, 8, 0.1, 0.5), (1000, 2, 0.05, 0.8)],
+)
+def test_nobody_is_named_where_noise_has_a_memory(
+    iterations: int, ranks: int, noise: float, memory: float, seed: int
+) -> None:
+    """It makes slow stretches by chance, and the more the longer a run is."""
+    factor = factors(iterations, ranks, noise, seed, memory)
+    assert stragglers(data_parallel(factor, noise=0.03, seed=seed)).ranks == ()
+
+
+def test_a_slow_rank_is_named_also_where_noise_has_a_memory() -> None:
+    factor = factors(200, 8, noise=0.05, seed=3, memory=0.8)
+    factor[60:120, 5] *= 1.6
+    verdict = stragglers(data_parallel(factor, noise=0.03))
+    assert (verdict.ranks, verdict.window) == ((5,), "bounded")
+    assert (verdict.first_iteration, verdict.last_iteration) == pytest.approx((60, 119), abs=2)
+
+
+def test_ranks_that_are_slow_in_turn_are_no_single_rank_s_fault() -> None:
+    """Each of them explains all that was lost while it was slow, and none of them the run."""
+    factor = factors(320, 8, noise=0.05)
+    for rank in range(8):
+        factor[40 * rank : 40 * (rank + 1), rank] *= 1.6
+    verdict = stragglers(data_parallel(factor, noise=0.03))
+    assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
+
+
 def test_a_quiet_healthy_run_is_called_healthy() -> None:
     verdict = stragglers(data_parallel(factors(200, 8, noise=0.05), noise=0.1))
     assert (verdict.verdict, verdict.phase, verdict.cost_ms) == ("healthy", "", 0)
@@ -257,6 +295,29 @@ def test_a_rank_that_nobody_waits_for_is_not_named() -> None:
     verdict = stragglers(timings.assign(start_counter=np.nan, end_counter=np.nan))
     assert verdict.ranks == ()
     assert any("that others waited" in sentence for sentence in verdict.evidence)
+
+
+def in_the_background(timings: pd.DataFrame, rank: int, operation: str, ms: float, every: int) -> Any:
+    """With such a row in every so many steps, of a thread that the others do not wait for."""
+    is_there = (timings["rank"] == rank) & (timings["operation"] == "FORWARD")
+    rows = timings[is_there & (timings["iteration"] % every == 0)]
+    ends = rows["start_counter"] + ms / 1000
+    rows = rows.assign(operation=operation, thread="background", elapsed_ms=ms, end_counter=ends)
+    return pd.concat([timings, rows], ignore_index=True)
+
+
+@pytest.mark.parametrize(("operation", "ms", "every"), [("PREFETCH", 30.0, 1), ("CHECKPOINT", 300.0, 10)])
+def test_work_in_the_background_hides_no_slow_rank(operation: str, ms: float, every: int) -> None:
+    busy = in_the_background(data_parallel(slowed(5, 1.5), noise=0.03), 0, operation, ms, every)
+    verdict = stragglers(busy)
+    assert (verdict.ranks, verdict.phase) == ((5,), "BACKWARD")
+    alone = stragglers(data_parallel(slowed(5, 1.5), noise=0.03))
+    assert verdict.cost_ms == pytest.approx(alone.cost_ms, rel=0.1)
+
+
+def test_a_healthy_run_with_checkpoints_in_the_background_is_healthy() -> None:
+    healthy = data_parallel(factors(200, 8, noise=0.05), noise=0.03)
+    assert stragglers(in_the_background(healthy, 0, "CHECKPOINT", 300.0, 10)).verdict == "healthy"
 
 
 def test_a_window_of_fewer_than_20_steps_names_nobody_but_is_in_the_evidence() -> None:
@@ -400,6 +461,14 @@ def test_missing_ranks_and_ranks_of_different_length_are_endured() -> None:
     timings = data_parallel(slowed(3, 1.5))
     cut = timings[(timings["rank"] != 5) & ((timings["rank"] != 6) | (timings["iteration"] < 70))]
     assert stragglers(cut).ranks == (3,)
+
+
+@pytest.mark.parametrize("until", [40, 90, 160])
+def test_a_file_that_ends_early_hides_no_slow_rank(until: int) -> None:
+    """Its collectives are incomplete from there on: who waited for whom is known of the steps before."""
+    timings = data_parallel(slowed(3, 1.5), noise=0.03)
+    verdict = stragglers(timings[(timings["rank"] != 0) | (timings["iteration"] < until)])
+    assert (verdict.ranks, verdict.window) == ((3,), "persistent")
 
 
 def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:

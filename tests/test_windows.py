@@ -15,6 +15,7 @@ from simulated_runs import data_parallel, factors
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis._change_points import change_points
 from timing_logger.analysis._collective_waits import clock_free_waits
+from timing_logger.analysis._noise import noise_of
 from timing_logger.analysis._peers import peer_medians
 from timing_logger.analysis._self_time import exclusive_ms, is_own_work
 from timing_logger.analysis._step_times import step_times
@@ -168,6 +169,20 @@ def test_noise_has_next_to_no_change_points() -> None:
     rng = np.random.default_rng(5)
     found = [change_points(rng.normal(0, 0.1, 300), cap=0.29, min_sigma=0.02) for _ in range(100)]
     assert sum(map(bool, found)) <= 2
+
+
+@pytest.mark.parametrize("memory", [0.0, 0.5, 0.8])
+def test_the_memory_of_noise_is_read_off_it_whatever_its_level_does(memory: float) -> None:
+    ratios = np.log(factors(400, 8, noise=0.1, seed=2, memory=memory))
+    ratios[100:300, 2] += 1.0
+    assert noise_of(ratios).correlation == pytest.approx(memory, abs=0.08)
+    ratios[::7] = np.nan
+    assert noise_of(ratios).correlation <= memory + 0.08  # unknown steps only make it look less
+
+
+def test_of_no_steps_at_all_no_noise_is_known() -> None:
+    assert noise_of(np.full((3, 2), np.nan)).correlation == 0.0
+    assert noise_of(np.zeros((0, 2))).correlation == 0.0
 
 
 def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:

@@ -6,6 +6,7 @@ way, as long as the processor likes, and seldom equally long. Whoever polls a so
 
 from __future__ import annotations
 
+import functools
 import hmac
 import ipaddress
 import os
@@ -25,7 +26,19 @@ _POLLS = 1_000
 _CONNECT_TIMEOUT_S = 1.0
 """For one address. Where a firewall is silent, all of it is spent."""
 
+_TOKEN_TIMEOUT_S = 0.2
+"""A peer sends the token before it says that it is connected."""
+
+_MAX_TIMEOUT_S = 86_400.0
+"""Of one wait for a ping; the system's own limit is 24 days."""
+
 _TOKEN_BYTES = 16
+
+_Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
+"""Needs no descriptor of its own, where there may be none left, and knows no highest number of them."""
+
+_yield_processor = getattr(os, "sched_yield", lambda: None)
+"""The peer may have to run on the same one."""
 
 
 class Connection:
@@ -39,7 +52,7 @@ class Connection:
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connected.setblocking(False)
         self._socket = connected
-        self._timeout_s = timeout_s
+        self._timeout_s = min(timeout_s, _MAX_TIMEOUT_S)
 
     def send(self, content: bytearray) -> None:
         self._socket.sendall(content)  # a ball has one byte: the buffer of an answered peer has room
@@ -49,8 +62,9 @@ class Connection:
             try:
                 received = self._socket.recv_into(content)
             except BlockingIOError:
-                continue
-            break
+                _yield_processor()
+            else:
+                break
         else:
             received = self._receive_at_rest(content)
         if received != len(content):
@@ -87,10 +101,19 @@ class Listener:
         deadline_s = time.monotonic() + _CONNECT_TIMEOUT_S
         while (left_s := deadline_s - time.monotonic()) > 0:
             for listening in _ready(self._listening, left_s):
-                connected, _ = listening.accept()
-                if hmac.compare_digest(_first_bytes(connected, left_s), self._token):
+                connected = self._let_in(listening)
+                if connected is not None:
                     return connected
-                connected.close()
+        return None
+
+    def _let_in(self, listening: socket.socket) -> socket.socket | None:
+        with suppress(OSError), ExitStack() as undo:
+            connected, _ = listening.accept()
+            undo.enter_context(connected)
+            connected.settimeout(_TOKEN_TIMEOUT_S)
+            if hmac.compare_digest(connected.recv(_TOKEN_BYTES, socket.MSG_WAITALL), self._token):
+                undo.pop_all()
+                return connected
         return None
 
     def close(self) -> None:
@@ -113,19 +136,12 @@ def connect(invitation: dict[str, Any]) -> socket.socket | None:
 
 
 def _ready(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.socket]:
-    """Those that have something to be read. Their numbers may be above 1023, where select() ends."""
-    with selectors.DefaultSelector() as selector:
+    """Those that have something to be read."""
+    with _Selector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
         ready = {key.fd for key, _ in selector.select(timeout_s)}
     return [one for one in sockets if one.fileno() in ready]
-
-
-def _first_bytes(connected: socket.socket, timeout_s: float) -> bytes:
-    connected.settimeout(timeout_s)
-    with suppress(OSError):
-        return connected.recv(_TOKEN_BYTES, socket.MSG_WAITALL)
-    return b""
 
 
 def _listening_at(addresses: Sequence[str]) -> list[socket.socket]:
@@ -139,18 +155,24 @@ def _listening_at(addresses: Sequence[str]) -> list[socket.socket]:
 
 def own_addresses() -> list[str]:
     """By which others may reach this host, the likeliest first; loopback is for those on it."""
+    return list(_addresses(socket.gethostname(), os.environ.get("MASTER_ADDR")))
+
+
+@functools.cache
+def _addresses(host: str, master: str | None) -> tuple[str, ...]:
+    """Asked for once: where nobody answers for names, it takes many seconds."""
     addresses = ["127.0.0.1", "::1"]
-    if "MASTER_ADDR" in os.environ:
-        addresses += _addresses_towards(os.environ["MASTER_ADDR"])
-    with suppress(OSError):
-        addresses += [str(found[4][0]) for found in socket.getaddrinfo(socket.gethostname(), None)]
-    return list(dict.fromkeys(addresses))
+    if master is not None:
+        addresses += _addresses_towards(master)
+    with suppress(OSError, UnicodeError):
+        addresses += [str(found[4][0]) for found in socket.getaddrinfo(host, None)]
+    return tuple(dict.fromkeys(addresses))
 
 
 def _addresses_towards(host: str) -> list[str]:
     """Of the interfaces from which a message to ``host`` would leave; none is sent."""
     found = []
-    with suppress(OSError):
+    with suppress(OSError, UnicodeError):
         for family, _, _, _, address in socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM):
             with socket.socket(family, socket.SOCK_DGRAM) as unsent, suppress(OSError):
                 unsent.connect(address)

@@ -51,7 +51,8 @@ def synchronise_clocks(
     Raises:
         ConfigurationError: ``comm`` cannot be used, ``reference`` is no rank of it, or ``exchanges`` is not
             at least 1.
-        OSError: a rank has gone, or was silent for longer than the process group waits, in its turn.
+        OSError, RuntimeError: a rank has gone, or was silent for longer than the process group waits; the
+            first in its turn, the other, which is torch's, at any other time.
     """
     logger = get_timing_logger() if timing_logger is None else timing_logger
     exchanges = check_integer("exchanges", exchanges, minimum=1)

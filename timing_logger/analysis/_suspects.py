@@ -36,6 +36,8 @@ MIN_EXPLAINED = 0.80
 MIN_WAITED = 0.5
 """Of what a rank spent beyond its peers others waited at least this part, where waits are recorded."""
 
+_WAITED = "part of its excess that others waited"
+_STEPS = "steps"
 _MIN_BURSTS = 3
 _MIN_PEERS_FOR_SPREAD = 2
 
@@ -66,6 +68,16 @@ class Suspect:
     @property
     def may_be_named(self) -> bool:
         return all(gate.passed for gate in self.gates)
+
+    @property
+    def lasted(self) -> bool:
+        """Whether it was slow in enough steps."""
+        return all(gate.passed for gate in self.gates if gate.name == _STEPS)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for it, or that is unknown."""
+        return all(gate.passed for gate in self.gates if gate.name == _WAITED)
 
     @property
     def cost_ms(self) -> float:
@@ -107,7 +119,7 @@ def _suspect(
         *_spread_gate(ratios[slow.steps], slow.column),
         _at_least("score below that of its peers", _gap(scores, slow.column), _least_gap(ratios)),
         _steps_gate(slow, ratios),
-        *_wait_gate(times, columns, slow, float(excess_ms.sum())),
+        *_wait_gate(times, columns, slow, excess_ms),
     )
     column = int(columns[slow.column])
     return Suspect(slow, role, column, columns, ratios, excess_ms, float(scores[slow.column]), gates)
@@ -137,7 +149,7 @@ def _least_gap(ratios: Floats) -> float:
 
 
 def _steps_gate(slow: SlowSteps, ratios: Floats) -> Gate:
-    return _at_least("steps", len(slow.steps), min(MIN_STEPS, _recorded(ratios)))
+    return _at_least(_STEPS, len(slow.steps), min(MIN_STEPS, _recorded(ratios)))
 
 
 def _recorded(ratios: Floats) -> int:
@@ -145,30 +157,38 @@ def _recorded(ratios: Floats) -> int:
     return int((~np.isnan(ratios)).any(axis=1).sum())
 
 
-def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: float) -> Sequence[Gate]:
-    """Does anybody wait for it? Else it is slow where nobody minds, or its peers log less than it does."""
-    # What comes after the last collective of a step is waited for in the next.
-    steps = np.unique(np.concatenate([slow.steps, slow.steps + 1]))
-    steps = steps[steps < len(times.iterations)]
+def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
+    """Does anybody wait for it? Else it is slow where nobody minds, or its peers log less than it does.
+
+    Asked of the steps of which that is known: a collective tells nothing once a rank's file has ended.
+    """
     column = columns[slow.column]
-    own_ms = times.waits.own_ms[steps, column]
-    if np.isnan(own_ms).all():
+    is_known = ~np.isnan(times.waits.own_ms[slow.steps, column])
+    if not is_known.any():
         return ()
+    steps, known_excess_ms = slow.steps[is_known], float(excess_ms[is_known].sum())
+    # What comes after the last collective of a step is waited for in the next.
+    steps = np.unique(np.concatenate([steps, steps + 1]))
+    steps = steps[steps < len(times.iterations)]
+    own_ms = times.waits.own_ms[steps, column]
     # A delay that is passed on may be waited for elsewhere than in its own collectives: by its peers.
     peers_ms = peer_medians(times.waits.own_ms[np.ix_(steps, columns)])[:, slow.column]
     waited_ms = max(np.nansum(times.waits.others_ms[steps, column] - own_ms), np.nansum(peers_ms - own_ms))
-    share = float(waited_ms) / excess_ms if excess_ms > 0 else float("nan")
-    return (_at_least("part of its excess that others waited", share, MIN_WAITED),)
+    share = float(waited_ms) / known_excess_ms if known_excess_ms > 0 else float("nan")
+    return (_at_least(_WAITED, share, MIN_WAITED),)
 
 
 def explained(times: StepTimes, chosen: Sequence[Suspect], all_suspects: Sequence[Suspect]) -> float:
     """The part of the time lost to slow ranks that goes away if the chosen ones are like their peers.
 
     A step takes as long as its slowest rank. What is lost is the difference to a run in which no
-    rank is systematically slow: the chance by which some rank is the slowest remains in both.
+    rank is systematically slow: the chance by which some rank is the slowest remains in both. It is asked of
+    the steps in which a chosen rank was slow, or another was for long: short stretches elsewhere, as while
+    warming up, are no reason to keep silent.
     """
-    steps = np.unique(np.concatenate([suspect.slow.steps for suspect in chosen]))
-    actual = times.self_ms[steps]
+    lasting = [suspect for suspect in all_suspects if suspect.lasted and suspect.is_waited_for]
+    steps = np.unique(np.concatenate([suspect.slow.steps for suspect in (*chosen, *lasting)]))
+    actual = waited_for_ms(times, all_suspects, chosen)[steps]
     without_chosen = actual / np.exp(_levels(times, chosen)[steps])
     without_any = actual / np.exp(_all_levels(times, chosen, all_suspects, steps)[steps])
     lost = _slowest(actual) - _slowest(without_any)
@@ -176,9 +196,20 @@ def explained(times: StepTimes, chosen: Sequence[Suspect], all_suspects: Sequenc
     return float(regained / lost) if lost > 0 else float("nan")
 
 
-def saved_ms(times: StepTimes, chosen: Sequence[Suspect]) -> float:
+def saved_ms(times: StepTimes, chosen: Sequence[Suspect], all_suspects: Sequence[Suspect]) -> float:
     """How much shorter the recorded steps would be if the chosen ranks were like their peers."""
-    return _slowest(times.self_ms) - _slowest(times.self_ms / np.exp(_levels(times, chosen)))
+    actual = waited_for_ms(times, all_suspects, chosen)
+    return _slowest(actual) - _slowest(actual / np.exp(_levels(times, chosen)))
+
+
+def waited_for_ms(
+    times: StepTimes, all_suspects: Sequence[Suspect], chosen: Sequence[Suspect] = ()
+) -> Floats:
+    """Self times; of a suspect that nobody waits for as if like its peers: it makes no step longer."""
+    named = {suspect.column for suspect in chosen}
+    unminded = [s for s in all_suspects if not s.is_waited_for and s.column not in named]
+    waited_for: Floats = times.self_ms / np.exp(_levels(times, unminded))
+    return waited_for
 
 
 def _slowest(times: Floats) -> float:
@@ -196,7 +227,7 @@ def _all_levels(
     times: StepTimes, chosen: Sequence[Suspect], all_suspects: Sequence[Suspect], steps: Integers
 ) -> Floats:
     """The chosen ones, and whoever else is slower than its peers in the same steps, by however little."""
-    levels = _levels(times, all_suspects)
+    levels = _levels(times, [suspect for suspect in all_suspects if suspect.is_waited_for])
     for suspect in {suspect.role: suspect for suspect in all_suspects}.values():
         others = np.maximum(np.nan_to_num(column_medians(suspect.ratios[steps])), 0.0)
         levels[:, suspect.columns] = np.maximum(levels[:, suspect.columns], others)

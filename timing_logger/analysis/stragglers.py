@@ -19,7 +19,15 @@ from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._peers import column_medians, members, peer_medians
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import StepTimes, step_times
-from timing_logger.analysis._suspects import MIN_EXPLAINED, MIN_STEPS, Suspect, explained, saved_ms, suspects
+from timing_logger.analysis._suspects import (
+    MIN_EXPLAINED,
+    MIN_STEPS,
+    Suspect,
+    explained,
+    saved_ms,
+    suspects,
+    waited_for_ms,
+)
 from timing_logger.analysis._without_a_rank import diffuse, group_wide, whole_role
 from timing_logger.analysis.verdict import Gate, Verdict
 
@@ -118,7 +126,8 @@ def _verdict(times: StepTimes, roles: Mapping[int, str]) -> Verdict:
         return _of_ranks(times, named, found, last_gate, notes)
     refused = tuple(_why_not(times, suspect, last_gate) for suspect in found[:3])
     without_owner = any(suspect.may_be_named for suspect in found)
-    verdict = whole_role(times, roles) or group_wide(times) or diffuse(times, roles, without_owner)
+    minded = replace(times, self_ms=waited_for_ms(times, found))
+    verdict = whole_role(times, roles) or group_wide(times) or diffuse(minded, roles, without_owner)
     few = _few_steps_in_all(times) if verdict.verdict == "healthy" else ()
     return replace(verdict, evidence=(*verdict.evidence, *refused, *few, *notes))
 
@@ -168,7 +177,7 @@ def _of_ranks(
         window=first.slow.kind,
         **times.span(first.slow.steps)._asdict(),
         score=first.score,
-        cost_ms=saved_ms(times, named),
+        cost_ms=saved_ms(times, named, found),
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
             *(_sentence(times, suspect) for suspect in named),
@@ -205,7 +214,10 @@ def _sentence(times: StepTimes, suspect: Suspect) -> str:
 
 
 def _why_not(times: StepTimes, suspect: Suspect, last_gate: Gate | None) -> str:
-    failed = [gate for gate in suspect.gates if not gate.passed] or ([last_gate] if last_gate else [])
+    failed = [gate for gate in suspect.gates if not gate.passed]
+    if not failed and last_gate is not None and last_gate.passed:
+        return f"{_sentence(times, suspect)} Without it {last_gate.value:.0%} of the lost time is explained."
+    failed = failed or ([last_gate] if last_gate else [])
     reasons = "; ".join(f"{gate.name} {gate.value:.2f}, not {gate.bound:.2f}" for gate in failed)
     return f"{_sentence(times, suspect)} Not named: {reasons}." if reasons else _sentence(times, suspect)
 
