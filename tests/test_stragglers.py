@@ -126,6 +126,16 @@ def test_a_rank_slow_while_warming_up_hides_no_later_window() -> None:
     assert (verdict.ranks, verdict.first_iteration, verdict.last_iteration) == ((3,), 100, 129)
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_long_first_steps_hide_no_slow_rank(seed: int) -> None:
+    """They are a hundred times as long, and not equally on all ranks: longer than all that comes after."""
+    factor = factors(200, 8, noise=0.05, seed=seed)
+    factor[:, 3] *= 1.5
+    factor[:5] *= 100 * factors(1, 8, noise=0.2, seed=seed)
+    verdict = stragglers(data_parallel(factor, noise=0.03))
+    assert (verdict.ranks, verdict.window) == ((3,), "persistent")
+
+
 def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_next() -> None:
     factor = factors(200, 8, noise=0.05, seed=7)
     factor[::3, 5] *= 4

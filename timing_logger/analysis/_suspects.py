@@ -15,6 +15,7 @@ from timing_logger.analysis._peers import (
     members,
     peer_medians,
     relative_scores,
+    row_medians,
 )
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
@@ -188,7 +189,7 @@ def explained(times: StepTimes, chosen: Sequence[Suspect], all_suspects: Sequenc
     """
     lasting = [suspect for suspect in all_suspects if suspect.lasted and suspect.is_waited_for]
     steps = np.unique(np.concatenate([suspect.slow.steps for suspect in (*chosen, *lasting)]))
-    actual = waited_for_ms(times, all_suspects, chosen)[steps]
+    actual = _at_most_usual(waited_for_ms(times, all_suspects, chosen))[steps]
     without_chosen = actual / np.exp(_levels(times, chosen)[steps])
     without_any = actual / np.exp(_all_levels(times, chosen, all_suspects, steps)[steps])
     lost = _slowest(actual) - _slowest(without_any)
@@ -210,6 +211,18 @@ def waited_for_ms(
     unminded = [s for s in all_suspects if not s.is_waited_for and s.column not in named]
     waited_for: Floats = times.self_ms / np.exp(_levels(times, unminded))
     return waited_for
+
+
+def _at_most_usual(times: Floats) -> Floats:
+    """Steps that were longer than usual for all ranks, as the first ones, made as long as usual.
+
+    One of a hundred times that length, in which ranks differ by chance, would outweigh all the others.
+    """
+    typical = row_medians(times)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a step without any own work
+        scale = np.fmin(1.0, np.nanmedian(typical) / typical)
+    usual: Floats = times * scale[:, None]
+    return usual
 
 
 def _slowest(times: Floats) -> float:
