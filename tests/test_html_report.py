@@ -24,7 +24,7 @@ from timing_files import record, write_table, write_timing_file
 from timing_logger._blocks import answered_in_blocks
 from timing_logger._selection import select
 from timing_logger._workers import Processes
-from timing_logger.analysis import Verdict
+from timing_logger.analysis import Gate, Verdict
 from timing_logger.reading import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
@@ -211,6 +211,22 @@ def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
 
 
 # -- sections ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("gate", "words"),
+    [
+        (Gate("steps", 40.0, 20.0, True), "at least 20: passed"),
+        (Gate("part of the time lost", 0.22, 0.25, False), "at least 0.25: missed"),
+        (Gate("score of the role", 0.5, 0.75, True), "below 0.75: passed"),
+    ],
+)
+def test_a_gate_says_on_which_side_of_its_bound_it_is_passed(gate: Gate, words: str) -> None:
+    verdict = Verdict(verdict="healthy", gates=(gate,))
+    ((name, _, bound, result),) = judgement(
+        findings(data_parallel(factors(3, 2)), verdict=verdict)
+    ).gates.rows
+    assert (name, f"{bound}: {result}") == (gate.name, words)
 
 
 @pytest.mark.parametrize(

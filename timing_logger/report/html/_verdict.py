@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from timing_logger.analysis import Verdict
+from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis._step_times import UNLOGGED
 from timing_logger.record import escape_text
 from timing_logger.report._words import UNKNOWN, seconds
@@ -91,10 +91,16 @@ def _where(phase: str) -> str:
 
 def _gates(verdict: Verdict) -> Table:
     rows = [
-        [gate.name, _figure(gate.value), _figure(gate.bound), "passed" if gate.passed else "failed"]
+        [gate.name, _figure(gate.value), _bound(gate), "passed" if gate.passed else "missed"]
         for gate in verdict.gates
     ]
     return table("Gates, in the order of judging", ["gate", "value", "bound", "result"], rows)
+
+
+def _bound(gate: Gate) -> str:
+    """Most gates ask for much; the scores of roles and of all ranks must be low."""
+    asks_for_much = gate.passed == (gate.value >= gate.bound)
+    return f"{'at least' if asks_for_much else 'below'} {_figure(gate.bound)}"
 
 
 def _figure(value: float) -> str:
