@@ -72,6 +72,7 @@ ONLINE = [
     "allreduce_instrumentation.process_group._layer_names",
     "allreduce_instrumentation.process_group._compilation",
     "allreduce_instrumentation.process_group._methods",
+    "allreduce_instrumentation.process_group._gloo_threads",
     "allreduce_instrumentation.process_group._future_callbacks",
     "allreduce_instrumentation.process_group._operations",
     "allreduce_instrumentation.process_group._backward_waits",

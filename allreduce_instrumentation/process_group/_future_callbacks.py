@@ -14,6 +14,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+from allreduce_instrumentation.process_group._gloo_threads import let_rest
+
 if TYPE_CHECKING:
     import torch
 
@@ -56,6 +58,7 @@ def _await_all() -> None:
     """This adds nothing to an exit: torch itself stays until such operations end."""
     while _under_way:
         time.sleep(0.001)
+    let_rest()
 
 
 atexit.register(_await_all)  # here, at import, so that it runs after the hooks that come later
