@@ -274,14 +274,20 @@ def waits_in(passes: Rows, rows: Rows, number: int) -> list[tuple[int, int]]:
 
 @pytest.mark.alone
 def test_waits_of_a_backward_pass_follow_each_other(ranks: list[dict[str, Any]]) -> None:
-    """Nobody waits for two at once; for one that ended before its turn came, nobody waits at all."""
+    """Nobody waits for two at once; for one that ended before its turn came, nobody waits at all.
+
+    The first wait begins within the pass. Another may begin after it: at an end that gloo's thread came to
+    tell only then, on a busy machine.
+    """
     for rank in ranks:
         passes, rows = rank["trained"]["passes"], rank["trained"]["rows"]
+        ends = {row["end_ns"] for row in issued(rows)}
         for number, (begun, done) in enumerate(passes):
             waits = waits_in(passes, rows, number)
-            assert waits
-            assert all(begun <= start <= end for start, end in waits)
-            assert all(start <= done for start, _ in waits)
+            first, _ = waits[0]
+            assert begun <= first <= done
+            assert all(start <= end for start, end in waits)
+            assert {start for start, _ in waits} <= {first, *ends}
             blocked = [(start, end) for start, end in waits if end > start]
             assert all(earlier[1] <= later[0] for earlier, later in pairwise(blocked))
 
