@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from torch_runner import PROGRAMS
 
 from allreduce_instrumentation.process_group import _gloo_threads
 
+PR_SET_NAME = 15  # linux/prctl.h
+LIMIT_S = 30.0
 ENDS = 12  # each was aborted four times in ten
 
 
@@ -35,6 +39,27 @@ def test_a_process_without_such_threads_does_not_wait(monkeypatch: pytest.Monkey
     monkeypatch.setattr(_gloo_threads, "_NAME", "no such thread")
     _gloo_threads.let_rest()
     assert waits == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only there are threads looked at")
+def test_a_thread_whose_name_is_no_text_harms_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux cuts names after 15 bytes, in the middle of a letter, too."""
+    named, seen = threading.Event(), threading.Event()
+
+    def be_named() -> None:
+        ctypes.CDLL(None).prctl(PR_SET_NAME, "ends in half: ü".encode())
+        named.set()
+        seen.wait(LIMIT_S)
+
+    thread = threading.Thread(target=be_named)
+    thread.start()
+    assert named.wait(LIMIT_S)
+    monkeypatch.setattr(_gloo_threads, "_NAME", "ends in half: \ufffd")
+    try:
+        assert set(_gloo_threads._threads()) == {str(thread.native_id)}
+    finally:
+        seen.set()
+        thread.join(LIMIT_S)
 
 
 @pytest.mark.parametrize(

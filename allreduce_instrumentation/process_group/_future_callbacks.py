@@ -55,7 +55,7 @@ def _owners() -> list[object]:
 
 
 def _await_all() -> None:
-    """This adds nothing to an exit: torch itself stays until such operations end."""
+    """To wait for operations adds nothing to an exit: torch itself stays until they end."""
     while _under_way:
         time.sleep(0.001)
     let_rest()

@@ -36,7 +36,7 @@ def _threads() -> dict[str, tuple[str, str]]:
     found = {}
     for task in _TASKS.glob("*"):
         try:
-            text = (task / "status").read_text()
+            text = (task / "status").read_text("utf-8", "replace")
         except OSError:  # ended meanwhile
             continue
         fields = dict(line.partition(":\t")[::2] for line in text.splitlines())
