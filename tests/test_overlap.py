@@ -33,7 +33,7 @@ def test_communication_beside_own_work_is_hidden() -> None:
 
 
 def test_operations_at_the_same_time_count_once() -> None:
-    found = figures(row("IALLREDUCE", 0, 6), row("IBCAST", 4, 10))
+    found = figures(row("IALLREDUCE", 0, 6), row("IBCAST", 4, 10), row("FORWARD", 10, 11))
     assert (found["communication_ms"], found["exposed_ms"]) == pytest.approx((10, 10))
 
 
@@ -59,8 +59,9 @@ def test_a_thread_that_waits_does_not_stop_the_device() -> None:
 
 
 def test_copies_waits_and_reports_of_the_backend_are_no_work() -> None:
-    found = figures(row("H2D", 0, 1), row("WAIT", 2, 4), row("BACKEND", 5, 6), row("PROBE", 7, 8))
-    assert (found["copy_ms"], found["waited_ms"], found["compute_ms"]) == pytest.approx((1, 2, 0))
+    rows = [row("H2D", 0, 1), row("WAIT", 2, 4), row("BACKEND", 5, 6), row("PROBE", 7, 8), row("DATA", 8, 9)]
+    found = figures(*rows)
+    assert (found["copy_ms"], found["waited_ms"], found["compute_ms"]) == pytest.approx((1, 2, 1))
 
 
 @pytest.mark.parametrize(
@@ -77,6 +78,7 @@ def test_without_communication_there_is_no_overlap() -> None:
 def test_steps_and_ranks_are_kept_apart() -> None:
     rows = [row("FORWARD", 0, 2, iteration=0), row("ALLREDUCE", 1, 4, iteration=1, thread="other")]
     found = overlap(table(rows, rows[:1]))
+    assert found["step_ms"].tolist() == pytest.approx([1, 3, 2])
     assert found[["rank", "iteration"]].to_numpy().tolist() == [[0, 0], [0, 1], [1, 0]]
     assert found["exposed_ms"].tolist() == pytest.approx([0, 3, 0])
     assert found["compute_ms"].tolist() == pytest.approx([2, 0, 2])
@@ -122,11 +124,72 @@ def test_lengths_are_those_of_the_cells_that_are_covered(communication: Any, wor
     named = [("IALLREDUCE", communication), ("FORWARD", work), ("WAIT", blocked), ("H2D", [(0, 1)])]
     rows = [row(name, a, a + length) for name, intervals in named for a, length in intervals]
     found = figures(*rows)
+    if not work:
+        assert pd.isna(found["compute_ms"])
+        told = blocked or not communication
+        exposed = len(cells(communication) & cells(blocked))
+        assert found["exposed_ms"] == pytest.approx(exposed) if told else pd.isna(found["exposed_ms"])
+        return
     computes = cells(work) - cells(blocked)
     assert found["compute_ms"] == pytest.approx(len(computes))
     assert found["hidden_ms"] == pytest.approx(len(cells(communication) & computes))
     assert found["exposed_ms"] == pytest.approx(len(cells(communication) - computes))
     assert found["waited_ms"] == pytest.approx(len(cells(blocked)))
+
+
+# -- where no own work is logged -----------------------------------------------------------------------
+
+
+def test_without_own_work_communication_is_exposed_as_long_as_somebody_is_blocked_on_it() -> None:
+    """As DDP over gloo is logged by its process group alone: buckets go on, the pass waits for the last."""
+    rows = [row("IALLREDUCE", 10, 60), row("IALLREDUCE", 30, 70), row("WAIT", 40, 60), row("WAIT", 60, 70)]
+    found = figures(*rows)
+    assert (found["communication_ms"], found["waited_ms"]) == pytest.approx((60, 30))
+    assert (found["exposed_ms"], found["hidden_ms"], found["overlap"]) == pytest.approx((30, 30, 0.5))
+    assert pd.isna(found["compute_ms"])
+
+
+def test_without_own_work_a_call_that_returns_when_it_is_done_is_exposed() -> None:
+    found = figures(row("ALLREDUCE", 0, 4))
+    assert (found["exposed_ms"], found["hidden_ms"]) == pytest.approx((4, 0))
+
+
+def test_without_own_work_and_waits_nobody_knows_what_is_exposed() -> None:
+    """As over NCCL, whose waits are the stream's: no row tells of them."""
+    found = figures(row("IALLREDUCE", 0, 4))
+    assert found["communication_ms"] == pytest.approx(4)
+    assert all(pd.isna(found[name]) for name in ("exposed_ms", "hidden_ms", "overlap", "compute_ms"))
+
+
+def test_a_step_without_work_of_a_process_that_logs_work_has_none() -> None:
+    rows = [row("FORWARD", 0, 2, iteration=0), row("IALLREDUCE", 3, 4, iteration=1)]
+    found = overlap(table(rows))
+    assert found["compute_ms"].tolist() == pytest.approx([2, 0])
+    assert found["exposed_ms"].tolist() == pytest.approx([0, 1])
+
+
+# -- how long a step lasts -----------------------------------------------------------------------------
+
+
+def test_a_step_lasts_until_the_next_one_begins() -> None:
+    """What is not logged at its end belongs to it."""
+    rows = [row("ALLREDUCE", 100 * i + 10, 100 * i + 30, iteration=i) for i in range(3)]
+    assert overlap(table(rows))["step_ms"].tolist() == pytest.approx([100, 100, 20])
+
+
+def test_where_iterations_are_sampled_a_step_is_one_of_them() -> None:
+    rows = [row("ALLREDUCE", 100 * i, 100 * i + 30, iteration=i) for i in (0, 10, 20)]
+    assert overlap(table(rows))["step_ms"].tolist() == pytest.approx([100, 100, 30])
+
+
+def test_the_last_step_of_an_epoch_lasts_to_its_last_row() -> None:
+    """What comes before the next epoch, a validation say, is of no step."""
+    rows = [
+        row("FORWARD", 1000 * epoch + 100 * i, 1000 * epoch + 100 * i + 30, iteration=i, epoch=epoch)
+        for epoch in range(2)
+        for i in range(2)
+    ]
+    assert overlap(table(rows))["step_ms"].tolist() == pytest.approx([100, 30, 100, 30])
 
 
 # -- of the run --------------------------------------------------------------------------------------

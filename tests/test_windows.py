@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rank_tables import collective, table
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis._change_points import change_points
-from timing_logger.analysis._collective_waits import clock_free_waits
 from timing_logger.analysis._noise import noise_of
 from timing_logger.analysis._peers import peer_medians
 from timing_logger.analysis._self_time import exclusive_ms, is_own_work
@@ -257,22 +257,19 @@ def test_ranks_whose_time_is_unknown_are_no_peers() -> None:
 
 
 def test_the_last_to_arrive_waits_for_nobody_and_the_others_for_it() -> None:
-    waits = clock_free_waits(
-        np.array([7, 8, 7, 8, 7]), np.array([5.0, 3.0, 1.0, 2.0, 4.0]), np.array([3, np.nan, 3, np.nan, 3])
-    )
-    assert waits.own_ms.tolist() == [4, 1, 0, 0, 3]
-    assert waits.others_ms.tolist() == [1.5, 0, 3.5, 1, 2]
+    waits = step_times(table(*collective([0, 4, 1], 5))).waits
+    assert waits.own_ms.ravel() == pytest.approx([4, 0, 3])
+    assert waits.others_ms.ravel() == pytest.approx([1.5, 3.5, 2])
 
 
 def test_of_a_collective_without_rows_of_all_its_ranks_no_wait_is_known() -> None:
-    waits = clock_free_waits(np.array([7, 7, 8]), np.array([5.0, 3.0, 2.0]), np.array([3, 3, np.nan]))
+    waits = step_times(table(*collective([0, 2], 5, group_size=3))).waits
     assert np.isnan(waits.own_ms).all()
     assert np.isnan(waits.others_ms).all()
 
 
 def test_of_a_name_that_several_groups_share_no_wait_is_known() -> None:
-    waits = clock_free_waits(np.array([7, 7, 7, 7]), np.array([5.0, 3.0, 2.0, 9.0]), np.array([2.0] * 4))
-    assert np.isnan(waits.own_ms).all()
+    assert np.isnan(step_times(table(*collective([0, 2, 3, 4], 5, group_size=2))).waits.own_ms).all()
 
 
 def test_the_gap_is_all_that_lies_between_collectives() -> None:
@@ -289,6 +286,7 @@ def test_what_runs_beside_the_row_in_which_a_rank_is_blocked_takes_nothing_off_t
     blocked = data_parallel(factors(10, 2) * [1, 2], logged=["ALLREDUCE"]).assign(operation=blocked_in)
     longer = blocked.assign(
         operation=beside,
+        thread="AllReducer",
         elapsed_ms=blocked["elapsed_ms"] + 5,
         start_counter=blocked["start_counter"] - 0.005,
     )

@@ -91,13 +91,17 @@ class Instances(NamedTuple):
         return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
 
 
-def find_instances(frame: Frame) -> Instances:
-    """The collectives of a table that ``opened`` returned."""
+def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
+    """The collectives of a table that ``opened`` returned.
+
+    Args:
+        step: of each row, where that is known better than from these rows alone; NaN outside of any.
+    """
     row, operation, operations = _collectives(frame)
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
     group_size = numbers(frame, "group_size")[row]
     communicator = dense_codes(coded_text(frame, "group")[0][row], group_size, _runs(frame)[row])
-    numbered, key, instance = _numbered(frame, row, rank, communicator)
+    numbered, key, instance = _numbered(frame, row, rank, communicator, step)
     order = np.lexsort((rank, instance))
     instance = instance[order]
     first = np.flatnonzero(np.diff(instance, prepend=-1))
@@ -124,13 +128,17 @@ def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
     return row, number_of[named[0][row]], operations
 
 
-def _numbered(frame: Frame, row: Ints, rank: Ints, communicator: Ints) -> tuple[Bools, Ints, Ints]:
+def _numbered(
+    frame: Frame, row: Ints, rank: Ints, communicator: Ints, step_of_row: Floats | None
+) -> tuple[Bools, Ints, Ints]:
     """For each part whether it has a number, that of what it shares its number or step with, and its
     instance."""
     seq = numbers(frame, "seq")[row]
     numbered = ~np.isnan(seq)
-    step = seq if numbered.all() else steps_of(frame).number[row]
-    key = dense_codes(communicator, ~numbered, np.where(numbered, seq, step))
+    if step_of_row is None:
+        step_of_row = np.zeros(len(frame)) if numbered.all() else steps_of(frame).number
+    step = np.where(numbered, seq, step_of_row[row])
+    key = dense_codes(communicator, ~numbered, step)
     starts = numbers(frame, "start_counter")[row]
     earlier = _earlier_alike(dense_codes(key, rank), starts)
     life = _lives(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)

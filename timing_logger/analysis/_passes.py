@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis._blocking import thread_or_stream
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -38,7 +39,7 @@ def counted_passes(frame: Frame) -> Floats | None:
     if not len(falling):
         return None
     in_time = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) not in _LATE)
-    lane = dense_codes(*(coded_text(frame, name)[0] for name in ("thread", "clock")))
+    lane = thread_or_stream(frame)
     start_s = numbers(frame, "start_counter")
     passes = np.zeros(len(frame))
     for one in falling:

@@ -1,195 +1,136 @@
-"""One process's rows -> what it did in each step, how long it was not communicating, whom it met."""
+"""One process's rows -> what it did in each step, and how long it was not communicating."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 
-from timing_logger.analysis._frames import Floats, Frame, numbers
-from timing_logger.analysis._intervals import stretches
-from timing_logger.analysis._self_time import Booleans, Integers, covered_s, exclusive_ms, is_own_work
-from timing_logger.analysis.operations import BACKEND, WAIT, base_operation, goes_on, synchronises_all_ranks
+from timing_logger.analysis._blocking import lanes_of, unblocked_work
+from timing_logger.analysis._frames import Bools, Floats, Frame, Ints, coded_text, each_text, numbers
+from timing_logger.analysis._self_time import covered_s, exclusive_ms, is_own_work
+from timing_logger.analysis._step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis._steps import Numbering
+from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.record import OK
-
-TEXT = ("operation", "layer_name", "group", "thread", "clock", "status")
-NUMBERS = ("iteration", "elapsed_ms", "start_counter", "end_counter", "group_size", "seq")
-
-_MAX_NUMBER = 2**40  # of a collective in its group
-_MAX_IN_STEP = 1024  # collectives without a number
-
-
-class Meetings(NamedTuple):
-    """A process's part in collectives that synchronise ranks; one entry for each.
-
-    Attributes:
-        instances: the same number on every rank for the same collective.
-        iterations: in which it was.
-        durations_ms: how long this rank was in it.
-        group_sizes: NaN where unknown.
-    """
-
-    instances: Integers
-    iterations: Integers
-    durations_ms: Floats
-    group_sizes: Floats
 
 
 class RankSteps(NamedTuple):
     """One process by step; the arrays are as long as ``iterations``.
 
     Attributes:
+        rank: of the process.
+        iterations: numbers of steps, ascending.
         work_ms: for each operation of its own work the time in it, 0 in steps without; NaN if unknown.
         gap_ms: time from the last communication of the step before to the last of this one, less
             the communication; per iteration, also where only some iterations are recorded.
+        step_ms: how long each lasted, see ``durations_s``.
     """
 
     rank: int
-    iterations: Integers
+    iterations: Ints
     work_ms: dict[str, Floats]
     gap_ms: Floats
-    meetings: Meetings
+    step_ms: Floats
 
     def without_steps(self) -> RankSteps:
         """Of the same process, as if it had recorded no step."""
-        no_integers, no_floats = self.iterations[:0], self.gap_ms[:0]
-        nobody = Meetings(no_integers, no_integers, no_floats, no_floats)
-        return RankSteps(self.rank, no_integers, {}, no_floats, nobody)
+        return RankSteps(self.rank, self.iterations[:0], {}, self.gap_ms[:0], self.step_ms[:0])
 
 
-class _Rows(NamedTuple):
-    """Columns of one process: texts as positions in ``names``, times NaN where unknown or failed."""
+class WorkRows(NamedTuple):
+    """What is looked at of the rows of some processes; one entry each.
 
-    names: Mapping[str, list[str]]
-    text: Mapping[str, Integers]
-    number: Mapping[str, Floats]
-    steps: Integers
-    iterations: Integers
-
-    def whose(self, column: str, wanted: Sequence[bool]) -> Booleans:
-        """The rows whose text in ``column`` is wanted; ``wanted`` goes with the names of the column."""
-        chosen: Booleans = np.asarray(wanted, dtype=bool)[self.text[column]]
-        return chosen
-
-    def operations(self, predicate: Any) -> Booleans:
-        return self.whose("operation", [predicate(name) for name in self.names["operation"]])
-
-
-def rank_steps(rows: Frame, rank: int, names: Mapping[str, list[str]], *, has_iterations: bool) -> RankSteps:
-    """What one process did.
-
-    Args:
-        rows: its rows, in the order of recording.
-        names: the distinct texts of each column of ``TEXT``, over all processes.
-        has_iterations: else the n-th rows of each operation and layer are taken to be of step n.
+    Attributes:
+        operations: names, ascending.
+        operation: the row's, a number in ``operations``.
+        step: number of the step; NaN outside of any.
+        elapsed_ms: NaN where unknown or failed.
+        start_s, end_s: on the process's own axis.
+        lane, blocks: as ``lanes_of`` has them.
     """
-    part = _columns(rows, names, has_iterations)
-    own, going_on = part.operations(is_own_work), _going_on(part)
-    alone_ms = _alone_ms(part, ~going_on)
+
+    operations: list[str]
+    operation: Ints
+    step: Floats
+    elapsed_ms: Floats
+    start_s: Floats
+    end_s: Floats
+    lane: Ints
+    blocks: Bools
+
+    @classmethod
+    def of(cls, frame: Frame, step: Floats) -> WorkRows:
+        """Those of a table that ``opened`` returned, of which the steps are known."""
+        operation, operations = coded_text(frame, "operation")
+        succeeded = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
+        lanes = lanes_of(frame)
+        return cls(
+            operations=operations,
+            operation=operation,
+            step=step,
+            elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
+            start_s=numbers(frame, "start_counter"),
+            end_s=numbers(frame, "end_counter"),
+            lane=lanes.lane,
+            blocks=lanes.blocks,
+        )
+
+    def only(self, wanted: Any) -> WorkRows:
+        """The rows that are ``wanted``, by a mask, positions or a slice."""
+        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
+        return WorkRows(self.operations, *chosen)
+
+    def operations_are(self, predicate: Any) -> Bools:
+        return each_text((self.operation, self.operations), predicate)
+
+
+def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
+    """What one process did, whose rows these are; ``numbering`` says what the numbers of its steps mean."""
+    rows = rows.only(~np.isnan(rows.step))
+    steps, at = np.unique(rows.step.astype(np.int64), return_inverse=True)
+    recorded = numbering.iterations(steps)
+    own = rows.operations_are(is_own_work)
+    alone_ms = _alone_ms(rows, own | rows.blocks)
     work_ms = {
-        name: _sums(part.steps[here], alone_ms[here], len(part.iterations))
-        for code, name in enumerate(names["operation"])
-        if is_own_work(name) and (here := part.text["operation"] == code).any()
+        name: np.bincount(at[here], alone_ms[here], minlength=len(steps)).astype(np.float64)
+        for code, name in enumerate(rows.operations)
+        if is_own_work(name) and (here := rows.operation == code).any()
     }
-    return RankSteps(rank, part.iterations, work_ms, _gap_ms(part, own, ~own & ~going_on), _meetings(part))
+    gap_ms = _gap_ms(rows, own, at, recorded)
+    return RankSteps(rank, steps, work_ms, gap_ms, _step_ms(rows, at, _since(recorded)))
 
 
-def _sums(positions: Integers, values: Floats, length: int) -> Floats:
-    return np.bincount(positions, values, minlength=length).astype(np.float64)
+def _since(iterations: Ints) -> Floats:
+    return iterations_since(iterations.astype(np.float64), np.zeros(len(iterations), np.int64))
 
 
-def _columns(rows: Frame, names: Mapping[str, list[str]], has_iterations: bool) -> _Rows:
-    text = {name: _positions(rows[name], names[name]) for name in TEXT}
-    number = {name: numbers(rows, name) for name in NUMBERS}
-    if not has_iterations:
-        number["iteration"] = _ordinals(text["operation"] * len(names["layer_name"]) + text["layer_name"])
-    inside = ~np.isnan(number["iteration"])
-    if not inside.all():
-        text = {name: column[inside] for name, column in text.items()}
-        number = {name: column[inside] for name, column in number.items()}
-    iterations, steps = np.unique(number.pop("iteration").astype(np.int64), return_inverse=True)
-    failed = np.array([name not in (OK, "") for name in names["status"]], dtype=bool)[text["status"]]
-    number["elapsed_ms"] = np.where(failed, np.nan, number["elapsed_ms"])
-    return _Rows(names, text, number, steps, iterations)
-
-
-def _positions(texts: nw.Series[Any], names: list[str]) -> Integers:
-    if len(names) == 1:
-        return np.zeros(len(texts), np.int64)
-    return texts.replace_strict(names, range(len(names)), return_dtype=nw.Int64).to_numpy().astype(np.int64)
-
-
-def _ordinals(kinds: Integers) -> Floats:
-    """How many rows of the same kind came before each."""
-    order = np.argsort(kinds, kind="stable")
-    _, firsts, counts = np.unique(kinds[order], return_index=True, return_counts=True)
-    ordinals = np.empty(len(kinds))
-    ordinals[order] = np.arange(len(kinds)) - np.repeat(firsts, counts)
-    return ordinals
-
-
-def _collective_numbers(rows: _Rows) -> Floats:
-    """One number for each group and seq; NaN without a seq."""
-    numbered: Floats = rows.text["group"] * float(_MAX_NUMBER) + rows.number["seq"]
-    return numbered
-
-
-def _going_on(rows: _Rows) -> Booleans:
-    """What held nobody up: operations whose waits have rows of their own, a backend's account of them."""
-    collectives = _collective_numbers(rows)
-    waits = rows.operations(lambda name: base_operation(name) == WAIT)
-    work = rows.operations(is_own_work)
-    waited_for = np.isin(collectives, collectives[waits & ~np.isnan(collectives)])
-    accounts = rows.operations(lambda name: base_operation(name) == BACKEND)
-    started: Booleans = rows.operations(goes_on) | accounts | (waited_for & ~waits)
-    return started & ~work
-
-
-def _alone_ms(rows: _Rows, held: Booleans) -> Floats:
-    lanes, number = _lanes(rows), rows.number
+def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
+    """The time of each row without that of the rows inside it; NaN for rows that hold nobody."""
     alone = np.full(len(held), np.nan)
-    alone[held] = exclusive_ms(
-        number["elapsed_ms"][held], number["start_counter"][held], number["end_counter"][held], lanes[held]
-    )
+    alone[held] = exclusive_ms(rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held])
     return alone
 
 
-def _lanes(rows: _Rows) -> Integers:
-    """Rows of one thread and clock have the same."""
-    lanes: Integers = rows.text["thread"] * len(rows.names["clock"]) + rows.text["clock"]
-    return lanes
-
-
-def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
-    """NaN for the first step and wherever an instant is unknown."""
-    placed = ~np.isnan(rows.number["start_counter"]) & ~np.isnan(rows.number["end_counter"])
-    gaps = np.full(len(rows.iterations), np.nan)
-    last_ends = np.full(len(rows.iterations), -np.inf)
-    np.maximum.at(last_ends, rows.steps[placed & blocking], rows.number["end_counter"][placed & blocking])
-    at = np.flatnonzero(np.isfinite(last_ends))
-    since, until = last_ends[at[:-1]], last_ends[at[1:]]
+def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
+    """NaN for the first step, also of an epoch, and wherever an instant is unknown."""
+    placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
+    blocked = placed & rows.blocks
+    gaps = np.full(len(iterations), np.nan)
+    last_ends = np.full(len(iterations), -np.inf)
+    np.maximum.at(last_ends, at[blocked], rows.end_s[blocked])
+    known = np.flatnonzero(np.isfinite(last_ends))
+    since, until = last_ends[known[:-1]], last_ends[known[1:]]
     # Communication beside own work holds nobody up, so only what it adds to the work is taken off. A
     # thread that is blocked does not work, whatever row of work it has around the call.
-    working = _work_intervals(rows, placed, own, blocking)
-    blocked = (rows.number["start_counter"][placed & blocking], rows.number["end_counter"][placed & blocking])
-    starts, ends = (np.concatenate(pair) for pair in zip(working, blocked, strict=True))
-    held_s = _covered_s(starts, ends, since, until) - _covered_s(*working, since, until)
-    span_s = np.diff(last_ends[at]) / np.diff(rows.iterations[at])
-    gaps[at[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
+    looked_at = rows.only(placed & (own | rows.blocks))
+    work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
+    starts = np.concatenate([work.start_s, rows.start_s[blocked]])
+    ends = np.concatenate([work.end_s, rows.end_s[blocked]])
+    held_s = _covered_s(starts, ends, since, until) - _covered_s(work.start_s, work.end_s, since, until)
+    span_s = np.diff(last_ends[known]) / _since(iterations[known])[1:]
+    gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
-
-
-def _work_intervals(
-    rows: _Rows, placed: Booleans, own: Booleans, blocking: Booleans
-) -> tuple[Floats, Floats]:
-    """Starts and ends of each thread's own work in which it was not blocked."""
-    chosen = placed & (own | blocking)
-    starts, ends = rows.number["start_counter"][chosen], rows.number["end_counter"][chosen]
-    pieces = stretches(_lanes(rows)[chosen], starts, ends, blocking[chosen].astype(np.int64), 2)
-    works = pieces.is_open[0] & ~pieces.is_open[1]
-    return pieces.start_s[works], pieces.end_s[works]
 
 
 def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
@@ -197,47 +138,9 @@ def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Fl
     return covered_s(since, until, starts[order], ends[order])
 
 
-def _meetings(rows: _Rows) -> Meetings:
-    met = rows.operations(synchronises_all_ranks) & ~np.isnan(rows.number["elapsed_ms"])
-    collectives = _collective_numbers(rows)
-    numbered = met & ~np.isnan(collectives)
-    named = Meetings(
-        collectives[numbered].astype(np.int64),
-        rows.iterations[rows.steps[numbered]],
-        rows.number["elapsed_ms"][numbered],
-        rows.number["group_size"][numbered],
-    )
-    nameless = _by_step(rows, met & np.isnan(collectives))
-    return Meetings(*(np.concatenate(pair) for pair in zip(named, nameless, strict=True)))
-
-
-def _by_step(rows: _Rows, met: Booleans) -> Meetings:
-    """Collectives without a number: those of one group in one step count as one, if as many on each rank."""
-    sizes = np.nan_to_num(rows.number["group_size"][met], nan=-1.0)
-    keys = np.stack([rows.text["group"][met], rows.iterations[rows.steps[met]], sizes.astype(np.int64)])
-    (group, iteration, size), at, counts = np.unique(keys, axis=1, return_inverse=True, return_counts=True)
-    durations = _sums(at.ravel(), rows.number["elapsed_ms"][met], len(counts))
-    kinds = iteration * len(rows.names["group"]) + group
-    instances = -1 - (kinds * _MAX_IN_STEP + np.minimum(counts, _MAX_IN_STEP - 1))
-    return Meetings(instances, iteration, durations, np.where(size < 0, np.nan, size.astype(np.float64)))
-
-
-def renamed(steps: RankSteps, number: Integers, place: Integers, n_groups: int) -> RankSteps:
-    """The same, with steps and collectives numbered as among the steps and groups of more processes.
-
-    Args:
-        steps: of a process whose names of groups were ``len(place)``.
-        number: the new number of each step.
-        place: for each of these names, where it stands among the ``n_groups`` names of all.
-    """
-    met = steps.meetings
-    group, seq = np.divmod(met.instances, _MAX_NUMBER)
-    kinds, counts = np.divmod(-1 - met.instances, _MAX_IN_STEP)
-    named = met.instances >= 0
-    group = place[np.where(named, group, kinds % len(place))]
-    iterations = number[np.searchsorted(steps.iterations, met.iterations)]
-    nameless = -1 - ((iterations * n_groups + group) * _MAX_IN_STEP + counts)
-    instances = np.where(named, group * _MAX_NUMBER + seq, nameless)
-    return steps._replace(
-        iterations=number, meetings=met._replace(instances=instances, iterations=iterations)
-    )
+def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:
+    told = rows.operations_are(lambda name: base_operation(name) != BACKEND)
+    begins_s = first_starts_s(rows.start_s, at, told, len(since))
+    ends_s = np.full(len(since), np.nan)
+    np.fmax.at(ends_s, at[told], rows.end_s[told])
+    return 1000 * durations_s(begins_s, ends_s, since)

@@ -82,7 +82,7 @@ def _part(timings: pd.DataFrame) -> _Part:
 def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
     import pandas as pd
 
-    wait_ms = clock_free_wait_ms(parts, arrivals)
+    wait_ms = clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
     known = np.flatnonzero(~np.isnan(wait_ms))
     row = parts.row[known]
     epoch, _ = epochs_of(frame)

@@ -10,18 +10,17 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from timing_logger.analysis import operations
 from timing_logger.analysis._frames import Floats
-from timing_logger.analysis.operations import BACKEND, PROBES, WAIT, base_operation, is_communication
+from timing_logger.analysis.operations import COPIES, base_operation
 
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
-_NO_WORK = PROBES | {WAIT, BACKEND}
-
 
 def is_own_work(operation: str) -> bool:
     """Whether the operation needs no other rank: ``FORWARD``, ``DATA``, ``COMPRESS``, ``H2D``, free names."""
-    return not is_communication(operation) and base_operation(operation) not in _NO_WORK
+    return operations.is_own_work(operation) or base_operation(operation) in COPIES
 
 
 def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Integers) -> Floats:

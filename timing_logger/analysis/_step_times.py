@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis._collective_waits import Waits, clock_free_waits
 from timing_logger.analysis._frames import (
+    Bools,
     Floats,
     Frame,
+    Ints,
+    coded_text,
     dense_codes,
-    new_column,
+    each_text,
     numbers,
     opened,
 )
-from timing_logger.analysis._rank_steps import NUMBERS, TEXT, Meetings, RankSteps, rank_steps, renamed
+from timing_logger.analysis._grouped import rows_of_each
+from timing_logger.analysis._meetings import Waits, collectives_of, waits_by_step
+from timing_logger.analysis._peers import row_medians
+from timing_logger.analysis._rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
 from timing_logger.analysis._steps import Numbering, Span, numbered_by_epoch, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -48,6 +52,7 @@ class StepTimes:
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
         waits: in collectives that synchronise ranks, each steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
+        step_ms: steps x ranks, from the first row of the step to that of the next.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
         has_iterations: whether iterations are recorded.
     """
@@ -59,6 +64,7 @@ class StepTimes:
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
+    step_ms: Floats
     from_gaps: bool
     has_iterations: bool
     numbering: Numbering
@@ -67,6 +73,11 @@ class StepTimes:
     def span(self, steps: Integers) -> Span:
         """From the first to the last of the steps at these positions."""
         return self.numbering.span(self.iterations[steps])
+
+    @property
+    def run_ms(self) -> float:
+        """How long the recorded steps took together: each as long as on the typical rank."""
+        return float(np.nansum(row_medians(self.step_ms))) if self.step_ms.size else 0.0
 
     @property
     def rows_suffice(self) -> bool:
@@ -99,16 +110,18 @@ class PartOfStepTimes(NamedTuple):
     Attributes:
         processes: by rank and incarnation.
         epochs: for each process those of its steps; NaN where none is known.
+        collectives: a table of the rows that are matched across ranks, as ``collectives_of`` makes it.
         numbering: what the numbers of their steps mean.
-        names: the distinct texts of each column of ``TEXT``, over these processes.
+        operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
         on_device: whether rows of own work are on the device's clock.
     """
 
     processes: list[RankSteps]
     epochs: list[Floats]
+    collectives: Any
     numbering: Numbering
-    names: dict[str, list[str]]
+    operations: list[str]
     has_iterations: bool
     on_device: bool
 
@@ -116,57 +129,76 @@ class PartOfStepTimes(NamedTuple):
 def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     """Of the rows of whole processes, such as one file's."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
+    rank = frame["rank"].to_numpy().astype(np.int64)
+    process = dense_codes(rank, frame["incarnation"].to_numpy())
     has_iterations = frame["iteration"].count() > 0
     number, numbering = steps_of(frame)
-    frame = frame.select(*TEXT, *NUMBERS, "epoch", "rank", "incarnation")
-    if numbering.restarts:
-        frame = frame.with_columns(new_column(frame, "iteration", number))
-    names = {name: sorted(frame[name].unique().to_list()) for name in TEXT}
-    found, epochs = [], []
-    for rank, incarnation in _processes(frame):
-        rows = _rows_of(frame, rank, incarnation)
-        found.append(rank_steps(rows, rank, names, has_iterations=has_iterations))
-        epochs.append(_epochs(rows, found[-1].iterations, numbering))
-    on_device = DEVICE_CLOCK in names["clock"] and _works_on_device(frame)
-    return PartOfStepTimes(found, epochs, numbering, names, has_iterations, on_device)
+    if not has_iterations:
+        number = _ordinals(process, frame)
+    rows, epoch = WorkRows.of(frame, number), numbers(frame, "epoch")
+    found, epochs, place = [], [], np.full(len(frame), -1)
+    for chosen in rows_of_each(process):
+        steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
+        found.append(steps)
+        epochs.append(_epochs(number[chosen], epoch[chosen], steps.iterations, numbering))
+        place[chosen] = _places(number[chosen], steps.iterations)
+    collectives = collectives_of(frame, process, place)
+    on_device = _works_on_device(frame, rows)
+    return PartOfStepTimes(found, epochs, collectives, numbering, rows.operations, has_iterations, on_device)
 
 
-def _processes(frame: Frame) -> list[tuple[int, int]]:
-    return sorted(frame.select("rank", "incarnation").unique().iter_rows()) if len(frame) else []
+def _ordinals(process: Ints, frame: Frame) -> Floats:
+    """How many rows of the same operation and layer a process had recorded before each."""
+    kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
+    order = np.argsort(kind, kind="stable")
+    first = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    ordinals = np.empty(len(kind))
+    ordinals[order] = np.arange(len(kind)) - np.repeat(first, np.diff(first, append=len(kind)))
+    return ordinals
 
 
-def _epochs(rows: Frame, steps: Integers, numbering: Numbering) -> Floats:
+def _places(number: Floats, iterations: Ints) -> Ints:
+    """Where the step of each row stands among those of its process; -1 outside of any."""
+    inside = ~np.isnan(number)
+    place = np.full(len(number), -1)
+    place[inside] = np.searchsorted(iterations, number[inside])
+    return place
+
+
+def _epochs(step: Floats, epoch: Floats, steps: Ints, numbering: Numbering) -> Floats:
     """The epoch of each step; of one that lies in two, as iterations do not restart, its first row's."""
     if numbering.restarts:
         return numbering.epochs_of(steps)
-    step, epoch = numbers(rows, "iteration"), numbers(rows, "epoch")
     known = ~np.isnan(step) & ~np.isnan(epoch)
     found = np.full(len(steps), np.nan)
     found[np.searchsorted(steps, step[known][::-1])] = epoch[known][::-1]
     return found
 
 
-def _works_on_device(frame: Frame) -> bool:
-    on_device = frame.filter(nw.col("clock") == DEVICE_CLOCK)
-    return any(map(is_own_work, on_device["operation"].unique().to_list()))
+def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
+    on_device: Bools = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
+    return bool((rows.operations_are(is_own_work) & on_device).any())
 
 
 def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
     """The times of all processes, whose parts come in ascending order; those of all their rows."""
     has_iterations = any(part.has_iterations for part in parts)
-    operations, groups = (
-        sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group")
-    )
     numbering, number = _numbered_together(parts)
     found = [
-        _among_all(steps, next(number), part, groups, has_iterations)
+        _among_all(steps._replace(iterations=next(number)), part, has_iterations)
         for part in parts
         for steps in part.processes
     ]
     if not found:
         return _nothing(has_iterations)
-    times = _assembled(found, list(filter(is_own_work, operations)), has_iterations, numbering)
+    phases = sorted({name for part in parts for name in part.operations if is_own_work(name)})
+    times = _assembled(found, parts, phases, has_iterations, numbering)
     return replace(times, on_device=any(part.on_device for part in parts))
+
+
+def _among_all(steps: RankSteps, part: PartOfStepTimes, has_iterations: bool) -> RankSteps:
+    """What is outside of any iteration is of no step."""
+    return steps.without_steps() if has_iterations and not part.has_iterations else steps
 
 
 def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
@@ -182,72 +214,38 @@ def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Ite
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 
-def _among_all(
-    steps: RankSteps, number: Integers, part: PartOfStepTimes, groups: Sequence[str], has_iterations: bool
-) -> RankSteps:
-    if has_iterations and not part.has_iterations:  # what is outside of any iteration is of no step
-        return steps.without_steps()
-    among_all = {name: i for i, name in enumerate(groups)}
-    place = np.array([among_all[name] for name in part.names["group"]], np.int64)
-    return renamed(steps, number, place, len(groups))
-
-
 def _nothing(has_iterations: bool) -> StepTimes:
     none = np.zeros((0, 0))
     return StepTimes(
-        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none,
+        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none, none,
         from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
     )  # fmt: skip
 
 
-def _rows_of(frame: Frame, rank: int, incarnation: int) -> Frame:
-    return frame.filter((nw.col("rank") == rank) & (nw.col("incarnation") == incarnation))
-
-
 def _assembled(
-    found: Sequence[RankSteps], phases: list[str], has_iterations: bool, numbering: Numbering
+    found: Sequence[RankSteps],
+    parts: Sequence[PartOfStepTimes],
+    phases: list[str],
+    has_iterations: bool,
+    numbering: Numbering,
 ) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
+    columns = [ranks.index(steps.rank) for steps in found]
     iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
-    phase_ms = np.full((len(phases), len(iterations), len(ranks)), np.nan)
-    gap_ms = np.full(phase_ms.shape[1:], np.nan)
-    for steps in found:
-        at, column = np.searchsorted(iterations, steps.iterations), ranks.index(steps.rank)
-        gap_ms[at, column] = steps.gap_ms
+    rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
+    shape = len(iterations), len(ranks)
+    phase_ms = np.full((len(phases), *shape), np.nan)
+    gap_ms, step_ms = np.full((2, *shape), np.nan)
+    for steps, at, column in zip(found, rows, columns, strict=True):
+        gap_ms[at, column], step_ms[at, column] = steps.gap_ms, steps.step_ms
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    return StepTimes(
-        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
-        _waits(found, ranks, iterations), gap_ms, from_gaps=False, has_iterations=has_iterations,
-        numbering=numbering,
+    waits = waits_by_step(
+        [part.collectives for part in parts], [len(part.processes) for part in parts],
+        columns, rows, shape, by_step=has_iterations,
     )  # fmt: skip
-
-
-def _waits(found: Sequence[RankSteps], ranks: list[int], iterations: Integers) -> Waits:
-    """Clock-free waits, summed by step and rank (steps x ranks); NaN where the rank met nobody."""
-    met = Meetings(*map(np.concatenate, zip(*(steps.meetings for steps in found), strict=True)))
-    columns = np.repeat(
-        [ranks.index(steps.rank) for steps in found], [len(steps.meetings.instances) for steps in found]
-    )
-    cells = np.searchsorted(iterations, met.iterations) * len(ranks) + columns
-    instances = dense_codes(_runs(found), met.instances)
-    waits = clock_free_waits(instances, met.durations_ms, met.group_sizes)
-    shape = (len(iterations), len(ranks))
-    return Waits(_cell_sums(cells, waits.own_ms, shape), _cell_sums(cells, waits.others_ms, shape))
-
-
-def _runs(found: Sequence[RankSteps]) -> Integers:
-    """For each meeting, which run of its rank it was in: a restarted job numbers its collectives anew."""
-    ranks = [steps.rank for steps in found]
-    run_of_process = [i - ranks.index(rank) for i, rank in enumerate(ranks)]
-    return np.repeat(run_of_process, [len(steps.meetings.instances) for steps in found])
-
-
-def _cell_sums(cells: Integers, values: Floats, shape: tuple[int, int]) -> Floats:
-    """NaN in cells of which nothing is known."""
-    here = ~np.isnan(values)
-    sums = np.bincount(cells[here], values[here], minlength=shape[0] * shape[1])
-    counts = np.bincount(cells[here], minlength=shape[0] * shape[1])
-    summed: Floats = np.where(counts > 0, sums, np.nan).reshape(shape)
-    return summed
+    return StepTimes(
+        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits, gap_ms, step_ms,
+        from_gaps=False, has_iterations=has_iterations, numbering=numbering,
+    )  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 _WHEN = ("start_counter", "end_counter")
 _STEP = ("iteration", "epoch", "thread", "clock")  # where iterations restart the others tell when
+_WAITED_FOR = ("group", "group_size", "seq", "peer")  # which operation a ``WAIT`` is about
 _INSTANCE = (
-    *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
-    "peer", "status",
+    *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
 )  # fmt: skip
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
@@ -22,11 +22,9 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "waits": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
     "bandwidth": _INSTANCE,
     "compression": (*_INSTANCE, "layer_name", "phase"),
-    "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN),
-    "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread"),
-    "stragglers": (
-        *_STEP, "layer_name", "operation", "elapsed_ms", *_WHEN, "group", "group_size", "seq", "status",
-    ),
+    "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
+    "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread", *_WAITED_FOR),
+    "stragglers": (*_INSTANCE, "layer_name"),
 }  # fmt: skip
 """By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for
 ``windows`` and ``scores`` too."""

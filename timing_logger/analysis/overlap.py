@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._blocking import lanes_of, unblocked_work
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -25,14 +26,13 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis._step_durations import durations_s, first_starts_s, iterations_since
 from timing_logger.analysis._steps import Numbering, steps_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.operations import (
     BACKEND,
     COPIES,
-    PROBES,
     base_operation,
-    goes_on,
     is_communication,
     is_own_work,
     is_wait,
@@ -40,7 +40,7 @@ from timing_logger.analysis.operations import (
 
 _STEP = ("rank", "incarnation", "iteration")
 
-_COMMUNICATION, _COMPUTE, _COPY, _WAIT = range(4)
+_COMMUNICATION, _COMPUTE, _COPY, _WAIT, _BLOCKED = range(5)
 _OTHER, _TWIN = -1, -2
 
 
@@ -53,19 +53,25 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
     else: this time does not count as the work that some row of the same thread has around it. Rows of
     the device's clock are subtracted from each other only, since a device works on while a thread waits.
 
+    Where a process has no row of own work at all, what is behind its communication is not known, but maybe
+    who was blocked: then that part of its communication is exposed in which it had a ``WAIT`` row, or was
+    in a call that returns when it is done.
+
     Columns:
         rank, incarnation, iteration.
         epoch: only where iterations restart, and a step is known by both.
         communication_ms: length of the union of the communication rows; in the background, from issue
             to completion.
-        compute_ms: of own work, as above.
+        compute_ms: of own work, as above (NaN if the process has no such row).
         copy_ms: of copies between host and device.
         waited_ms: of ``WAIT`` rows.
-        exposed_ms: communication while there was no own work.
-        hidden_ms: communication while there was; with exposed_ms it adds up to communication_ms.
+        exposed_ms: communication while there was no own work (NaN without any, if the process leaves
+            communication in the background and has no ``WAIT`` row).
+        hidden_ms: the other part; with exposed_ms it adds up to communication_ms.
         overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
-        step_ms: from the first start to the last end of all rows but ``BACKEND``, whose ends are those at
-            which the backend noticed them (NaN if unknown).
+        step_ms: from the first row of the step to the first of the next one, per iteration where some are
+            not recorded; of the last step of a process, or of an epoch, to the end of its last row.
+            ``BACKEND`` does not count, whose instants are those at which the backend noticed them.
 
     Each is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
@@ -92,7 +98,7 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
     row = any_row_of(step)
     stated = np.where(np.isnan(steps.number), np.nan, numbers(frame, "epoch"))
     epoch = steps.columns(frame, row) or {"epoch": nullable_integers(frame, "epoch", stated[row])}
-    figures = _figures(frame, step, len(row))
+    figures = _figures(frame, step, _Steps.of(frame, row))
     table = taken(frame, _STEP, row).with_columns(
         *epoch.values(), *(new_column(frame, name, values) for name, values in figures.items())
     )
@@ -117,7 +123,7 @@ class _Rows(NamedTuple):
 
     Attributes:
         step: number of its rank, incarnation and step.
-        lane: number of its thread and clock.
+        lane: number of its thread or stream.
         kind: one of the kinds of this module.
         blocks: whether its thread, or stream, does nothing else meanwhile.
     """
@@ -131,15 +137,14 @@ class _Rows(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, step: Ints) -> _Rows:
-        named = coded_text(frame, "operation")
-        thread, clock = (coded_text(frame, name)[0] for name in ("thread", "clock"))
+        lanes = lanes_of(frame)
         return cls(
             step=step,
-            lane=dense_codes(thread, clock),
+            lane=lanes.lane,
             starts=numbers(frame, "start_counter"),
             ends=numbers(frame, "end_counter"),
-            kind=each_text(named, _kind_of, np.int64),
-            blocks=each_text(named, _blocks),
+            kind=each_text(coded_text(frame, "operation"), _kind_of, np.int64),
+            blocks=lanes.blocks,
         )
 
     def only(self, wanted: Bools) -> _Rows:
@@ -159,69 +164,104 @@ def _kind_of(name: str) -> int:
     return _COPY if base_operation(name) in COPIES else _OTHER
 
 
-def _blocks(name: str) -> bool:
-    waits_for_others = is_communication(name) or base_operation(name) in PROBES
-    return is_wait(name) or (waits_for_others and not goes_on(name))
+class _Steps(NamedTuple):
+    """One entry for each step of the table, by process, then number.
+
+    Attributes:
+        process: number of its rank and incarnation.
+        since: how many iterations after the one before, as ``iterations_since`` has it.
+    """
+
+    process: Ints
+    since: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, row: Ints) -> _Steps:
+        """``row`` has one of each step."""
+        process = dense_codes(numbers(frame, "rank")[row], numbers(frame, "incarnation")[row])
+        return cls(process, iterations_since(numbers(frame, "iteration")[row], process))
 
 
-def _figures(frame: Frame, step: Ints, n_steps: int) -> dict[str, Floats]:
+def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
     rows = _Rows.of(frame, step)
-    totals = np.zeros((6, n_steps))
+    n_steps = len(steps.process)
+    lengths_s = np.zeros((6, n_steps))
     rank = frame["rank"].to_numpy()
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
-        totals += _of_one_rank(rows.only(rank == one), n_steps)
+        lengths_s += _of_one_rank(rows.only(rank == one), n_steps)
     unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
-    totals[:, unknown] = np.nan
-    exposed_ms, hidden_ms, compute_ms, copy_ms, waited_ms, step_ms = 1e3 * totals
-    communication_ms = exposed_ms + hidden_ms
-    share = hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan)
+    lengths_s[:, unknown] = np.nan
+    communication_ms, compute_ms, beside_work_ms, blocked_ms, copy_ms, waited_ms = 1e3 * lengths_s
+    works, tells_who_is_blocked = _what_is_recorded(rows, steps.process)
+    hidden_ms = np.where(works, beside_work_ms, communication_ms - blocked_ms)
+    hidden_ms = np.where(works | tells_who_is_blocked, hidden_ms, np.nan)
     return {
         "communication_ms": communication_ms,
-        "compute_ms": compute_ms,
+        "compute_ms": np.where(works, compute_ms, np.nan),
         "copy_ms": copy_ms,
         "waited_ms": waited_ms,
-        "exposed_ms": exposed_ms,
+        "exposed_ms": communication_ms - hidden_ms,
         "hidden_ms": hidden_ms,
-        "overlap": share,
-        "step_ms": np.where(step_ms > 0, step_ms, np.nan),
+        "overlap": hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan),
+        "step_ms": _step_ms(rows, steps),
     }
 
 
+def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]:
+    """For each step whether its process has own work, and whether it tells who was blocked."""
+    process = process_of_step[rows.step] if len(rows.step) else rows.step
+    n_processes = int(process_of_step.max(initial=-1)) + 1
+
+    def has(wanted: Bools) -> Bools:
+        return np.bincount(process[wanted], minlength=n_processes) > 0
+
+    goes_on = has((rows.kind == _COMMUNICATION) & ~rows.blocks)
+    tells = ~goes_on | has(rows.kind == _WAIT)
+    return has(rows.kind == _COMPUTE)[process_of_step], tells[process_of_step]
+
+
+def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
+    told = rows.kind != _TWIN
+    begins_s = first_starts_s(rows.starts, rows.step, told, len(steps.process))
+    ends_s = np.full(len(steps.process), np.nan)
+    np.fmax.at(ends_s, rows.step[told], rows.ends[told])
+    lasted_ms = 1e3 * durations_s(begins_s, ends_s, steps.since)
+    return np.where(lasted_ms > 0, lasted_ms, np.nan)
+
+
 def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
-    """Seconds of each step: exposed, hidden, own work, copies, waits, and from begin to end."""
-    pieces = _pieces(rows, _own_work(rows))
-    communicates, computes = pieces.is_open[_COMMUNICATION], pieces.is_open[_COMPUTE]
-    wanted = [communicates & ~computes, communicates & computes, computes, *pieces.is_open[_COPY:]]
-    lengths = [pieces.length_s(those, n_steps) for those in wanted]
-    return np.stack([*lengths, _durations_s(rows, n_steps)])
+    """Seconds of each step: communication, own work, both at once, communication while somebody was blocked
+    on it, copies, waits."""
+    communicates, computes, copies, waits, blocked = (pieces := _pieces(rows, _own_work(rows))).is_open
+    wanted = [communicates, computes, communicates & computes, communicates & blocked, copies, waits]
+    return np.stack([pieces.length_s(those, n_steps) for those in wanted])
 
 
 def _own_work(rows: _Rows) -> Stretches:
     """The stretches of each thread's own work in which it was not blocked; owned by steps."""
-    wanted = (rows.kind == _COMPUTE) | rows.blocks
-    work = rows.only(wanted)
+    work = rows.only((rows.kind == _COMPUTE) | rows.blocks)
     owner = dense_codes(work.step, work.lane)
-    pieces = stretches(owner, work.starts, work.ends, work.blocks.astype(np.int64), 2)
-    computes = pieces.is_open[0] & ~pieces.is_open[1]
+    pieces = unblocked_work(owner, work.starts, work.ends, work.blocks)
     step_of = work.step[any_row_of(owner)]
-    owner, starts, ends = pieces.owner[computes], pieces.start_s[computes], pieces.end_s[computes]
-    return Stretches(step_of[owner] if len(owner) else owner, starts, ends, [])
+    return pieces._replace(owner=step_of[pieces.owner] if len(pieces.owner) else pieces.owner)
 
 
 def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
     others = rows.only((rows.kind >= 0) & (rows.kind != _COMPUTE))
+    blocked = others.only(others.blocks)
+    kinds = others.kind, np.full(len(own_work.owner), _COMPUTE), np.full(len(blocked.kind), _BLOCKED)
     return stretches(
-        np.concatenate([others.step, own_work.owner]),
-        np.concatenate([others.starts, own_work.start_s]),
-        np.concatenate([others.ends, own_work.end_s]),
-        np.concatenate([others.kind, np.full(len(own_work.owner), _COMPUTE)]),
-        4,
+        np.concatenate([others.step, own_work.owner, blocked.step]),
+        np.concatenate([others.starts, own_work.start_s, blocked.starts]),
+        np.concatenate([others.ends, own_work.end_s, blocked.ends]),
+        np.concatenate(kinds),
+        5,
     )
 
 
-def _durations_s(rows: _Rows, n_steps: int) -> Floats:
+def _durations_s(rows: _Rows, n_owners: int) -> Floats:
     rows = rows.only(rows.kind != _TWIN)
-    first, last = np.full(n_steps, np.inf), np.full(n_steps, -np.inf)
+    first, last = np.full(n_owners, np.inf), np.full(n_owners, -np.inf)
     np.fmin.at(first, rows.step, rows.starts)
     np.fmax.at(last, rows.step, rows.ends)
     return np.where(np.isfinite(first) & np.isfinite(last), last - first, 0.0)

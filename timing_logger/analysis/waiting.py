@@ -7,6 +7,7 @@ from typing import NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._blocking import lanes_of, waited_for
 from timing_logger.analysis._flaws import find_flaws
 from timing_logger.analysis._frames import (
     Bools,
@@ -14,7 +15,6 @@ from timing_logger.analysis._frames import (
     Frame,
     Ints,
     coded_text,
-    dense_codes,
     each_text,
     new_column,
     nullable_integers,
@@ -30,7 +30,7 @@ from timing_logger.analysis.operations import (
     FROM_ROOT,
     SYNCHRONISING,
     TO_ROOT,
-    goes_on,
+    is_collective,
     is_wait,
 )
 
@@ -87,7 +87,7 @@ def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools],
         "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
         "wait_ms": 1e3 * _wait_s(frame, parts, arrivals),
         "transfer_ms": _transfer_ms(parts, arrivals),
-        "clock_free_wait_ms": clock_free_wait_ms(parts, arrivals),
+        "clock_free_wait_ms": clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts),
         "clock_violation": clock_violations(parts, arrivals),
         "uncertainty_ms": 1e3 * arrivals.uncertainty_s,
     }
@@ -105,10 +105,17 @@ def complete_among(parts: Instances, flaws: Ints) -> Instances:
     return parts.only((flaws == 0) & (parts.n_parts >= 2))
 
 
-def clock_free_wait_ms(parts: Instances, arrivals: Arrivals) -> Floats:
-    """For each part what its rank spent beyond the least; NaN where not all ranks need each other."""
-    beyond_ms = arrivals.elapsed_s * 1e3 - _transfer_ms(parts, arrivals)
-    return np.where(parts.is_one_of(SYNCHRONISING) & arrivals.counts, beyond_ms, np.nan)
+def clock_free_wait_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
+    """For each part what its rank spent beyond the least; NaN where not all ranks need each other.
+
+    The last to arrive waits for nobody, so the others waited that long.
+
+    Args:
+        elapsed_ms: how long each was in it.
+        counts: which of them have a part in waiting, see ``with_bytes``.
+    """
+    beyond_ms = elapsed_ms - transfer_times_ms(parts, elapsed_ms, counts)
+    return np.where(parts.is_one_of(SYNCHRONISING) & counts, beyond_ms, np.nan)
 
 
 def _transfer_ms(parts: Instances, arrivals: Arrivals) -> Floats:
@@ -211,7 +218,7 @@ def _needed_from_s(parts: Instances, arrivals: Arrivals) -> tuple[Floats, Floats
 def _wait_s(frame: Frame, parts: Instances, arrivals: Arrivals) -> Floats:
     until_s, _ = _needed_from_s(parts, arrivals)
     blocked_s = _within(until_s - arrivals.start_s, arrivals.elapsed_s)
-    in_background = each_text(coded_text(frame, "operation"), goes_on)[parts.row]
+    in_background = lanes_of(frame).in_background[parts.row]
     if not in_background.any():
         return blocked_s
     return np.where(in_background, _blocked_in_wait_rows_s(frame, parts, until_s), blocked_s)
@@ -219,30 +226,18 @@ def _wait_s(frame: Frame, parts: Instances, arrivals: Arrivals) -> Floats:
 
 def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> Floats:
     """For each part, how long its rank's ``WAIT`` rows for it lay before ``until_s``; NaN without any."""
-    waiting = each_text(coded_text(frame, "operation"), is_wait)
-    rows = np.flatnonzero(waiting & ~np.isnan(numbers(frame, "seq")))
-    part_of = _parts_waited_for(frame, parts, rows)
+    named, has_number = coded_text(frame, "operation"), ~np.isnan(numbers(frame, "seq"))
+    rows = np.flatnonzero(each_text(named, is_wait) & has_number)
+    collectives = np.flatnonzero(each_text(named, is_collective) & has_number)
+    part_of_row = np.full(len(frame), -1)
+    part_of_row[parts.row] = np.arange(len(parts.row))
+    waited = waited_for(frame, collectives, rows)
+    part_of = np.where(waited >= 0, part_of_row[collectives[waited]] if len(collectives) else -1, -1)
     rows, part_of = rows[part_of >= 0], part_of[part_of >= 0]
     start_s, _, _ = instants(frame)
     blocked_s = _within(until_s[part_of] - start_s[rows], numbers(frame, "elapsed_ms")[rows] / 1e3)
     total_s = np.bincount(part_of, blocked_s, minlength=len(parts.row))
     return np.where(np.bincount(part_of, minlength=len(parts.row)) > 0, total_s, np.nan)
-
-
-def _parts_waited_for(frame: Frame, parts: Instances, rows: Ints) -> Ints:
-    """For each of the ``WAIT`` rows the part with its process, group and ``seq``; -1 if that is not one.
-
-    And its root: a wait for a message of the same number has the other rank there.
-    """
-    both = np.concatenate([parts.row, rows])
-    group, _ = coded_text(frame, "group")
-    names = ("rank", "incarnation", "group_size", "seq", "peer")
-    key = dense_codes(group[both], *(numbers(frame, name)[both] for name in names))
-    key_of_part, key_of_row = key[: len(parts.row)], key[len(parts.row) :]
-    part_of_key = np.full(key.max(initial=-1) + 1, -1)
-    part_of_key[key_of_part] = np.arange(len(parts.row))
-    part_of_key[np.bincount(key_of_part, minlength=len(part_of_key)) > 1] = -1
-    return part_of_key[key_of_row]
 
 
 def clock_violations(parts: Instances, arrivals: Arrivals) -> Bools:

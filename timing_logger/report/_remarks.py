@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
-from timing_logger.report._words import count, quoted
+from timing_logger.report._words import count, quoted, ranks_named
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _Row: TypeAlias = Mapping[str, Any]
 
@@ -33,6 +36,30 @@ def on_different_runs(why: str) -> Iterable[str]:
             f"These files look like those of different runs: {escape_text(why)}. What compares ranks then "
             "compares what has nothing in common."
         )
+
+
+def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
+    """What figures of ``analysis.overlap`` are not known, and why."""
+    known = overlap[overlap["communication_ms"].notna()]
+    if len(without_work := known[known["compute_ms"].isna()]):
+        yield (
+            f"{ranks_named(without_work['rank'])} {_log(without_work)} no work of {_their(without_work)} own "
+            "(FORWARD, BACKWARD, DATA, ...), so what was hidden behind it is not known: communication is "
+            "exposed as long as somebody was blocked on it."
+        )
+    if len(unseen := known[known["exposed_ms"].isna()]):
+        yield (
+            f"{ranks_named(unseen['rank'])} {_log(unseen)} neither own work nor who waits for the "
+            "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is not known."
+        )
+
+
+def _log(rows: pd.DataFrame) -> str:
+    return "logs" if rows["rank"].nunique() == 1 else "log"
+
+
+def _their(rows: pd.DataFrame) -> str:
+    return "its" if rows["rank"].nunique() == 1 else "their"
 
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:

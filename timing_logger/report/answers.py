@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_different_runs
+from timing_logger.report._remarks import on_different_runs, on_overlap
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -169,7 +169,8 @@ def overlap_text(overlap: pd.DataFrame, efficiencies: pd.DataFrame, width: int) 
         *paragraph(
             width,
             "ms per step, medians where steps are counted. Communication is exposed while the rank does no "
-            "work of its own, and hidden while it does.",
+            "work of its own, and hidden while it does. A step lasts until the next one begins.",
+            *on_overlap(overlap),
             *_on_efficiencies(efficiencies),
         ),
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.record import escape_text
+from timing_logger.report._remarks import on_overlap
 from timing_logger.report._words import percent, seconds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
@@ -95,19 +97,23 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> Operati
     return OperationChart(escape_text(operation), spread if len(bars) > 1 else bars[0].value, bars)
 
 
-def overlap_chart(overlap: pd.DataFrame) -> Chart:
+class OverlapChart(NamedTuple):
+    """A chart of exposed and hidden communication; what is not known of it, and why, in sentences."""
+
+    bars: list[Bar]
+    table: Table
+    remarks: list[str]
+
+
+def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
     """Communication of each rank, summed over the steps: exposed, then hidden."""
     figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
-    totals = overlap.groupby(["rank", "incarnation"], as_index=False)[figures].sum()
+    grouped = overlap.groupby(["rank", "incarnation"], as_index=False)
+    totals = grouped[figures].sum(min_count=1)
     totals["overlap"] = totals["hidden_ms"] / totals["communication_ms"].where(totals["communication_ms"] > 0)
     most = totals["communication_ms"].max()
     bars = [
-        Bar(
-            f"rank {row['rank']:.0f}",
-            f"{seconds(row['exposed_ms'])} exposed, {seconds(row['hidden_ms'])} hidden "
-            f"({percent(row['overlap'])})",
-            (_length(row["exposed_ms"], most), _length(row["hidden_ms"], most)),
-        )
+        Bar(f"rank {row['rank']:.0f}", _exposed_and_hidden(row), _shares(row, most))
         for row in totals.to_dict("records")
         if row["communication_ms"] > 0
     ]
@@ -115,7 +121,21 @@ def overlap_chart(overlap: pd.DataFrame) -> Chart:
         name: Column(name.removesuffix("_ms") + " ms", decimals(1)) for name in figures
     }
     columns["overlap"] = Column("hidden", share)
-    return Chart(bars, table_of(totals, "Sums over the steps of each rank", columns))
+    drawn = table_of(totals, "Sums over the steps of each rank", columns)
+    return OverlapChart(bars, drawn, list(on_overlap(overlap)))
+
+
+def _exposed_and_hidden(row: Mapping[Any, Any]) -> str:
+    if math.isnan(row["exposed_ms"]):
+        return f"{seconds(row['communication_ms'])}, not known whether exposed or hidden"
+    exposed, hidden = seconds(row["exposed_ms"]), seconds(row["hidden_ms"])
+    return f"{exposed} exposed, {hidden} hidden ({percent(row['overlap'])})"
+
+
+def _shares(row: Mapping[Any, Any], most: float) -> tuple[float, ...]:
+    if math.isnan(row["exposed_ms"]):
+        return (_length(row["communication_ms"], most),)
+    return _length(row["exposed_ms"], most), _length(row["hidden_ms"], most)
 
 
 def compression_chart(compression: pd.DataFrame) -> Chart:

@@ -26,10 +26,13 @@ _VIEWS = {
         "in collectives that synchronise ranks, beyond the least time that any rank spent in the same one; "
         "the rank that the others wait for has least",
     ),
-    "step_ms": ("Time of the step", "from the rank's first start to its last end in the iteration"),
+    "step_ms": ("Time of the step", "from the rank's first row of the iteration to its first of the next"),
     "compute_ms": ("Own work", "rows that need no other rank, without the time they were blocked"),
     "communication_ms": ("Communication", "time in which some communication was under way"),
-    "exposed_ms": ("Exposed communication", "communication while the rank had no work of its own"),
+    "exposed_ms": (
+        "Exposed communication",
+        "communication while the rank had no work of its own, or, where none is logged, while it was blocked",
+    ),
     "waited_ms": ("Blocked in WAIT", "time in which somebody was blocked on an operation of its own row"),
 }
 
