@@ -50,7 +50,8 @@ def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
     if len(unseen := known[known["exposed_ms"].isna()]):
         yield (
             f"{ranks_named(unseen['rank'])} {_log(unseen)} neither own work nor who waits for the "
-            "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is not known."
+            "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is "
+            "not known."
         )
 
 
