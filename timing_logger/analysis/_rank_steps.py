@@ -37,26 +37,56 @@ class Meetings(NamedTuple):
     group_sizes: Floats
 
 
+class Gaps(NamedTuple):
+    """Between a process's last communication of a step and that of the step with communication before.
+
+    How many iterations lie between the two stands in their numbers, which are final only when those of all
+    processes are known: the longest of their epochs decides how far apart two epochs are.
+
+    Attributes:
+        step, before: the two, as positions among the process's steps; ascending.
+        span_s: from the one to the other.
+        held_s: communication in that time.
+    """
+
+    step: Integers
+    before: Integers
+    span_s: Floats
+    held_s: Floats
+
+
 class RankSteps(NamedTuple):
     """One process by step; the arrays are as long as ``iterations``.
 
     Attributes:
         work_ms: for each operation of its own work the time in it, 0 in steps without; NaN if unknown.
-        gap_ms: time from the last communication of the step before to the last of this one, less
-            the communication; per iteration, also where only some iterations are recorded.
     """
 
     rank: int
     iterations: Integers
     work_ms: dict[str, Floats]
-    gap_ms: Floats
+    gaps: Gaps
     meetings: Meetings
+
+    @property
+    def gap_ms(self) -> Floats:
+        """Time from the last communication of the step before to the last of this one, less the communication.
+
+        Per iteration, also where only some iterations are recorded. NaN for the first step, and where an
+        instant is unknown.
+        """
+        found = np.full(len(self.iterations), np.nan)
+        step, before, span_s, held_s = self.gaps
+        span_s = span_s / (self.iterations[step] - self.iterations[before])
+        found[step] = 1000 * np.maximum(span_s - held_s, 0.0)
+        return found
 
     def without_steps(self) -> RankSteps:
         """Of the same process, as if it had recorded no step."""
-        no_integers, no_floats = self.iterations[:0], self.gap_ms[:0]
+        no_integers, no_floats = self.iterations[:0], self.gaps.span_s[:0]
         nobody = Meetings(no_integers, no_integers, no_floats, no_floats)
-        return RankSteps(self.rank, no_integers, {}, no_floats, nobody)
+        none = Gaps(no_integers, no_integers, no_floats, no_floats)
+        return RankSteps(self.rank, no_integers, {}, none, nobody)
 
 
 class _Rows(NamedTuple):
@@ -93,7 +123,7 @@ def rank_steps(rows: Frame, rank: int, names: Mapping[str, list[str]], *, has_it
         for code, name in enumerate(names["operation"])
         if is_own_work(name) and (here := part.text["operation"] == code).any()
     }
-    return RankSteps(rank, part.iterations, work_ms, _gap_ms(part, own, ~own & ~going_on), _meetings(part))
+    return RankSteps(rank, part.iterations, work_ms, _gaps(part, own, ~own & ~going_on), _meetings(part))
 
 
 def _sums(positions: Integers, values: Floats, length: int) -> Floats:
@@ -162,10 +192,8 @@ def _lanes(rows: _Rows) -> Integers:
     return lanes
 
 
-def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
-    """NaN for the first step and wherever an instant is unknown."""
+def _gaps(rows: _Rows, own: Booleans, blocking: Booleans) -> Gaps:
     placed = ~np.isnan(rows.number["start_counter"]) & ~np.isnan(rows.number["end_counter"])
-    gaps = np.full(len(rows.iterations), np.nan)
     last_ends = np.full(len(rows.iterations), -np.inf)
     np.maximum.at(last_ends, rows.steps[placed & blocking], rows.number["end_counter"][placed & blocking])
     at = np.flatnonzero(np.isfinite(last_ends))
@@ -176,9 +204,7 @@ def _gap_ms(rows: _Rows, own: Booleans, blocking: Booleans) -> Floats:
     blocked = (rows.number["start_counter"][placed & blocking], rows.number["end_counter"][placed & blocking])
     starts, ends = (np.concatenate(pair) for pair in zip(working, blocked, strict=True))
     held_s = _covered_s(starts, ends, since, until) - _covered_s(*working, since, until)
-    span_s = np.diff(last_ends[at]) / np.diff(rows.iterations[at])
-    gaps[at[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
-    return gaps
+    return Gaps(at[1:], at[:-1], until - since, held_s)
 
 
 def _work_intervals(
