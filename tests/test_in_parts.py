@@ -144,6 +144,15 @@ def test_how_many_iterations_lie_between_two_epochs_is_asked_of_all_processes(lo
     assert_parts_say_the_same(table(begins_anew, [record("WAIT", 0.1, None, iteration=longest)]))
 
 
+def test_parts_know_how_many_ranks_the_run_has() -> None:
+    sent = [record("SEND", 1.0, 1.0, group_size=3, seq=0, peer=2)]
+    received = [record("RECV", 1.0, 1.0, group_size=3, seq=0, peer=0)]
+    tables = one_table_for_each_process(table(sent, [], received))
+    for rank, rows in zip((0, 2), tables, strict=True):
+        rows.attrs["files"] = [{"rank": rank, "sidecar": {"world_size": 3}}]
+    assert MESSAGES.whole([MESSAGES.part(rows) for rows in tables])["count"].tolist() == [1]
+
+
 def test_two_analyses_share_the_rows() -> None:
     timings = data_parallel(factors(5, 2))
     pair = both(OVERLAP, EFFICIENCIES)

@@ -1,4 +1,4 @@
-"""Random tests are not red by chance: they have the same examples in every run, unless others are asked for."""
+"""Random tests are not red by chance: they have the same examples in every run."""
 
 from __future__ import annotations
 
