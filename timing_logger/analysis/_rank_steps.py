@@ -70,7 +70,7 @@ class RankSteps(NamedTuple):
 
     @property
     def gap_ms(self) -> Floats:
-        """Time from the last communication of the step before to the last of this one, less the communication.
+        """Time from the last communication of the step before to the last of this one, less what it took.
 
         Per iteration, also where only some iterations are recorded. NaN for the first step, and where an
         instant is unknown.
