@@ -9,6 +9,8 @@ STRAGGLER ?= 2:30
 PYTEST_ARGS ?=
 # How many tests run at once. Many start several processes themselves: more need more cores and memory.
 TEST_WORKERS ?= 2
+# How often make test-random runs them, each time on other examples.
+RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
 BENCH_ARGS ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
@@ -35,13 +37,14 @@ TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-gpu lint bench bench-analysis conformance notebook sample sample-compressed
+.PHONY: help demo demo-ddp compare test test-random test-gpu lint bench bench-analysis conformance notebook sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
 	@echo "make demo-ddp   train with DDP over torch.distributed on 4 ranks, healthy and with one slow rank"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
+	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
@@ -96,6 +99,14 @@ ifeq ($(strip $(PYTEST_ARGS)),)
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
+
+# Examples that make test does not have. What fails says by which seed it is found again.
+test-random: $(TEST)
+	@for round in $$(seq $(RANDOM_ROUNDS)); do \
+		echo "== round $$round of $(RANDOM_ROUNDS)"; \
+		$(BIN)/python -m pytest -q -n $(TEST_WORKERS) --dist loadfile -m hypothesis \
+			--hypothesis-profile new-examples $(PYTEST_ARGS) || exit 1; \
+	done
 
 test-gpu: $(if $(GPU_PYTHON),,$(TEST))
 	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -m gpu -rs --validation docs/validation-gpu.md \

@@ -1,16 +1,24 @@
-"""What tests find: the global logger off, and put back afterwards; and a logger that writes into memory."""
+"""What tests find: the global logger off, and put back afterwards; a logger that writes into memory; and
+random tests with the same examples in every run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 from scripted_device import scripted_device
 
 from timing_logger import TimingLogger, shutdown_timing_logger
 from timing_logger.sinks.memory import MemorySink
 
 __all__ = ["global_logger_is_off", "logger", "scripted_device", "sink"]
+
+
+# A newcomer's first run finds what every run finds. New examples are looked for by ``make test-random``.
+settings.register_profile("same-examples", derandomize=True, deadline=None)
+settings.register_profile("new-examples", deadline=None, print_blob=True)
+settings.load_profile("same-examples")
 
 
 @pytest.fixture(autouse=True)

@@ -164,7 +164,7 @@ def test_iterations_end_before_the_second_number(ask: Any, healthy: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--ranks", "a"), ("--ranks", "1-"), ("--iterations", "5"), ("--iterations", "a:b"),
+        ("--ranks", "a"), ("--ranks", "1-"), ("--ranks", "3-1"), ("--iterations", "5"), ("--iterations", "a:b"),
         ("--by", "colour"), ("--by", "rank,rank"),
     ],
 )  # fmt: skip
@@ -175,6 +175,74 @@ def test_an_option_that_makes_no_sense_is_an_error(
         main(["summary", str(healthy), *arguments])
     assert exit_.value.code == 2
     assert arguments[1] in capsys.readouterr().err
+
+
+EVERY_CHOICE = [[question] for question in QUESTIONS] + [
+    ["summary", "--by", "rank"],
+    ["summary", "--engine", "duckdb"],
+    ["stragglers", "--engine", "duckdb", "--json"],
+    ["waits", "--engine", "duckdb"],
+    ["report", "-o", "out"],
+    ["trace", "-o", "out"],
+]
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What stderr says of a command that has nothing to report on."""
+    assert main(list(map(str, arguments))) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    return captured.err
+
+
+@pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
+@pytest.mark.parametrize(("ranks", "lacking"), [("7", "7"), ("2-9", "4-9")])
+def test_ranks_that_there_are_not_are_an_error_that_names_those_there_are(
+    capsys: pytest.CaptureFixture[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: list[str], ranks: str, lacking: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    said = refused(capsys, command[0], healthy, *command[1:], "--ranks", ranks)
+    assert said == f"timing-logger: ranks: no timing file is of {lacking}; there are 0-3.\n"
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("command", EVERY_CHOICE, ids=" ".join)
+@pytest.mark.parametrize("iterations", ["40:", "9:3"])
+def test_iterations_that_there_are_not_are_an_error_that_names_those_there_are(
+    capsys: pytest.CaptureFixture[str], healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    command: list[str], iterations: str,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    said = refused(capsys, command[0], healthy, *command[1:], "--iterations", iterations)
+    assert said == (f"timing-logger: iterations: no row is of {iterations}; there are 0 to 39.\n")
+    assert not any(tmp_path.iterdir())
+
+
+def test_iterations_of_one_rank_are_those_of_all(ask: Any, tmp_path: Path) -> None:
+    """The first file may have been sampled otherwise."""
+    for rank in range(2):
+        write_timing_file(tmp_path, rank, [record(iteration=rank)])
+    assert json.loads(ask("summary", tmp_path, "--iterations", "1:", "--json"))["ranks"][0]["rank"] == 1
+
+
+def test_rows_of_no_iteration_are_said_to_be_of_none(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    write_timing_file(tmp_path, 0, [record(iteration=None)])
+    assert "no row is of 0:5; none states an iteration." in refused(
+        capsys, "summary", tmp_path, "--iterations", "0:5"
+    )
+
+
+def test_ranks_with_gaps_are_named_with_their_gaps(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    for rank in (0, 1, 2, 5, 8):
+        write_timing_file(tmp_path, rank, [record()])
+    assert "no timing file is of 3; there are 0-2,5,8." in refused(
+        capsys, "waits", tmp_path, "--ranks", "0,3"
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

@@ -102,8 +102,8 @@ def test_the_command_says_the_same_with_either_engine(
     assert "ALLREDUCE" in said[0]
 
 
-@pytest.mark.parametrize("ranks", [None, {0, 2}, {7}])
-@pytest.mark.parametrize("iterations", [None, slice(3, 20)])
+@pytest.mark.parametrize("ranks", [None, {0, 2}])
+@pytest.mark.parametrize("iterations", [None, slice(3, 20), slice(500, 600)])
 def test_rows_chosen_file_by_file_are_those_of_the_table(
     tmp_path: Path, ranks: set[int] | None, iterations: slice | None
 ) -> None:

@@ -134,6 +134,25 @@ def test_a_process_is_counted_anew_or_not_whatever_others_there_are() -> None:
     assert_parts_say_the_same(table(falls_in_the_file, falls_in_time_alone))
 
 
+@pytest.mark.parametrize("longest", [2, 3])
+def test_how_many_iterations_lie_between_two_epochs_is_asked_of_all_processes(longest: int) -> None:
+    """Only rank 1 tells how long an epoch is."""
+    begins_anew = [
+        record("ALLREDUCE", 0.1, 1 / 7, iteration=2, group=""),
+        record("ALLREDUCE", 4.0, 1 / 7, iteration=0, group=""),
+    ]
+    assert_parts_say_the_same(table(begins_anew, [record("WAIT", 0.1, None, iteration=longest)]))
+
+
+def test_parts_know_how_many_ranks_the_run_has() -> None:
+    sent = [record("SEND", 1.0, 1.0, group_size=3, seq=0, peer=2)]
+    received = [record("RECV", 1.0, 1.0, group_size=3, seq=0, peer=0)]
+    tables = one_table_for_each_process(table(sent, [], received))
+    for rank, rows in zip((0, 2), tables, strict=True):
+        rows.attrs["files"] = [{"rank": rank, "sidecar": {"world_size": 3}}]
+    assert MESSAGES.whole([MESSAGES.part(rows) for rows in tables])["count"].tolist() == [1]
+
+
 def test_two_analyses_share_the_rows() -> None:
     timings = data_parallel(factors(5, 2))
     pair = both(OVERLAP, EFFICIENCIES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pandas as pd
@@ -93,6 +94,108 @@ def test_messages_of_both_directions_and_of_several_pairs_are_told_apart() -> No
 )
 def test_what_has_no_other_side_is_no_message(rows: tuple[list[Record], list[Record]]) -> None:
     assert len(message_waits(aligned(table(*rows)))) == 0
+
+
+# -- which rank a number of a group is ------------------------------------------------------------------
+
+
+def folder_of(
+    members: Sequence[int], *, without: Sequence[int], world_size: int | None = None, **fields: Any
+) -> pd.DataFrame:
+    """A ring and its reverse among the members of a group, as each of them states it; some files are lost."""
+    size = len(members)
+    stated = {"group_size": size, "group": "stage", **fields}
+    rows: dict[int, list[Record]] = {rank: [] for rank in range(max(members) + 1)}
+    for number, rank in enumerate(members):
+        for step in {1, size - 1}:
+            rows[rank].append(send(0, peer=(number + step) % size, seq=0, **stated))
+            rows[rank].append(receive(0, peer=(number - step) % size, seq=0, **stated))
+    timings = aligned(table(*rows.values()))
+    timings = timings[~timings["rank"].isin(list(without))].reset_index(drop=True)
+    left = timings["rank"].unique().tolist()
+    timings.attrs["files"] = [{"rank": rank, "sidecar": {"world_size": world_size}} for rank in left]
+    return timings
+
+
+def pairs(timings: pd.DataFrame) -> list[tuple[int, int]]:
+    found = message_waits(timings)
+    return list(zip(found["sender"].tolist(), found["receiver"].tolist(), strict=True))
+
+
+@pytest.mark.parametrize("lost", [0, 2, 4])
+@pytest.mark.parametrize("world_size", [None, 5, 6])
+def test_of_a_group_that_lacks_a_member_nobody_knows_which_rank_a_number_is(
+    lost: int, world_size: int | None
+) -> None:
+    """0's send to 4, number 2 of the group, is not what 2 received."""
+    assert pairs(folder_of([0, 2, 4], without=[lost], world_size=world_size)) == []
+
+
+def test_of_a_group_of_unknown_size_nobody_knows_whether_a_member_is_lacking() -> None:
+    unsized = folder_of([0, 2, 4], without=[2], group_size=None)
+    assert pairs(unsized) == []
+    assert pairs(folder_of([0, 2, 4], without=[], group_size=None)) == []
+
+
+def test_a_group_in_which_all_ranks_of_the_world_have_rows_lacks_none() -> None:
+    assert len(pairs(folder_of([0, 1, 2], without=[], world_size=3, group_size=None))) == 6
+
+
+def test_the_group_of_the_whole_world_is_known_from_some_of_its_ranks() -> None:
+    assert pairs(folder_of([0, 1, 2], without=[1], world_size=3)) == [(0, 2), (2, 0)]
+    assert pairs(folder_of([0, 1, 2], without=[1], world_size=8)) == []
+    assert pairs(folder_of([0, 1, 2], without=[1])) == []
+
+
+def test_without_any_group_a_peer_is_a_rank() -> None:
+    rows = table(
+        [send(0, peer=2, group="", group_size=None)], [], [receive(0, peer=0, group="", group_size=None)]
+    )
+    assert pairs(aligned(rows)) == [(0, 2)]
+
+
+def test_groups_that_share_a_name_do_not_tell_whose_number_it_is() -> None:
+    rows = [[send(0, peer=1 - rank % 2, group="dp", group_size=2)] for rank in range(4)]
+    shared = aligned(table(*rows))
+    shared.attrs["files"] = [{"rank": rank, "sidecar": {"world_size": 4}} for rank in range(4)]
+    received = shared.assign(operation="RECV")
+    both = pd.concat([shared, received], ignore_index=True)
+    both.attrs = shared.attrs
+    assert pairs(both) == []
+
+
+def test_ranks_that_were_started_unequally_often_are_matched_by_their_latest_runs() -> None:
+    rows = [send(0, peer=1, group_size=2)], [receive(0, peer=0, group_size=2)]
+    assert pairs(aligned(table(*rows, incarnations=[2, 1]))) == [(0, 1)]
+
+
+def test_sidecars_that_disagree_on_the_world_do_not_tell_it() -> None:
+    timings = folder_of([0, 1, 2], without=[1], world_size=3)
+    timings.attrs["files"][0]["sidecar"]["world_size"] = 4
+    assert pairs(timings) == []
+
+
+@pytest.mark.parametrize("group", ["ranks 0,2,4", "ranks 0,2,4 #3"])
+def test_a_name_that_lists_its_ranks_says_which_they_are(group: str) -> None:
+    assert pairs(folder_of([0, 2, 4], without=[2], group=group)) == [(0, 4), (4, 0)]
+
+
+def test_a_name_that_lists_its_ranks_says_in_which_order_they_are_numbered() -> None:
+    turned = folder_of([3, 1, 0], without=[], group="ranks 3,1,0")
+    assert pairs(turned) == [(0, 1), (0, 3), (1, 0), (1, 3), (3, 0), (3, 1)]
+
+
+@pytest.mark.parametrize(
+    "group", ["ranks 0-1", "ranks 0,?,4", "ranks 0,1,5", "ranks 0,0,4", "ranks 0-99999999999"]
+)
+def test_a_name_that_lists_other_ranks_than_have_rows_says_nothing(group: str) -> None:
+    assert pairs(folder_of([0, 2, 4], without=[2], group=group)) == []
+    assert len(pairs(folder_of([0, 2, 4], without=[], group=group))) == 6
+
+
+def test_groups_of_one_name_and_other_sizes_are_others() -> None:
+    one, other = folder_of([0, 1], without=[]), folder_of([0, 1, 2], without=[1])
+    assert pairs(pd.concat([one, other], ignore_index=True)) == [(0, 1), (1, 0)]
 
 
 def test_messages_of_a_pair_are_added_up() -> None:

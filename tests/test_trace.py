@@ -257,6 +257,13 @@ def test_the_peers_of_a_smaller_group_are_numbers_in_it(tmp_path: Path, load: Lo
     assert arrows(load(written(table(tmp_path, *ranks), tmp_path)[0])) == [("rank 2", "rank 3", "SEND")]
 
 
+def test_no_arrow_leads_to_a_rank_that_may_be_another(tmp_path: Path) -> None:
+    """Of the group {0, 2, 4} the file of 4 is lost, which was number 2."""
+    stage = {"group": "stage", "group_size": 3, "seq": 0}
+    ranks = [[record("SEND", 1.0, peer=2, **stage)], [], [record("RECV", 1.01, peer=0, **stage)]]
+    assert written(table(tmp_path, *ranks), tmp_path)[1].flows == 0
+
+
 def test_a_restart_is_joined_with_itself(tmp_path: Path, load: Load) -> None:
     for rank in (0, 1):
         for incarnation in (1, 2):

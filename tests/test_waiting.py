@@ -28,6 +28,14 @@ def values(frame: pd.DataFrame, name: str) -> Any:
     return pytest.approx(frame[name].astype(float).tolist(), abs=1e-6, nan_ok=True)
 
 
+def test_the_root_is_the_rank_of_that_number_in_the_order_that_the_group_is_named_by() -> None:
+    """A communicator whose ranks were split by keys that turn their order."""
+    turned = judged("BCAST", peer=3, group="ranks 3,2,1,0")
+    assert values(turned, "wait_ms") == judged("BCAST", peer=0)["wait_ms"].tolist()
+    of_the_last = judged("BCAST", peer=1, group="ranks 1,3,0,2")
+    assert values(of_the_last, "wait_ms") == [9, 5, 8, 0]
+
+
 # -- all need all ------------------------------------------------------------------------------------
 
 

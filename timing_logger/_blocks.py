@@ -118,8 +118,7 @@ def _read(file: File, reading: _Reading) -> _Read:
     rows, description = rows_of_file(file, reading.ranks, reading.iterations)
     rows = compact(rows)
     ordered = in_order(rows, reading.question.columns, reading.question.others, reading.spacing)
-    is_chosen = reading.ranks is None or description["rank"] in reading.ranks
-    rows.attrs.update(files=[description] * is_chosen, left_out=reading.left_out)
+    rows.attrs.update(files=[description], left_out=reading.left_out)
     process = Process(file[0].name.rank, len(rows), ordered.segments)
     return _Read(ordered, process, reading.question.by_file.part(rows))
 

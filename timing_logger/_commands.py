@@ -195,7 +195,7 @@ def _read(arguments: argparse.Namespace, analysis: str | None = None) -> pd.Data
     """The rows that the options choose, with the columns that the analysis looks at; None for all."""
     from timing_logger._file_by_file import rows_of_files
 
-    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    found = _chosen(arguments, analysis)
     return rows_of_files(found, ranks=arguments.ranks, iterations=arguments.iterations)
 
 
@@ -204,7 +204,7 @@ def _asked(arguments: argparse.Namespace, analysis: str | None) -> Iterator[Aske
     """What the options choose of the files, with the columns that the analysis looks at (None for all)."""
     from timing_logger._questions import Asked
 
-    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    found = _chosen(arguments, analysis)
     with _cluster(arguments) as workers:
         yield Asked(found, arguments.ranks, arguments.iterations, workers)
 
@@ -255,6 +255,17 @@ def _how(told: Told) -> str:
 
     said = reading_text(told.engine, _width(), by_file=told.by_file, n_blocks=told.n_blocks)
     return f"\n{said}" if said else ""
+
+
+def _chosen(arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
+    """The files that the options name, of which some have rows that the options choose."""
+    from timing_logger._file_by_file import chosen_files, require_iterations
+
+    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    files = chosen_files(found, arguments.ranks)
+    if arguments.iterations is not None:
+        require_iterations(files, arguments.iterations)
+    return found
 
 
 def _files(paths: Any, incarnations: str, arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:

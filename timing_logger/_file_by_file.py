@@ -7,19 +7,19 @@ needs the chosen rows of all of them at once, and is refused if they do not fit 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from timing_logger._alignment import Alignment
 from timing_logger._cores import usable_cores
-from timing_logger._selection import select
+from timing_logger._selection import as_given, in_ranges, select
 from timing_logger._sources import Source, joined
 from timing_logger._workers import Processes, Threads, Workers, cluster
 from timing_logger.analysis import Summary
 from timing_logger.analysis.summary import PartOfSummary, part_of_summary, whole_summary
-from timing_logger.errors import TooLargeError
+from timing_logger.errors import ConfigurationError, TooLargeError
 from timing_logger.reading import TimingFiles
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def overview_of_files(
             this machine's cores work.
 
     Raises:
-        ConfigurationError: Dask is not installed.
+        ConfigurationError: Dask is not installed, or there is no file of one of the ranks.
     """
     chosen = chosen_files(found, ranks)
     summed_up = partial(part_of_file, ranks=ranks, iterations=iterations)
@@ -74,8 +74,7 @@ def overview_of_files(
             parts = workers.map(summed_up, chosen)
     else:
         parts = _on_cores(len(chosen)).map(summed_up, chosen)
-    files = [part.file for part in parts if ranks is None or part.file["rank"] in ranks]
-    return whole_summary([part.part for part in parts], files, found.left_out)
+    return whole_summary([part.part for part in parts], [part.file for part in parts], found.left_out)
 
 
 def rows_of_files(
@@ -84,6 +83,7 @@ def rows_of_files(
     """What ``select`` leaves of the table of all rows, without ever holding the others.
 
     Raises:
+        ConfigurationError: there is no file of one of the ranks.
         TooLargeError: an analysis of the chosen rows would not fit into this machine's free memory.
     """
     chosen = chosen_files(found, ranks)
@@ -102,15 +102,43 @@ def rows_of_files(
         del rows  # else the last one is held beside the table
         files.append(description)
     table = joined(tables, found.aligned[0][0].columns)
-    kept = [file for file in files if ranks is None or file["rank"] in ranks]
-    table.attrs.update(files=kept, left_out=found.left_out, engine=found.engine)
+    table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
     return table
 
 
 def chosen_files(found: TimingFiles, ranks: Collection[int] | None) -> list[File]:
-    """The files of these ranks. If there are none, some file, for a table that is empty but typed."""
-    chosen = [file for file in found.aligned if ranks is None or file[0].name.rank in ranks]
-    return chosen or found.aligned[:1]
+    """The files of these ranks; of all, if it is None.
+
+    Raises:
+        ConfigurationError: there is no file of one of them.
+    """
+    if ranks is None:
+        return found.aligned
+    present = {source.name.rank for source, _ in found.aligned}
+    if lacking := set(ranks) - present:
+        raise ConfigurationError(
+            f"ranks: no timing file is of {in_ranges(lacking)}; there are {in_ranges(present)}."
+        )
+    return [file for file in found.aligned if file[0].name.rank in ranks]
+
+
+def require_iterations(files: Sequence[File], iterations: slice) -> None:
+    """See that some row is of these iterations: in the first file, as a rule, and no other is read for that.
+
+    Raises:
+        ConfigurationError: none is.
+    """
+    first, stop = iterations.start or 0, math.inf if iterations.stop is None else iterations.stop
+    seen: list[float] = []
+    for source, _ in files:
+        numbers = source.parsed.frame["iteration"].dropna()
+        if source.engine != "pandas":
+            del source.parsed  # other processes read it, and it need not go through a pipe
+        if ((numbers >= first) & (numbers < stop)).any():
+            return
+        seen += [int(numbers.min()), int(numbers.max())] if len(numbers) else []
+    there_are = f"there are {min(seen)} to {max(seen)}" if seen else "none states an iteration"
+    raise ConfigurationError(f"iterations: no row is of {as_given(iterations)}; {there_are}.")
 
 
 def rows_of_file(

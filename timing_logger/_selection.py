@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,3 +35,19 @@ def select(
     if ranks is not None and "files" in timings.attrs:
         chosen.attrs["files"] = [file for file in timings.attrs["files"] if file["rank"] in ranks]
     return chosen
+
+
+def in_ranges(numbers: Iterable[int]) -> str:
+    """``{0, 1, 2, 5}`` -> ``0-2,5``, as the command line takes them."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1][1:] = [number]
+        else:
+            runs.append([number])
+    return ",".join("-".join(map(str, run)) for run in runs)
+
+
+def as_given(iterations: slice) -> str:
+    """``slice(100, None)`` -> ``100:``, as the command line takes it."""
+    return ":".join("" if end is None else str(end) for end in (iterations.start, iterations.stop))

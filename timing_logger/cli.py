@@ -306,8 +306,10 @@ def _ranks(text: str) -> set[int]:
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
         if match is None:
             raise argparse.ArgumentTypeError(f"{text!r}: say ranks and ranges with commas, such as 0,2,8-15")
-        first = int(match[1])
-        ranks.update(range(first, int(match[2] or first) + 1))
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise argparse.ArgumentTypeError(f"{text!r}: say the lower rank of {part} first")
+        ranks.update(range(first, last + 1))
     return ranks
 
 

@@ -172,13 +172,14 @@ def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
     """The rows of messages, and as few others as tell which ranks a group has, and how many."""
     named = coded_text(opened(timings, ("operation",)), "operation")
     is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
-    tells = ~timings.duplicated(["rank", "group", "group_size"]).to_numpy()
+    tells = ~timings.duplicated(["rank", "incarnation", "group", "group_size"]).to_numpy()
     kept: pd.DataFrame = timings[tells | is_message].reset_index(drop=True)
+    kept.attrs = timings.attrs  # sidecars tell how many ranks there are
     return kept
 
 
 def _summed_messages(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    found: pd.DataFrame = summarize_messages(message_waits(_in_one_table(tables)))
+    found: pd.DataFrame = summarize_messages(message_waits(_all_rows(tables)))
     return found
 
 

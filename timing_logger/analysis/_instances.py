@@ -100,7 +100,7 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
     row, operation, operations = _collectives(frame)
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
     group_size = numbers(frame, "group_size")[row]
-    communicator = dense_codes(coded_text(frame, "group")[0][row], group_size, _runs(frame)[row])
+    communicator = communicators(frame, row)
     numbered, key, instance = _numbered(frame, row, rank, communicator, step)
     order = np.lexsort((rank, instance))
     instance = instance[order]
@@ -117,6 +117,15 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
         numbered=numbered[order],
         step=key[order],
     )
+
+
+def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
+    """For each of the rows the number of its group, from 0.
+
+    The same name with another size, or in another run of the ranks, is another group.
+    """
+    keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
+    return dense_codes(*(key[row] for key in keys))
 
 
 def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:

@@ -18,6 +18,7 @@ from timing_logger.analysis._frames import (
     opened,
     taken,
 )
+from timing_logger.analysis._group_members import stated_world_size
 from timing_logger.analysis._messages import Messages, find_messages
 from timing_logger.analysis._steps import steps_of, with_epoch
 from timing_logger.analysis.matching import instants
@@ -28,6 +29,11 @@ _OF_THE_SEND = "group", "seq", "iteration", "layer_name", "phase", "incarnation"
 
 def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     """One row for each message of which both sides have exactly one row, by group, sender and receiver.
+
+    A row states the other rank as its number in the group. Which rank that is can be told if all members
+    have rows, if the group is the whole world (``group_size`` is the ``world_size`` in the sidecars of
+    ``timings.attrs["files"]``), or if its name lists them, as those of timed communicators do; else no
+    message of the group is told.
 
     The definitions are Scalasca's. What compares the instants of the two ranks is NaN if the clock of one
     of them is not aligned (``clock_uncertainty_s`` NaN or not there), and a wait is NaN where that side
@@ -46,7 +52,7 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         send_row, receive_row: positions in ``timings`` (int64).
     """
     frame = opened(timings)
-    messages = find_messages(frame)
+    messages = find_messages(frame, stated_world_size(getattr(timings, "attrs", {}).get("files", [])))
     rank = frame["rank"].to_numpy().astype(np.int64)
     epoch = steps_of(frame).columns(frame, messages.send)
     sent = taken(frame, _OF_THE_SEND, messages.send).with_columns(*epoch.values())

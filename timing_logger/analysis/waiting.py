@@ -21,6 +21,7 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
+from timing_logger.analysis._group_members import own_numbers
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._steps import with_epoch
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -135,12 +136,11 @@ def with_bytes(frame: Frame, parts: Instances) -> Bools:
 
 
 def is_root(frame: Frame, parts: Instances) -> Bools:
-    """Whether the part is that of the operation's root; the parts are those of complete instances.
-
-    Ranks of a group are numbered from 0: as MPI and torch do by default, in the order of their own.
-    """
+    """Whether the part is that of the operation's root; the parts are those of complete instances."""
+    group, names = coded_text(frame, "group")
     place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
-    found: Bools = place == numbers(frame, "peer")[parts.row]
+    number = own_numbers((group[parts.row], names), parts.rank, place)
+    found: Bools = number == numbers(frame, "peer")[parts.row]
     return found
 
 

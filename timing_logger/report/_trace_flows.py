@@ -8,8 +8,9 @@ import numpy as np
 
 from timing_logger.analysis._flaws import STATES, find_flaws, states
 from timing_logger.analysis._frames import Bools, Frame, Ints
+from timing_logger.analysis._group_members import NONE
 from timing_logger.analysis._instances import find_instances
-from timing_logger.analysis._messages import NONE, find_messages
+from timing_logger.analysis._messages import find_messages
 from timing_logger.report._trace_rows import TraceRows
 
 
@@ -28,10 +29,14 @@ class Flows(NamedTuple):
         return int(self.goes_out.sum())
 
 
-def find_flows(rows: TraceRows) -> Flows:
-    """The parts of each collective from the first rank to begin to the last, and SEND to its RECV."""
+def find_flows(rows: TraceRows, world_size: int | None) -> Flows:
+    """The parts of each collective from the first rank to begin to the last, and SEND to its RECV.
+
+    Args:
+        world_size: how many ranks the run has; None if unknown.
+    """
     collective_row, instance = collective_parts(rows)
-    message_row, message = message_parts(rows.frame)
+    message_row, message = message_parts(rows.frame, world_size)
     row = np.concatenate([collective_row, message_row])
     number = np.concatenate([instance, message + instance.max(initial=NONE) + 1])
     drawn = rows.ended[row]
@@ -59,7 +64,7 @@ def collective_parts(rows: TraceRows) -> tuple[Ints, Ints]:
     return parts.row[of_one_operation], parts.instance[of_one_operation]
 
 
-def message_parts(frame: Frame) -> tuple[Ints, Ints]:
+def message_parts(frame: Frame, world_size: int | None) -> tuple[Ints, Ints]:
     """Rows of messages whose other side has a row too, and the number of the message."""
-    send, receive = find_messages(frame)
+    send, receive = find_messages(frame, world_size)
     return np.concatenate([send, receive]), np.tile(np.arange(len(send)), 2)

@@ -16,6 +16,7 @@ from narwhals.typing import IntoDataFrame
 
 from timing_logger._drafts import draft_of
 from timing_logger.analysis._frames import Ints, opened
+from timing_logger.analysis._group_members import stated_world_size
 from timing_logger.report._trace_counters import Counters, bytes_in_flight
 from timing_logger.report._trace_flows import Flows, find_flows
 from timing_logger.report._trace_json import counter_events, name_events, row_events
@@ -79,8 +80,9 @@ def write_trace(
             One that was there stays.
     """
     rows = trace_rows(opened(timings))
-    lanes, flows, counters = assign_lanes(rows), find_flows(rows), bytes_in_flight(rows)
     files = getattr(timings, "attrs", {}).get("files", [])
+    lanes, counters = assign_lanes(rows), bytes_in_flight(rows)
+    flows = find_flows(rows, stated_world_size(files))
     path = Path(path)
     open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
     # Half a character, which no encoding has, becomes what JSON writes for it.
