@@ -14,6 +14,7 @@ import numpy as np
 
 from timing_logger._sources import joined
 from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
+from timing_logger.analysis._group_members import stated_world_size
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import PartOfStepTimes, part_of_step_times, whole_step_times
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -117,9 +118,9 @@ def _steps(timings: pd.DataFrame) -> _Steps:
 
 
 def _judgement(parts: Sequence[_Steps], stated: Mapping[int, Any] | None) -> Judgement:
-    times = whole_step_times([part.times for part in parts])
-    known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
     files = [file for part in parts for file in part.files]
+    times = whole_step_times([part.times for part in parts], stated_world_size(files))
+    known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
     return judgement_on(times, roles_of(_of_pandas(), times.ranks, known), files)
 
 

@@ -1,4 +1,4 @@
-"""What ranks did together, by the step of each: how long they waited for each other in collectives."""
+"""What ranks did together, matched once: how long they waited for each other in collectives, by step."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from timing_logger._sources import compact, joined
 from timing_logger.analysis._flaws import find_flaws
 from timing_logger.analysis._frames import (
+    Bools,
     Floats,
     Frame,
     Ints,
@@ -21,9 +22,9 @@ from timing_logger.analysis._frames import (
     taken,
 )
 from timing_logger.analysis._grouped import sums
-from timing_logger.analysis._instances import find_instances
+from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis.columns import RUN_OF_RANK
-from timing_logger.analysis.operations import is_collective
+from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.waiting import clock_free_wait_ms, complete_among, with_bytes
 
 _COLUMNS = (
@@ -34,9 +35,37 @@ _COLUMNS = (
 _PROCESS, _PLACE = "process", "place"
 
 
+class Shape(NamedTuple):
+    """Of arrays by step and rank."""
+
+    steps: int
+    ranks: int
+
+
+class Meetings(NamedTuple):
+    """Rows of collectives and messages of a run, and which of them are parts of one collective.
+
+    Attributes:
+        frame: the rows.
+        step: of each, the row of its step in arrays by step and rank; NaN outside of any.
+        column: of each, the column of its rank there.
+        parts: the complete collectives of two ranks or more.
+        elapsed_ms: of each part.
+        counts: of each part, whether it has a part in waiting, see ``with_bytes``.
+    """
+
+    frame: Frame
+    step: Floats
+    column: Ints
+    parts: Instances
+    elapsed_ms: Floats
+    counts: Bools
+
+
 class Waits(NamedTuple):
-    """Waits in collectives that synchronise ranks, summed by step and rank (steps x ranks); NaN where the
-    rank took part in none that is complete.
+    """Waits in collectives that synchronise ranks, summed by step and rank (steps x ranks).
+
+    NaN where the rank took part in none that is complete.
 
     Attributes:
         own_ms: how long the rank waited.
@@ -47,15 +76,15 @@ class Waits(NamedTuple):
     others_ms: Floats
 
 
-def collectives_of(frame: Frame, process: Ints, place: Ints) -> Any:
-    """The rows that are matched across ranks, as a table of their own.
+def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
+    """The rows of collectives and messages, as a table of their own.
 
     Args:
         frame: rows of whole processes, that ``opened`` returned.
         process: of each row, which of these processes it is of, from 0.
         place: where its step stands among those of the process; -1 outside of any.
     """
-    row = np.flatnonzero(each_text(coded_text(frame, "operation"), is_collective))
+    row = np.flatnonzero(each_text(coded_text(frame, "operation"), _is_matched))
     table = taken(frame, _COLUMNS, row).with_columns(
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
@@ -63,55 +92,59 @@ def collectives_of(frame: Frame, process: Ints, place: Ints) -> Any:
     return table.to_native()
 
 
-def waits_by_step(
-    tables: Sequence[Any],
-    n_processes: Sequence[int],
-    ranks: Sequence[int],
-    steps: Sequence[Ints],
-    shape: tuple[int, int],
-    *,
-    by_step: bool,
-) -> Waits:
-    """The waits of all processes, whose tables come in ascending order.
+def _is_matched(name: str) -> bool:
+    return is_collective(name) or base_operation(name) in ("SEND", "RECV")
+
+
+class Part(NamedTuple):
+    """The rows to match of some processes, and how many processes these are."""
+
+    rows: Any
+    n_processes: int
+
+
+def meetings(
+    parts: Sequence[Part], columns: Sequence[int], steps: Sequence[Ints], *, by_step: bool
+) -> Meetings:
+    """The meetings of all processes, whose parts come in ascending order.
 
     Args:
-        tables: as ``collectives_of`` made them.
-        n_processes: of how many processes each table is.
-        ranks: of each process, the column of its rank.
+        columns: for each process the column of its rank.
         steps: for each process the row of each of its steps.
-        shape: how many steps and ranks there are.
         by_step: whether collectives without a number are matched step by step.
     """
-    frame = _of_all(tables, n_processes)
+    frame = _of_all(parts)
     process, place = (frame[name].to_numpy().astype(np.int64) for name in (_PROCESS, _PLACE))
-    frame = frame.with_columns(new_column(frame, RUN_OF_RANK, _runs(ranks)[process]))
+    frame = frame.with_columns(new_column(frame, RUN_OF_RANK, _runs(columns)[process]))
     step = _steps(process, place, steps)
-    parts = find_instances(frame, step if by_step else np.full(len(step), np.nan))
-    complete = complete_among(parts, find_flaws(frame, parts))
+    found = find_instances(frame, step if by_step else np.full(len(step), np.nan))
+    complete = complete_among(found, find_flaws(frame, found))
     elapsed_ms = numbers(frame, "elapsed_ms")[complete.row]
-    own_ms = clock_free_wait_ms(complete, elapsed_ms, with_bytes(frame, complete))
-    rank = np.array(ranks, np.int64)[process[complete.row]]
-    known = ~np.isnan(own_ms) & ~np.isnan(step[complete.row])
-    cell = step[complete.row][known].astype(np.int64) * shape[1] + rank[known]
-    others_ms = _means_of_others(own_ms, complete.instance)
-    return Waits(*(_cell_sums(cell, values[known], shape) for values in (own_ms, others_ms)))
+    column = np.array(columns, np.int64)[process]
+    return Meetings(frame, step, column, complete, elapsed_ms, with_bytes(frame, complete))
 
 
-def _of_all(tables: Sequence[Any], n_processes: Sequence[int]) -> Frame:
+def _of_all(parts: Sequence[Part]) -> Frame:
     """One table, in which processes are numbered through."""
-    if len(tables) == 1:
-        return nw.from_native(tables[0], eager_only=True)
+    if len(parts) == 1:
+        return nw.from_native(parts[0].rows, eager_only=True)
+    n_processes = [part.n_processes for part in parts]
     first = np.cumsum(n_processes) - n_processes
     moved = [
         {str(name): small[name] for name in small} | {_PROCESS: small[_PROCESS] + before}
-        for small, before in zip(map(compact, tables), first, strict=True)
+        for small, before in zip((compact(part.rows) for part in parts), first, strict=True)
     ]
     return nw.from_native(joined(moved, [*_COLUMNS, _PROCESS, _PLACE]), eager_only=True)
 
 
-def _runs(ranks: Sequence[int]) -> Ints:
+def _runs(columns: Sequence[int]) -> Ints:
     """For each process, how many of its rank came before."""
-    return np.array([ranks[:i].count(rank) for i, rank in enumerate(ranks)], np.int64)
+    n_before: dict[int, int] = {}
+    found = []
+    for column in columns:
+        found.append(n_before.get(column, 0))
+        n_before[column] = found[-1] + 1
+    return np.array(found, np.int64)
 
 
 def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
@@ -124,6 +157,19 @@ def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
     return found
 
 
+# -- waits -----------------------------------------------------------------------------------------------
+
+
+def waits_by_step(met: Meetings, shape: Shape) -> Waits:
+    """Who waited for whom in the collectives."""
+    step = met.step[met.parts.row]
+    own_ms = clock_free_wait_ms(met.parts, met.elapsed_ms, met.counts)
+    others_ms = _means_of_others(own_ms, met.parts.instance)
+    known = ~np.isnan(own_ms) & ~np.isnan(step)
+    cell = step[known].astype(np.int64) * shape.ranks + met.column[met.parts.row][known]
+    return Waits(*(_cell_sums(cell, values[known], shape) for values in (own_ms, others_ms)))
+
+
 def _means_of_others(values: Floats, instance: Ints) -> Floats:
     """For each part the mean over the other parts of its instance of which the value is known."""
     n_instances = int(instance.max(initial=-1)) + 1
@@ -131,9 +177,10 @@ def _means_of_others(values: Floats, instance: Ints) -> Floats:
     return (sums(values, instance, n_instances)[instance] - values) / np.maximum(n_known - 1, 1)
 
 
-def _cell_sums(cell: Ints, values: Floats, shape: tuple[int, int]) -> Floats:
+def _cell_sums(cell: Ints, values: Floats, shape: Shape) -> Floats:
     """NaN in cells of which nothing is known."""
-    total = np.bincount(cell, values, minlength=shape[0] * shape[1])
-    count = np.bincount(cell, minlength=shape[0] * shape[1])
+    n_cells = shape.steps * shape.ranks
+    total = np.bincount(cell, values, minlength=n_cells)
+    count = np.bincount(cell, minlength=n_cells)
     summed: Floats = np.where(count > 0, total, np.nan).reshape(shape)
     return summed

@@ -8,6 +8,7 @@ import numpy as np
 
 from timing_logger.analysis._blocking import lanes_of, unblocked_work
 from timing_logger.analysis._frames import Bools, Floats, Frame, Ints, coded_text, each_text, numbers
+from timing_logger.analysis._intervals import union_lengths
 from timing_logger.analysis._self_time import covered_s, exclusive_ms, is_own_work
 from timing_logger.analysis._step_durations import durations_s, first_starts_s, iterations_since
 from timing_logger.analysis._steps import Numbering
@@ -25,6 +26,7 @@ class RankSteps(NamedTuple):
         gap_ms: time from the last communication of the step before to the last of this one, less
             the communication; per iteration, also where only some iterations are recorded.
         step_ms: how long each lasted, see ``durations_s``.
+        blocked_ms: how long a thread or stream of the process was blocked in communication.
     """
 
     rank: int
@@ -32,10 +34,12 @@ class RankSteps(NamedTuple):
     work_ms: dict[str, Floats]
     gap_ms: Floats
     step_ms: Floats
+    blocked_ms: Floats
 
     def without_steps(self) -> RankSteps:
         """Of the same process, as if it had recorded no step."""
-        return RankSteps(self.rank, self.iterations[:0], {}, self.gap_ms[:0], self.step_ms[:0])
+        none = self.gap_ms[:0]
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none)
 
 
 class WorkRows(NamedTuple):
@@ -98,7 +102,9 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
         if is_own_work(name) and (here := rows.operation == code).any()
     }
     gap_ms = _gap_ms(rows, own, at, recorded)
-    return RankSteps(rank, steps, work_ms, gap_ms, _step_ms(rows, at, _since(recorded)))
+    blocked = rows.only(rows.blocks)
+    blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
+    return RankSteps(rank, steps, work_ms, gap_ms, _step_ms(rows, at, _since(recorded)), 1000 * blocked_s)
 
 
 def _since(iterations: Ints) -> Floats:

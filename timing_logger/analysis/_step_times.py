@@ -20,12 +20,14 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
+from timing_logger.analysis._group_members import stated_world_size
 from timing_logger.analysis._grouped import rows_of_each
-from timing_logger.analysis._meetings import Waits, collectives_of, waits_by_step
+from timing_logger.analysis._meetings import Part, Shape, Waits, meetings, rows_to_match, waits_by_step
 from timing_logger.analysis._peers import row_medians
 from timing_logger.analysis._rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
 from timing_logger.analysis._steps import Numbering, Span, numbered_by_epoch, steps_of
+from timing_logger.analysis._transfers import Transfers, transfers_by_step
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.record import DEVICE_CLOCK
 
@@ -53,6 +55,8 @@ class StepTimes:
         waits: in collectives that synchronise ranks, each steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
         step_ms: steps x ranks, from the first row of the step to that of the next.
+        blocked_ms: steps x ranks, how long the rank was blocked in communication.
+        transfers: of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
         has_iterations: whether iterations are recorded.
     """
@@ -65,6 +69,8 @@ class StepTimes:
     waits: Waits
     gap_ms: Floats
     step_ms: Floats
+    blocked_ms: Floats
+    transfers: Transfers
     from_gaps: bool
     has_iterations: bool
     numbering: Numbering
@@ -101,7 +107,8 @@ class StepTimes:
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
     """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
-    return whole_step_times([part_of_step_times(timings)])
+    files = getattr(timings, "attrs", {}).get("files", [])
+    return whole_step_times([part_of_step_times(timings)], stated_world_size(files))
 
 
 class PartOfStepTimes(NamedTuple):
@@ -110,7 +117,7 @@ class PartOfStepTimes(NamedTuple):
     Attributes:
         processes: by rank and incarnation.
         epochs: for each process those of its steps; NaN where none is known.
-        collectives: a table of the rows that are matched across ranks, as ``collectives_of`` makes it.
+        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` makes it.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -119,7 +126,7 @@ class PartOfStepTimes(NamedTuple):
 
     processes: list[RankSteps]
     epochs: list[Floats]
-    collectives: Any
+    to_match: Any
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -142,9 +149,9 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
         found.append(steps)
         epochs.append(_epochs(number[chosen], epoch[chosen], steps.iterations, numbering))
         place[chosen] = _places(number[chosen], steps.iterations)
-    collectives = collectives_of(frame, process, place)
+    to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    return PartOfStepTimes(found, epochs, collectives, numbering, rows.operations, has_iterations, on_device)
+    return PartOfStepTimes(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
@@ -180,8 +187,12 @@ def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
     return bool((rows.operations_are(is_own_work) & on_device).any())
 
 
-def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
-    """The times of all processes, whose parts come in ascending order; those of all their rows."""
+def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = None) -> StepTimes:
+    """The times of all processes, whose parts come in ascending order; those of all their rows.
+
+    Args:
+        world_size: how many ranks the run has; None if unknown.
+    """
     has_iterations = any(part.has_iterations for part in parts)
     numbering, number = _numbered_together(parts)
     found = [
@@ -192,7 +203,7 @@ def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
     if not found:
         return _nothing(has_iterations)
     phases = sorted({name for part in parts for name in part.operations if is_own_work(name)})
-    times = _assembled(found, parts, phases, has_iterations, numbering)
+    times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
     return replace(times, on_device=any(part.on_device for part in parts))
 
 
@@ -217,7 +228,8 @@ def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Ite
 def _nothing(has_iterations: bool) -> StepTimes:
     none = np.zeros((0, 0))
     return StepTimes(
-        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none, none,
+        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none, none, none,
+        Transfers([], none, none.astype(np.int64)),
         from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
     )  # fmt: skip
 
@@ -226,26 +238,27 @@ def _assembled(
     found: Sequence[RankSteps],
     parts: Sequence[PartOfStepTimes],
     phases: list[str],
-    has_iterations: bool,
     numbering: Numbering,
+    has_iterations: bool,
+    world_size: int | None,
 ) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
     columns = [ranks.index(steps.rank) for steps in found]
     iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
-    shape = len(iterations), len(ranks)
+    shape = Shape(len(iterations), len(ranks))
     phase_ms = np.full((len(phases), *shape), np.nan)
-    gap_ms, step_ms = np.full((2, *shape), np.nan)
+    gap_ms, step_ms, blocked_ms = np.full((3, *shape), np.nan)
     for steps, at, column in zip(found, rows, columns, strict=True):
         gap_ms[at, column], step_ms[at, column] = steps.gap_ms, steps.step_ms
+        blocked_ms[at, column] = steps.blocked_ms
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    waits = waits_by_step(
-        [part.collectives for part in parts], [len(part.processes) for part in parts],
-        columns, rows, shape, by_step=has_iterations,
-    )  # fmt: skip
+    to_match = [Part(part.to_match, len(part.processes)) for part in parts]
+    met = meetings(to_match, columns, rows, by_step=has_iterations)
     return StepTimes(
-        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan), waits, gap_ms, step_ms,
+        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
+        waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
     )  # fmt: skip

@@ -87,7 +87,7 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
     """The bandwidths of what was measured of the rows of ``frame``."""
     measured = measured.only(measured.has_bandwidth)
     measured = measured.only_rows(measured.time_ms >= 0)
-    size_class = _size_classes(measured.size)
+    size_class = size_classes(measured.size)
     group, _ = coded_text(frame, "group")
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
     kind = any_row_of(key)
@@ -233,7 +233,7 @@ def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
     return np.select(cases, [total, most], handled)
 
 
-def _size_classes(sizes: Floats) -> Floats:
+def size_classes(sizes: Floats) -> Floats:
     """The least power of two that is no less; 0 for 0."""
     powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
     return np.where(sizes == 0, 0, powers)
