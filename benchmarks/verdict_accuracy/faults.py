@@ -86,7 +86,8 @@ def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: f
 
 def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, share: float = 0.3) -> Fault:
     """One rank stands still in this share of the steps, now and then."""
-    ranks, steps = _some(rng, place.n_ranks, 1), rng.random(place.n_steps) < share
+    ranks, steps = _some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
+    steps[_some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
     fault = Fault.none(place)
     fault.pause_ms[np.ix_(steps, ranks)] = pause_ms
     return fault.known_as("rank", ranks, steps)

@@ -29,6 +29,7 @@ class Outcome:
         other: the run's fault is taken for one of another kind, without a name.
         false_alarm: a name or a suspect in a healthy run.
         not_judged: the verdict says of itself that it says nothing.
+        cost_share: what the fault truly costs, as a part of the run.
         window_error_steps: the greater of those of its ends; NaN unless ``exact`` with a window.
         cost_error: relative to the true cost; NaN unless ``exact`` with a cost.
         claimed: the cost that the verdict states, as a part of the run; NaN unless it is a false alarm.
@@ -44,6 +45,7 @@ class Outcome:
     other: bool
     false_alarm: bool
     not_judged: bool
+    cost_share: float = NAN
     window_error_steps: float = NAN
     cost_error: float = NAN
     claimed: float = NAN
@@ -87,6 +89,7 @@ def judged(verdict: Any, truth: Truth, n_ranks: int, cost_ms: float = 0.0, run_m
         other=kind not in ("healthy", "suspect") and not (exact or probable or wrong_name),
         false_alarm=false_alarm,
         not_judged=not verdict.judged,
+        cost_share=cost_ms / run_ms,
         window_error_steps=_window_error(verdict, truth) if exact else NAN,
         cost_error=abs(verdict.cost_ms / cost_ms - 1) if has_cost else NAN,
         claimed=verdict.cost_ms / run_ms if false_alarm else NAN,
