@@ -1,7 +1,7 @@
 """How good the verdicts on slow ranks are: simulated runs in which it is known who is slow.
 
-Each line is a scenario: who works how with whom, what of it is logged, how ranks differ by chance, what is wrong,
-and how many ranks there are. What the columns mean, and what is simulated, is in ``docs/verdict-accuracy.md``.
+Each line is a scenario: who works how with whom, what of it is logged, how ranks differ by chance, what is
+wrong, how many ranks there are. ``docs/verdict-accuracy.md`` says what is simulated, and how it is counted.
 
 Run: python benchmarks/verdicts.py [--seeds N] [--quick] [--only REGEX] [--write docs/verdict-accuracy.md]
 """
@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="REGEX", help="lines whose name has a match")
     parser.add_argument("--steps", type=int, help=f"of every run; {STEPS} unless a line says otherwise")
     parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--write", type=Path, metavar="FILE", help="the tables as a page")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose tables are made anew")
     arguments = parser.parse_args()
     chosen = [one for one in scenarios(quick=arguments.quick) if re.search(arguments.only, str(one))]
     if arguments.steps:
@@ -51,7 +51,7 @@ def main() -> None:
     results = tried(chosen, arguments.seeds, arguments.processes)
     print("\n".join(summary(results)))
     if arguments.write:
-        page.write(arguments.write, results, arguments.seeds)
+        page.write(arguments.write, results)
 
 
 def tried(chosen: Sequence[Scenario], seeds: int, processes: int) -> Results:
@@ -78,9 +78,9 @@ def outcome_of(task: tuple[Scenario, int]) -> Outcome:
 def summary(results: Results) -> Iterator[str]:
     """The targets, the worst lines, and how far likelihoods are true."""
     yield "\nTo reach"
-    for one in standings(results):
-        stands = f"{'met   ' if one.is_met else 'MISSED'} {one.figure:6.2f}%, {one.bound}"
-        yield f"  {stands}: {one.words} ({one.where})"
+    for target in standings(results):
+        stands = f"{'met   ' if target.is_met else 'MISSED'} {target.figure:6.2f}%, {target.bound}"
+        yield f"  {stands}: {target.words} ({target.where})"
     for words, lines in (
         ("An innocent is named", worst_lines(results, "wrong_name", 10)),
         ("An innocent is suspected", worst_lines(results, "wrong_suspect", 10)),
@@ -90,8 +90,8 @@ def summary(results: Results) -> Iterator[str]:
     everything = [outcome for outcomes in results.values() for outcome in outcomes]
     yield f"\nFalse alarms claim {median_percent(everything, 'claimed'):.1f}% of the run (median)"
     yield "\nLikelihoods of first suspects"
-    for bin_ in calibration(results):
-        yield f"  {bin_.low:.2f} to {bin_.high:.2f}: {bin_.n}, stated {bin_.stated:.2f}, right {bin_.right:.2f}"
+    for one in calibration(results):
+        yield f"  {one.low:.2f} to {one.high:.2f}: {one.n}, stated {one.stated:.2f}, right {one.right:.2f}"
 
 
 if __name__ == "__main__":

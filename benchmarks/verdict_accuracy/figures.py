@@ -79,17 +79,18 @@ def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, fl
 
 
 def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
-    """The lines in which a fault that is worth telling is found least, exactly or probably."""
+    """Where a fault that is worth telling is found least, exactly or probably; of these the costliest first."""
+    costs = {one: median_percent(outcomes, "cost_share") for one, outcomes in results.items()}
     found = [
-        (one, percent(outcomes, "exact") + percent(outcomes, "probable"))
-        for one, outcomes in results.items()
-        if one.fault != "healthy" and median_percent(outcomes, "cost_share") >= WORTH_TELLING
+        (one, percent(results[one], "exact") + percent(results[one], "probable"))
+        for one, cost in costs.items()
+        if cost >= WORTH_TELLING
     ]
-    return sorted((f for f in found if f[1] < 100), key=lambda figure: figure[1])[:n]
+    return sorted((f for f in found if f[1] < 100), key=lambda figure: (figure[1], -costs[figure[0]]))[:n]
 
 
 class Bin(NamedTuple):
-    """Suspects whose stated likelihood was in [low, high): how many, its mean, how many of them were right."""
+    """Suspects whose stated likelihood was in [low, high): how many, its mean, how many were right."""
 
     low: float
     high: float

@@ -36,7 +36,7 @@ def correlated(rng: np.random.Generator, shape: Shape) -> Noise:
 
 
 def pauses(rng: np.random.Generator, shape: Shape) -> Noise:
-    """3% with heavy tails (Student's t, 3 degrees); in 1% of its steps a rank pauses, on average for 50 ms."""
+    """3% with heavy tails (Student's t, 3 degrees); in 1% of its steps a rank pauses, on average 50 ms."""
     factor = np.exp(0.03 * np.clip(rng.standard_t(3, shape), -8, 8))
     return Noise(factor, rng.exponential(50.0, shape) * (rng.random(shape) < 0.01))
 
