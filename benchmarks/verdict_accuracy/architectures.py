@@ -16,7 +16,7 @@ Integers = npt.NDArray[np.int64]
 
 WORLD = "world"
 STAGES = 4
-MICRO_BATCHES = 8
+MICRO_BATCHES = 4
 LAYERS = 4
 TEAM = 4
 MB = 1_000_000
@@ -123,7 +123,7 @@ def pipeline(run: Timeline) -> None:
 
 
 def _micro_batch(run: Timeline, ranks: Sequence[Integers], stage: int, is_forward: bool, batch: int) -> None:
-    name, usual_ms, onward = ("FORWARD", 3.0, 1) if is_forward else ("BACKWARD", 6.0, -1)
+    name, usual_ms, onward = ("FORWARD", 4.5, 1) if is_forward else ("BACKWARD", 9.0, -1)
     source, to = stage - onward, stage + onward
     if 0 <= source < STAGES:
         run.receive(WORLD, ranks[stage], ranks[source], (name, stage, batch))

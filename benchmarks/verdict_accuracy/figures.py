@@ -79,7 +79,7 @@ def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, fl
 
 
 def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
-    """Where a fault that is worth telling is found least, exactly or probably; of these the costliest first."""
+    """Where a fault that is worth telling is found least, exactly or probably; the costliest first."""
     costs = {one: median_percent(outcomes, "cost_share") for one, outcomes in results.items()}
     found = [
         (one, percent(results[one], "exact") + percent(results[one], "probable"))
