@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis.operations import is_own_work, synchronises_all_ranks
-from verdict_accuracy.timeline import Kept, Timeline
+from verdict_accuracy.rows import Kept
+from verdict_accuracy.timeline import Timeline
 
 Integers = npt.NDArray[np.int64]
 

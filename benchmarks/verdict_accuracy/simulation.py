@@ -18,6 +18,9 @@ from verdict_accuracy.timeline import Conditions, Timeline
 Floats = npt.NDArray[np.float64]
 STEPS = 200
 
+MAX_CLOCK_OFFSET_S = 10_000.0
+"""Each rank's clock begins anywhere up to this: nothing may compare two of them."""
+
 
 class Scenario(NamedTuple):
     """One line of the tables: names of ``ARCHITECTURES``, ``LOGGED``, ``NOISES`` and ``FAULTS``."""
@@ -69,8 +72,10 @@ def simulate(scenario: Scenario, seed: int) -> SimulatedRun:
     run = Timeline(conditions, rng)
     architecture.play(run)
     run_ms, healthy_ms = run.now_ms.max(axis=1)
+    offsets_s = rng.uniform(0.0, MAX_CLOCK_OFFSET_S, scenario.ranks)
     roles = {int(rank): f"stage {i}" for i, team in enumerate(teams) for rank in team}
     return SimulatedRun(
-        run.table(kept), roles if architecture.are_roles else None, scenario.ranks, fault.truth,
-        float(run_ms - healthy_ms), float(run_ms), run.self_ms(kept),
+        run.rows.table(kept, offsets_s), roles if architecture.are_roles else None, scenario.ranks,
+        fault.truth,
+        float(run_ms - healthy_ms), float(run_ms), run.rows.self_ms(kept),
     )  # fmt: skip
