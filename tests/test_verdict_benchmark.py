@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from verdict_accuracy import noise, timeline
+from verdict_accuracy import noise, page, timeline
 from verdict_accuracy.architectures import one_forward_one_backward
 from verdict_accuracy.cells import scenarios
 from verdict_accuracy.faults import Truth
@@ -229,3 +230,21 @@ def test_a_target_stands_as_its_worst_line_does() -> None:
     assert (named.figure, named.is_met) == (0.0, False)
     assert "/ 64" in named.where
     assert wrong.is_met
+
+
+def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_path: Path) -> None:
+    written = tmp_path / "page.md"
+    written.write_text("By hand.\n<!-- made: tables -->\nold\n<!-- end -->\nBy hand, too.\n")
+    line = Scenario("halo", "all rows", "steady", "slow 20%", 8)
+    for _ in range(2):
+        page.write(written, {line: [outcome(exact=True)]})
+    text = written.read_text()
+    assert text.startswith("By hand.\n<!-- made: tables -->\n## Halo, all rows\n")
+    assert text.endswith("<!-- end -->\nBy hand, too.\n")
+    assert "old" not in text
+    assert text.count("| steady | slow 20% | 8 | 1 |") == 1
+
+
+def test_every_mark_of_the_page_is_known() -> None:
+    text = (Path(__file__).parent.parent / "docs" / "verdict-accuracy.md").read_text(encoding="utf-8")
+    assert sorted(part["name"] for part in page.MADE.finditer(text)) == sorted(page.PARTS)

@@ -47,7 +47,7 @@ def _seldom_faults() -> Iterator[Scenario]:
     yield from _all("data-parallel", "all rows", noises, ("sporadic pauses",), (8, 64), steps=60)
     yield from _all("data-parallel", "all rows", noises, ("healthy",), (8, 64), steps=60)
     yield from _all("data-parallel", "all rows", noises, ("two: 20% and 10%",), (8, 64))
-    yield from _all("data-parallel", "all rows", noises, ("half a host 15%",), (64,))
+    yield from _all("data-parallel", "all rows", (*noises, "unequal"), ("half a host 15%",), (64,))
     yield from _all("data-parallel", "all rows", noises, ("all ranks 50%",), (8, 64))
     yield from _all("data-parallel", "all rows", ("steady",), ("slow link", "slow link later"), (8, 64))
 
