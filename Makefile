@@ -37,7 +37,8 @@ TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-random test-gpu lint bench bench-analysis conformance notebook sample sample-compressed
+.PHONY: help demo demo-ddp compare test test-random test-gpu lint bench bench-analysis bench-verdicts \
+	conformance notebook sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -49,6 +50,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
+	@echo "make bench-verdicts how good the verdicts on slow ranks are (an hour; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make sample     make logs/sample anew    (and make sample-compressed: logs/sample-compressed)"
@@ -127,6 +129,9 @@ bench: $(DEMO)
 
 bench-analysis: $(TEST)
 	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)
+
+bench-verdicts: $(TEST)
+	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts.py $(or $(BENCH_ARGS),--write docs/verdict-accuracy.md)
 
 conformance: $(TEST)
 	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)

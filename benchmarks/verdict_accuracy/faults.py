@@ -1,0 +1,156 @@
+"""What is wrong with a simulated run, and so what there is to be found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+Booleans = npt.NDArray[np.bool_]
+
+HOST_RANKS = 16
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a fault may happen.
+
+    Attributes:
+        teams: the ranks by pipeline stage, or by the group that works in lockstep; else all as one.
+    """
+
+    n_steps: int
+    n_ranks: int
+    teams: Sequence[Integers]
+
+    def array(self, value: float) -> Floats:
+        return np.full((self.n_steps, self.n_ranks), value)
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a verdict is held against.
+
+    Attributes:
+        kind: the right verdict, as in ``Verdict.verdict``.
+        ranks: the culprits.
+        first, last: iterations in which it happened; None in a healthy run.
+    """
+
+    kind: str
+    ranks: frozenset[int] = frozenset()
+    first: int | None = None
+    last: int | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Each array is steps x ranks: what it does to the usual times, adds to a step, does to a link."""
+
+    factor: Floats
+    pause_ms: Floats
+    link: Floats
+    truth: Truth = field(default_factory=lambda: Truth("healthy"))
+
+    @classmethod
+    def none(cls, place: Place) -> Fault:
+        return cls(place.array(1.0), place.array(0.0), place.array(1.0))
+
+    def known_as(self, kind: str, ranks: Integers, steps: Booleans) -> Fault:
+        """The same with its truth."""
+        happened = np.flatnonzero(steps)
+        return replace(
+            self, truth=Truth(kind, frozenset(ranks.tolist()), int(happened[0]), int(happened[-1]))
+        )
+
+
+MakesFault = Callable[[np.random.Generator, Place], Fault]
+
+
+def healthy(rng: np.random.Generator, place: Place) -> Fault:
+    return Fault.none(place)
+
+
+def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: float = 1.0) -> Fault:
+    """As many ranks as ``by`` has figures, each slow by its own, in one stretch of this part of the steps."""
+    ranks, steps = _some(rng, place.n_ranks, len(by)), _stretch(rng, place, part)
+    fault = Fault.none(place)
+    fault.factor[np.ix_(steps, ranks)] = 1 + np.asarray(by)
+    return fault.known_as("rank", ranks, steps)
+
+
+def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, share: float = 0.3) -> Fault:
+    """One rank stands still in this share of the steps, now and then."""
+    ranks, steps = _some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
+    steps[_some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
+    fault = Fault.none(place)
+    fault.pause_ms[np.ix_(steps, ranks)] = pause_ms
+    return fault.known_as("rank", ranks, steps)
+
+
+def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> Fault:
+    """Half of the ranks of one host."""
+    first = HOST_RANKS * rng.integers(place.n_ranks // HOST_RANKS)
+    ranks, steps = first + _some(rng, HOST_RANKS, HOST_RANKS // 2), _stretch(rng, place, 1.0)
+    fault = Fault.none(place)
+    fault.factor[:, ranks] = 1 + by
+    return fault.known_as("rank", ranks, steps)
+
+
+def last_stage(rng: np.random.Generator, place: Place, *, by: float = 0.4) -> Fault:
+    """All ranks of the last pipeline stage."""
+    ranks, fault = place.teams[-1], Fault.none(place)
+    fault.factor[:, ranks] = 1 + by
+    return fault.known_as("role", ranks, _stretch(rng, place, 1.0))
+
+
+def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, part: float = 1.0) -> Fault:
+    """All that goes to or from one rank takes so many times as long; it computes as fast as the others.
+
+    From the beginning, or in the last part of the steps.
+    """
+    ranks, steps = _some(rng, place.n_ranks, 1), np.arange(place.n_steps) >= round((1 - part) * place.n_steps)
+    fault = Fault.none(place)
+    fault.link[np.ix_(steps, ranks)] = times
+    return fault.known_as("communication", ranks, steps)
+
+
+def all_ranks(rng: np.random.Generator, place: Place, *, by: float = 0.5) -> Fault:
+    """Everybody is slower in the last 60% of the steps."""
+    steps, fault = np.arange(place.n_steps) >= round(0.4 * place.n_steps), Fault.none(place)
+    fault.factor[steps] = 1 + by
+    return fault.known_as("group-wide", np.arange(place.n_ranks), steps)
+
+
+def _some(rng: np.random.Generator, n_ranks: int, wanted: int) -> Integers:
+    return rng.choice(n_ranks, wanted, replace=False)
+
+
+def _stretch(rng: np.random.Generator, place: Place, part: float) -> Booleans:
+    """Steps in a row: all of them, or a part that begins and ends inside the run."""
+    length = round(part * place.n_steps)
+    margin = 0 if part == 1 else place.n_steps // 10
+    first = rng.integers(margin, place.n_steps - margin - length + 1)
+    steps = np.arange(place.n_steps)
+    return (steps >= first) & (steps < first + length)
+
+
+WINDOW = 0.3
+
+FAULTS: dict[str, MakesFault] = {
+    "healthy": healthy,
+    **{f"slow {by:.0%}": partial(slow, by=(by,)) for by in (0.1, 0.2, 0.5, 1.0)},
+    **{f"window {by:.0%}": partial(slow, by=(by,), part=WINDOW) for by in (0.2, 0.5)},
+    "sporadic pauses": sporadic,
+    "two: 20% and 10%": partial(slow, by=(0.2, 0.1)),
+    "half a host 15%": half_a_host,
+    "last stage 40%": last_stage,
+    "slow link": slow_link,
+    "slow link later": partial(slow_link, part=0.6),
+    "all ranks 50%": all_ranks,
+}

@@ -1,0 +1,111 @@
+"""Many outcomes -> the figures of a line, and how far stated likelihoods are true."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from verdict_accuracy.scoring import Outcome
+from verdict_accuracy.simulation import Scenario
+
+Results = Mapping[Scenario, Sequence[Outcome]]
+
+WORTH_TELLING = 1.0
+"""A fault that costs less than this percentage of the run need not be found."""
+
+
+def known(outcomes: Iterable[Outcome], field: str) -> list[float]:
+    """What is known of a field."""
+    values = (float(getattr(outcome, field)) for outcome in outcomes)
+    return [value for value in values if not math.isnan(value)]
+
+
+def percent(outcomes: Iterable[Outcome], field: str) -> float:
+    """Of how many it holds; NaN where unknown of all."""
+    values = known(outcomes, field)
+    return 100 * float(np.mean(values)) if values else math.nan
+
+
+def median(outcomes: Iterable[Outcome], field: str) -> float:
+    """NaN where unknown of all."""
+    values = known(outcomes, field)
+    return float(np.median(values)) if values else math.nan
+
+
+def median_percent(outcomes: Iterable[Outcome], field: str) -> float:
+    return 100 * median(outcomes, field)
+
+
+class Column(NamedTuple):
+    """A column of the tables: its heading in a terminal, on the page, and what stands in it."""
+
+    short: str
+    heading: str
+    of: Callable[[Sequence[Outcome], str], float]
+    field: str
+    digits: int = 0
+
+    def shown(self, outcomes: Sequence[Outcome]) -> str:
+        value = self.of(outcomes, self.field)
+        return "-" if math.isnan(value) else f"{value:.{self.digits}f}"
+
+
+COLUMNS = (
+    Column("costs", "costs, % of run", median_percent, "cost_share", 1),
+    Column("exact", "exactly", percent, "exact"),
+    Column("probable", "probably", percent, "probable"),
+    Column("wrong", "wrong name", percent, "wrong_name"),
+    Column("suspect", "wrong suspect", percent, "wrong_suspect"),
+    Column("other", "other verdict", percent, "other"),
+    Column("alarm", "false alarm", percent, "false_alarm"),
+    Column("unjudged", "not judged", percent, "not_judged"),
+    Column("window", "window error, steps", median, "window_error_steps", 1),
+    Column("error", "cost error, %", median_percent, "cost_error", 1),
+    Column("score", "score < 0.75: exactly", percent, "nvrx_exact"),
+    Column("wrong", "wrong", percent, "nvrx_wrong"),
+    Column("least", "least all-reduce: exactly", percent, "least_exact"),
+    Column("wrong", "wrong", percent, "least_wrong"),
+)
+
+
+def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, float]]:
+    """The lines with most of what should not be; those without any left out."""
+    figures = [(one, percent(outcomes, field)) for one, outcomes in results.items()]
+    return sorted((f for f in figures if f[1] > 0), key=lambda figure: -figure[1])[:n]
+
+
+def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
+    """Where a fault that is worth telling is found least, exactly or probably; the costliest first."""
+    costs = {one: median_percent(outcomes, "cost_share") for one, outcomes in results.items()}
+    found = [
+        (one, percent(results[one], "exact") + percent(results[one], "probable"))
+        for one, cost in costs.items()
+        if cost >= WORTH_TELLING
+    ]
+    return sorted((f for f in found if f[1] < 100), key=lambda figure: (figure[1], -costs[figure[0]]))[:n]
+
+
+class Bin(NamedTuple):
+    """Suspects whose stated likelihood was in [low, high): how many, its mean, how many were right."""
+
+    low: float
+    high: float
+    n: int
+    stated: float
+    right: float
+
+
+def calibration(results: Results, edges: Sequence[float] = (0, 0.25, 0.5, 0.75, 0.9, 1.001)) -> list[Bin]:
+    """Whether a suspect of likelihood 0.8 is right four times out of five."""
+    outcomes = [outcome for line in results.values() for outcome in line]
+    told = [(o.likelihood, not o.wrong_suspect) for o in outcomes if not math.isnan(o.likelihood)]
+    bins = []
+    for low, high in pairwise(edges):
+        if inside := [one for one in told if low <= one[0] < high]:
+            stated, right = np.array(inside, dtype=float).mean(axis=0)
+            bins.append(Bin(low, min(high, 1.0), len(inside), float(stated), float(right)))
+    return bins

@@ -1,0 +1,74 @@
+"""How the times of healthy ranks differ, by chance and by their nature: six classes, from tame to wild."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Shape = tuple[int, int]
+"""Steps x ranks."""
+
+
+class Noise(NamedTuple):
+    """Each steps x ranks.
+
+    Attributes:
+        factor: what the usual times of a healthy rank are multiplied by.
+        pause_ms: how long it stands still in the step.
+    """
+
+    factor: Floats
+    pause_ms: Floats
+
+
+def steady(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Lognormal, 3%, each step on its own."""
+    return Noise(np.exp(rng.normal(0.0, 0.03, shape)), np.zeros(shape))
+
+
+def correlated(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Lognormal, 4%, with a correlation of 0.8 between a rank's step and its next."""
+    return Noise(np.exp(_with_memory(rng, shape, 0.04, 0.8)), np.zeros(shape))
+
+
+def pauses(rng: np.random.Generator, shape: Shape) -> Noise:
+    """3% with heavy tails (Student's t, 3 degrees); in 1% of its steps a rank pauses, on average 50 ms."""
+    factor = np.exp(0.03 * np.clip(rng.standard_t(3, shape), -8, 8))
+    return Noise(factor, rng.exponential(50.0, shape) * (rng.random(shape) < 0.01))
+
+
+def unequal(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Ranks that differ for good, by up to 3%, beside noise of 2%."""
+    return Noise(rng.uniform(1.0, 1.03, shape[1]) * np.exp(rng.normal(0.0, 0.02, shape)), np.zeros(shape))
+
+
+def lengths(rng: np.random.Generator, shape: Shape) -> Noise:
+    """All ranks alike take 40% more or less from step to step, as sequences have lengths; beside it 3%."""
+    common = np.exp(rng.normal(0.0, 0.4, (shape[0], 1)))
+    return Noise(common * np.exp(rng.normal(0.0, 0.03, shape)), np.zeros(shape))
+
+
+def wandering(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Each rank drifts by 6%, slowly (a correlation of 0.95 from step to step), beside noise of 3%."""
+    return Noise(np.exp(_with_memory(rng, shape, 0.06, 0.95) + rng.normal(0.0, 0.03, shape)), np.zeros(shape))
+
+
+def _with_memory(rng: np.random.Generator, shape: Shape, sigma: float, memory: float) -> Floats:
+    drawn = rng.normal(0.0, sigma, shape)
+    for step in range(1, shape[0]):
+        drawn[step] = memory * drawn[step - 1] + (1 - memory**2) ** 0.5 * drawn[step]
+    return drawn
+
+
+NOISES: dict[str, Callable[[np.random.Generator, Shape], Noise]] = {
+    "steady": steady,
+    "correlated": correlated,
+    "pauses": pauses,
+    "unequal": unequal,
+    "lengths": lengths,
+    "wandering": wandering,
+}

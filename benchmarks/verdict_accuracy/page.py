@@ -1,0 +1,106 @@
+"""The tables of ``docs/verdict-accuracy.md``; all else in it is written by hand, and stays."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from verdict_accuracy.figures import (
+    COLUMNS,
+    Results,
+    calibration,
+    known,
+    least_found,
+    median_percent,
+    worst_lines,
+)
+from verdict_accuracy.noise import NOISES
+from verdict_accuracy.simulation import STEPS, Scenario
+from verdict_accuracy.targets import standings
+
+MADE = re.compile(r"(?<=<!-- made: )(?P<name>[\w ]+) -->\n(.*?)(?=<!-- end -->)", re.DOTALL)
+
+
+def write(path: Path, results: Results) -> None:
+    """Each part between ``<!-- made: NAME -->`` and ``<!-- end -->``, made anew."""
+    text = path.read_text(encoding="utf-8")
+    made = MADE.sub(lambda part: "\n".join([f"{part['name']} -->", *PARTS[part["name"]](results), ""]), text)
+    path.write_text(made, encoding="utf-8")
+
+
+def _worst_line(results: Results) -> Iterator[str]:
+    """The line in which most innocents are named, and the one in which a costly fault is found least."""
+    named, missed = worst_lines(results, "wrong_name", 1), least_found(results, 1)
+    where = f"in {named[0][1]:.0f}% of the runs of {named[0][0]}" if named else "in no run"
+    yield f"**Of {len(results)} lines at worst an innocent is named {where}.**"
+    for scenario, figure in missed:
+        yield f"**What costs 1% of a run or more is found least in {scenario}: in {figure:.0f}%.**"
+
+
+def _targets(results: Results) -> Iterator[str]:
+    yield from ("| | bound | worst line | |", "|---|---|---|---|")
+    for one in standings(results):
+        stands = "met" if one.is_met else "**missed**"
+        yield f"| {one.words} | {one.bound} | {one.figure:.1f}%, {one.where} | {stands} |"
+
+
+def _worst(results: Results) -> Iterator[str]:
+    columns = (
+        ("an innocent is named", worst_lines(results, "wrong_name", 8)),
+        ("an innocent is suspected", worst_lines(results, "wrong_suspect", 8)),
+        ("least is found of what costs 1% or more", least_found(results, 8)),
+    )
+    yield from ("| line | where | % of runs |", "|---|---|---|")
+    for words, lines in columns:
+        yield from (f"| {words} | {scenario} | {figure:.0f} |" for scenario, figure in lines)
+    claims = [outcome for outcomes in results.values() for outcome in outcomes]
+    if known(claims, "claimed"):
+        yield from (
+            "",
+            f"False alarms say that they cost {median_percent(claims, 'claimed'):.1f}% of the run (median).",
+        )
+
+
+def _likelihoods(results: Results) -> Iterator[str]:
+    bins = calibration(results)
+    if not bins:
+        yield "No verdict stated one."
+        return
+    yield from ("| stated | suspects | stated on average | right |", "|---|---|---|---|")
+    yield from (f"| {b.low:.2f} to {b.high:.2f} | {b.n} | {b.stated:.2f} | {b.right:.2f} |" for b in bins)
+
+
+def _noise(results: Results) -> Iterator[str]:
+    yield from ("| noise | |", "|---|---|")
+    yield from (
+        f"| {name} | {(inspect.getdoc(drawn) or '').splitlines()[0]} |" for name, drawn in NOISES.items()
+    )
+
+
+def _tables(results: Results) -> Iterator[str]:
+    for architecture, logged in dict.fromkeys((one.architecture, one.logged) for one in results):
+        yield from (f"## {architecture.capitalize()}, {logged}", "")
+        yield "| noise | fault | ranks | runs | " + " | ".join(column.heading for column in COLUMNS) + " |"
+        yield "|" + "---|" * (4 + len(COLUMNS))
+        yield from (
+            _row(one, results) for one in results if (one.architecture, one.logged) == (architecture, logged)
+        )
+        yield ""
+
+
+def _row(one: Scenario, results: Results) -> str:
+    fault = one.fault if one.steps == STEPS else f"{one.fault}, {one.steps} steps"
+    first = (one.noise, fault, str(one.ranks), str(len(results[one])))
+    return "| " + " | ".join([*first, *(column.shown(results[one]) for column in COLUMNS)]) + " |"
+
+
+PARTS: dict[str, Callable[[Results], Iterator[str]]] = {
+    "worst line": _worst_line,
+    "targets": _targets,
+    "worst lines": _worst,
+    "noise": _noise,
+    "likelihoods": _likelihoods,
+    "tables": _tables,
+}

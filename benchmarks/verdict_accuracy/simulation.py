@@ -1,0 +1,81 @@
+"""A scenario and a seed -> a table as ``read_timings`` returns it, and the truth about it."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from verdict_accuracy.architectures import ARCHITECTURES, LOGGED
+from verdict_accuracy.faults import FAULTS, Place, Truth
+from verdict_accuracy.noise import NOISES
+from verdict_accuracy.timeline import Conditions, Timeline
+
+Floats = npt.NDArray[np.float64]
+STEPS = 200
+
+MAX_CLOCK_OFFSET_S = 10_000.0
+"""Each rank's clock begins anywhere up to this: nothing may compare two of them."""
+
+
+class Scenario(NamedTuple):
+    """One line of the tables: names of ``ARCHITECTURES``, ``LOGGED``, ``NOISES`` and ``FAULTS``."""
+
+    architecture: str
+    logged: str
+    noise: str
+    fault: str
+    ranks: int
+    steps: int = STEPS
+
+    def __str__(self) -> str:
+        steps = "" if self.steps == STEPS else f" / {self.steps} steps"
+        return f"{self.architecture} / {self.logged} / {self.noise} / {self.fault} / {self.ranks}{steps}"
+
+
+class SimulatedRun(NamedTuple):
+    """Attributes:
+    timings: as ``read_timings`` returns.
+    roles: what the analysis is told; None if nothing.
+    n_ranks: of the run.
+    truth: who is slow.
+    cost_ms: by how much the run would have been shorter with the culprits healthy.
+    run_ms: how long it took.
+    self_ms: steps x ranks, rows of own work less the communication logged inside; None without such rows.
+    """
+
+    timings: pd.DataFrame
+    roles: Mapping[int, str] | None
+    n_ranks: int
+    truth: Truth
+    cost_ms: float
+    run_ms: float
+    self_ms: Floats | None
+
+
+def simulate(scenario: Scenario, seed: int) -> SimulatedRun:
+    """The same seed gives the same run."""
+    rng = np.random.default_rng([zlib.crc32(str(scenario).encode()), seed])
+    architecture, kept = ARCHITECTURES[scenario.architecture], LOGGED[scenario.logged]
+    teams = architecture.teams(scenario.ranks)
+    noise = NOISES[scenario.noise](rng, (scenario.steps, scenario.ranks))
+    fault = FAULTS[scenario.fault](rng, Place(scenario.steps, scenario.ranks, teams))
+    conditions = Conditions(
+        factor=np.stack([noise.factor * fault.factor, noise.factor]),
+        pause_ms=np.stack([noise.pause_ms + fault.pause_ms, noise.pause_ms]),
+        link=np.stack([fault.link, np.ones_like(fault.link)]),
+    )
+    run = Timeline(conditions, rng)
+    architecture.play(run)
+    run_ms, healthy_ms = run.now_ms.max(axis=1)
+    offsets_s = rng.uniform(0.0, MAX_CLOCK_OFFSET_S, scenario.ranks)
+    roles = {int(rank): f"stage {i}" for i, team in enumerate(teams) for rank in team}
+    return SimulatedRun(
+        run.rows.table(kept, offsets_s), roles if architecture.are_roles else None, scenario.ranks,
+        fault.truth,
+        float(run_ms - healthy_ms), float(run_ms), run.rows.self_ms(kept),
+    )  # fmt: skip

@@ -1,0 +1,232 @@
+"""Is the network slow? Transfers, without waiting, that grew, or that take longer than others of their kind.
+
+A transfer is compared with the same one in its own past, and with those that other groups or pairs of ranks
+make at the same time. What a rank's own work hides costs nothing: only time in which somebody was blocked
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis._change_points import change_points
+from timing_logger.analysis._frames import Floats, Ints
+from timing_logger.analysis._peers import log_ratios, peer_medians
+from timing_logger.analysis._slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis._step_times import StepTimes
+from timing_logger.analysis._transfers import MESSAGE, Link
+from timing_logger.analysis.verdict import Gate, Verdict
+
+MIN_TIMES = 1.5
+"""A transfer that takes so many times as long as it did, or as others of its kind do, is slow."""
+
+MIN_COST_SHARE = 0.05
+"""Slow transfers cost at least this part of the run."""
+
+MOSTLY = 0.5
+"""Where ranks are blocked in transfers for this part of the run, that is said, whatever it was before."""
+
+MIN_STEPS = 20
+_MIN_FAMILY = 3  # of two one cannot say which is usual
+_MIN_SIGMA = 0.1
+_MAX_NAMED = 8
+
+
+class _Slow(NamedTuple):
+    """A link that is slow in some steps.
+
+    Attributes:
+        link: its number among those of the transfers.
+        steps: ascending.
+        usual_ms: for each of these steps what a transfer would take.
+        past: whether that is what it took before; else what others of its kind take.
+    """
+
+    link: int
+    steps: Ints
+    usual_ms: Floats
+    past: bool
+
+
+def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | None:
+    """The verdict that transfers are slow; None where they are not, or cost too little.
+
+    Args:
+        hosts: of each rank, as far as they are known.
+    """
+    found = [*_slower_than_others(times), *_slower_than_before(times)]
+    if not found:
+        return None
+    excess_ms = _excess_ms(times, found)
+    lost_ms = _blocked_at_most(times, excess_ms * times.transfers.n)
+    cost_ms = float(lost_ms.sum())
+    gate = _at_least("part of the run that slow transfers cost", cost_ms / times.run_ms, MIN_COST_SHARE)
+    if not gate.passed:
+        return None
+    cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
+    worst = max(found, key=lambda slow: cost_of_link[slow.link])
+    steps = np.flatnonzero(lost_ms > 0)
+    took, usual = _typical_ms(times, worst)
+    slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= 0.1 * cost_of_link.max()]
+    link = times.transfers.links[worst.link]
+    return Verdict(
+        verdict="communication", phase=link.operation, labels=link.group,
+        window=_window(times, steps), **times.span(steps)._asdict(), score=usual / took, cost_ms=cost_ms,
+        gates=(Gate("times as long", took / usual, MIN_TIMES, took / usual >= MIN_TIMES), gate),
+        evidence=(
+            f"{in_words(times, link)} take {took:.3g} ms without waiting, {took / usual:.1f} times what "
+            f"{'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
+            *_in_common(times, slow, hosts),
+        ),
+    )  # fmt: skip
+
+
+def mostly_transfers(times: StepTimes) -> Verdict | None:
+    """The verdict that most of the run is transfers, which nothing in it could be compared with."""
+    n = times.transfers.n
+    if not len(times.transfers.links) or not times.run_ms > 0:
+        return None
+    blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
+    gate = _at_least("part of the run in transfers", float(blocked_ms.sum()) / times.run_ms, MOSTLY)
+    if not gate.passed:
+        return None
+    total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
+    link = times.transfers.links[int(total_ms.argmax())]
+    return Verdict(
+        verdict="communication", phase=link.operation, labels=link.group, gates=(gate,),
+        evidence=(
+            f"Ranks are blocked in transfers, without waiting, for {gate.value:.0%} of the run, most of it "
+            f"in {in_words(times, link)}. Nothing in this run says how long they should take.",
+        ),
+    )  # fmt: skip
+
+
+def _at_least(name: str, value: float, bound: float) -> Gate:
+    return Gate(name, value, bound, bool(value >= bound))
+
+
+# -- against others of their kind ------------------------------------------------------------------------
+
+
+def _slower_than_others(times: StepTimes) -> Iterator[_Slow]:
+    for members in _families(times.transfers.links):
+        mean_ms = times.transfers.mean_ms[:, members]
+        usual_ms = peer_medians(mean_ms)
+        ratios = log_ratios(mean_ms, usual_ms)
+        for slow in _persistently(ratios):
+            if slow.level >= np.log(MIN_TIMES) and len(slow.steps) >= min(MIN_STEPS, _recorded(ratios)):
+                usual_here_ms = usual_ms[slow.steps, slow.column]
+                yield _Slow(int(members[slow.column]), slow.steps, usual_here_ms, past=False)
+
+
+def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
+    """Of columns that are slow often enough to be looked at closely."""
+    with np.errstate(invalid="ignore"):
+        often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_STEPS, _recorded(ratios))
+    for slow in slow_steps(ratios) if often.any() else ():
+        if often[slow.column]:
+            yield slow
+
+
+def _recorded(values: Floats) -> int:
+    return max(1, int((~np.isnan(values)).any(axis=1).sum()))
+
+
+def _families(links: Sequence[Link]) -> Iterator[Ints]:
+    families: dict[object, list[int]] = {}
+    for i, link in enumerate(links):
+        families.setdefault(link.family, []).append(i)
+    yield from (np.array(members) for members in families.values() if len(members) >= _MIN_FAMILY)
+
+
+# -- against their own past ------------------------------------------------------------------------------
+
+
+def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
+    """Stretches of a link's series whose level is far above the least that it held before."""
+    for i, mean_ms in enumerate(times.transfers.mean_ms.T):
+        at = np.flatnonzero(~np.isnan(mean_ms))
+        if len(at) < 2 * MIN_STEPS:
+            continue
+        series = np.log(mean_ms[at])
+        if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_STEPS:
+            continue
+        edges = [0, *change_points(series, cap=2 * np.log(MIN_TIMES), min_sigma=_MIN_SIGMA), len(series)]
+        yield from _grown(i, at, series, list(pairwise(edges)))
+
+
+def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]) -> Iterator[_Slow]:
+    levels = [float(np.median(series[slice(*span)])) for span in spans]
+    least = np.inf
+    for span, level in zip(spans, levels, strict=True):
+        length = span[1] - span[0]
+        if level - least >= np.log(MIN_TIMES) and length >= MIN_STEPS:
+            yield _Slow(link, at[slice(*span)], np.full(length, np.exp(least)), past=True)
+        if length >= MIN_STEPS:
+            least = min(least, level)
+
+
+# -- what it costs, and where it is ------------------------------------------------------------------------
+
+
+def _excess_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
+    """Steps x links: what a transfer took beyond the usual, where it is slow; else 0."""
+    excess_ms = np.zeros(times.transfers.mean_ms.shape)
+    for slow in found:
+        beyond_ms = times.transfers.mean_ms[slow.steps, slow.link] - slow.usual_ms
+        excess_ms[slow.steps, slow.link] = np.fmax(excess_ms[slow.steps, slow.link], beyond_ms)
+    return excess_ms
+
+
+def _blocked_at_most(times: StepTimes, of_links_ms: Floats) -> Floats:
+    """For each step the most that a rank spends in these transfers, of the time in which it was blocked."""
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    of_ranks_ms = np.fmin(of_links_ms @ takes_part, np.nan_to_num(times.blocked_ms))
+    most: Floats = np.max(of_ranks_ms, axis=1, initial=0.0)
+    return most
+
+
+def _typical_ms(times: StepTimes, slow: _Slow) -> tuple[float, float]:
+    mean_ms = times.transfers.mean_ms[slow.steps, slow.link]
+    return float(np.nanmedian(mean_ms)), float(np.nanmedian(slow.usual_ms))
+
+
+def _window(times: StepTimes, steps: Ints) -> str:
+    edge = 0.05 * len(times.iterations)
+    if steps[-1] < len(times.iterations) - 1 - edge:
+        return "bounded"
+    return "persistent" if steps[0] <= edge else "ongoing"
+
+
+def in_words(times: StepTimes, link: Link) -> str:
+    """``Messages of up to 65536 bytes from rank 0 to rank 3``, ``ALLREDUCE of up to ... in group world``."""
+    size = f" of up to {link.size_class_bytes} bytes" if link.size_class_bytes >= 0 else ""
+    if link.operation == MESSAGE:
+        sender, receiver = (times.ranks[column] for column in link.columns)
+        return f"Messages{size} from rank {sender} to rank {receiver}"
+    return f"{link.operation}{size} in group {link.group or 'without a name'}"
+
+
+def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
+    """Which ranks all slow links have, and no other link of their kind has."""
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    alike = _same_family(times.transfers.links, slow)
+    common = takes_part[slow].all(axis=0) & ~takes_part[alike].any(axis=0)
+    ranks = [times.ranks[i] for i in np.flatnonzero(common)]
+    if not ranks or len(ranks) == len(times.ranks):
+        yield "All ranks take part in them, so whose link it is cannot be told."
+        return
+    named = ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
+    yield f"All slow transfers, and no others of their kind, have rank {named} in them."
+    its_hosts = {hosts.get(rank, "") for rank in ranks}
+    if len(its_hosts) == 1 and (host := its_hosts.pop()):
+        yield f"That is the host {host}."
+
+
+def _same_family(links: Sequence[Link], slow: Sequence[int]) -> list[int]:
+    families = {links[i].family for i in slow}
+    return [i for i, link in enumerate(links) if link.family in families and i not in set(slow)]
