@@ -33,6 +33,7 @@ MOSTLY = 0.5
 MIN_STEPS = 20
 _MIN_FAMILY = 3  # of two one cannot say which is usual
 _MIN_SIGMA = 0.1
+_MIN_PART = 0.02  # of what the costliest link costs: others say nothing of where the trouble is
 _MAX_NAMED = 8
 
 
@@ -71,7 +72,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     worst = max(found, key=lambda slow: cost_of_link[slow.link])
     steps = np.flatnonzero(lost_ms > 0)
     took, usual = _typical_ms(times, worst)
-    slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= 0.1 * cost_of_link.max()]
+    slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= _MIN_PART * cost_of_link.max()]
     link = times.transfers.links[worst.link]
     return Verdict(
         verdict="communication", phase=link.operation, labels=link.group,

@@ -1,0 +1,126 @@
+"""The network as a culprit: transfers that grew, or that take longer than others of their kind."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from simulated_runs import _row, _table
+
+from timing_logger.analysis import Verdict, stragglers
+
+N_STEPS = 120
+
+
+def run(
+    groups: Sequence[Sequence[int]],
+    times: npt.NDArray[np.float64],
+    *,
+    seed: int = 0,
+    background: bool = False,
+    work_ms: float = 40.0,
+) -> pd.DataFrame:
+    """Steps of work, and an all-reduce of 2 ms in each group, times ``times`` (steps x groups)."""
+    rng = np.random.default_rng(seed)
+    n_ranks = sum(map(len, groups))
+    now = np.zeros(n_ranks)
+    rows: list[dict[str, Any]] = []
+    for step in range(N_STEPS):
+        works_ms = work_ms * np.exp(rng.normal(0, 0.03, n_ranks))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        begun, now = now, now + works_ms
+        for number, members in enumerate(map(np.array, groups)):
+            transfer_ms = 2.0 * times[step, number] * np.exp(rng.normal(0, 0.05))
+            named = {"group": f"dp {number}", "group_size": len(members), "seq": step}
+            named |= {"message_size_bytes": 1_000_000}
+            if background:  # it is issued when half of the work is done
+                issued = (begun + works_ms / 2)[members]
+                done = np.maximum(issued.max() + transfer_ms, now[members])
+                rows.append(_row("IALLREDUCE", step, issued, done - issued, members, **named))
+                rows.append(_row("WAIT", step, now[members], done - now[members], members, **named))
+            else:
+                done = np.full(len(members), now[members].max() + transfer_ms)
+                rows.append(_row("ALLREDUCE", step, now[members], done - now[members], members, **named))
+            now[members] = done
+    return _table(rows, None)
+
+
+PAIRS = [[0, 1], [2, 3], [4, 5], [6, 7]]
+
+
+def usual(n_groups: int) -> npt.NDArray[np.float64]:
+    return np.ones((N_STEPS, n_groups))
+
+
+def said(verdict: Verdict) -> str:
+    return " ".join(verdict.evidence)
+
+
+def test_transfers_that_grew_in_the_middle_of_a_run_are_named_from_there_on() -> None:
+    times = usual(1)
+    times[50:] = 20
+    verdict = stragglers(run([range(4)], times))
+    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("communication", (), "ALLREDUCE")
+    assert (verdict.window, verdict.first_iteration, verdict.last_iteration) == ("ongoing", 50, N_STEPS - 1)
+    assert verdict.cost_ms == pytest.approx(70 * 19 * 2.0, rel=0.05)
+    assert "All ranks take part" in said(verdict)
+
+
+def test_transfers_that_were_slow_for_a_while_are_named_for_that_while() -> None:
+    times = usual(1)
+    times[50:80] = 20
+    verdict = stragglers(run([range(4)], times))
+    assert (verdict.verdict, verdict.window) == ("communication", "bounded")
+    assert (verdict.first_iteration, verdict.last_iteration) == (50, 79)
+
+
+def test_a_group_slower_than_others_of_its_kind_is_named_with_its_ranks() -> None:
+    times = usual(4)
+    times[:, 2] = 20
+    verdict = stragglers(run(PAIRS, times))
+    assert (verdict.verdict, verdict.labels, verdict.window) == ("communication", "dp 2", "persistent")
+    assert "have rank 4, 5 in them" in said(verdict)
+
+
+def test_the_host_of_the_ranks_that_all_slow_transfers_have_is_named() -> None:
+    times = usual(4)
+    times[:, 2] = 20
+    timings = run(PAIRS, times)
+    timings.attrs["files"] = [{"rank": rank, "sidecar": {"host": f"node{rank // 2}"}} for rank in range(8)]
+    assert "That is the host node2." in said(stragglers(timings))
+
+
+def test_slow_transfers_that_are_hidden_behind_work_cost_nothing() -> None:
+    """They take 18 instead of 2 ms, and nobody waits for them."""
+    times = usual(4)
+    times[:, 2] = 9
+    verdict = stragglers(run(PAIRS, times, background=True))
+    assert verdict.verdict == "healthy"
+
+
+def test_waiting_for_a_slow_rank_is_no_slow_transfer() -> None:
+    timings = run([range(4)], usual(1))
+    slow = (timings["rank"] == 1) & (timings["operation"] == "FORWARD") & (timings["iteration"] >= 50)
+    others = (timings["rank"] != 1) & (timings["operation"] == "ALLREDUCE") & (timings["iteration"] >= 50)
+    for rows in (slow, others):
+        timings.loc[rows, "elapsed_ms"] += 40.0
+    verdict = stragglers(timings.assign(start_counter=np.nan, end_counter=np.nan))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (1,))
+
+
+def test_a_run_that_is_mostly_transfers_is_not_called_healthy() -> None:
+    """Nothing in it says whether that is usual, so neither does the verdict."""
+    verdict = stragglers(run([range(4)], usual(1), work_ms=1.0))
+    assert (verdict.verdict, verdict.cost_ms) == ("communication", 0)
+    assert "Nothing in this run says how long they should take." in said(verdict)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_transfers_that_vary_by_chance_are_not_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    times = np.exp(rng.normal(0, 0.4, (N_STEPS, 4))) * (1 + 20 * (rng.random((N_STEPS, 4)) < 0.02))
+    assert stragglers(run(PAIRS, times, seed=seed)).verdict != "communication"
