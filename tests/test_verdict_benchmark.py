@@ -127,9 +127,10 @@ def test_one_forward_one_backward_does_each_micro_batch_once_each_way_and_in_tur
 
 
 def test_every_kind_of_line_can_be_simulated() -> None:
-    kinds = {(one.architecture, one.logged, one.fault): one for one in scenarios() if one.ranks <= 64}
+    largest_first = sorted(scenarios(), key=lambda one: -one.ranks)
+    kinds = {(one.architecture, one.logged, one.fault): one for one in largest_first}
     for one in kinds.values():
-        assert len(simulate(one._replace(steps=3), seed=0).timings)
+        assert len(simulate(one._replace(steps=2), seed=0).timings)
 
 
 # -- how a verdict is marked -----------------------------------------------------------------------
