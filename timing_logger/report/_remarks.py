@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from timing_logger._clock_course import clock_trouble
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
 from timing_logger.report._words import count, quoted
@@ -22,6 +23,7 @@ def remarks(summary: Summary) -> Iterable[str]:
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
             yield f"{escape_text(counters['file'])}: {remark}"
+    yield from on_clocks(summary.files)
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
 
@@ -33,6 +35,13 @@ def on_different_runs(why: str) -> Iterable[str]:
             f"These files look like those of different runs: {escape_text(why)}. What compares ranks then "
             "compares what has nothing in common."
         )
+
+
+def on_clocks(files: Iterable[_Row]) -> Iterable[str]:
+    """What is to be said of clocks whose measurements contradict each other, by ``attrs["files"]``."""
+    for file in files:
+        if trouble := clock_trouble(file):
+            yield f"{escape_text(Path(file['path']).name)}: {trouble}."
 
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:
