@@ -219,6 +219,7 @@ def test_the_reference_is_the_one_that_most_files_were_measured_against(tmp_path
 DAMAGED = [
     "offsets", 7, None, {}, [7], [None], [{}], [[1, 2, 3, 4, 5, 6, 7]], [offset(1, 1, offset_ns="1")],
     [offset(1, 1, offset_ns=None)], [offset(1, 1, perf_counter_ns=2**70)], [offset(1, 1, reference_host=3)],
+    [offset(1, 1, uncertainty_ns=-1)],
 ]  # fmt: skip
 
 
@@ -377,3 +378,15 @@ def test_a_table_of_dask_warns_of_a_stepped_clock_before_anything_is_read(tmp_pa
     write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
     with pytest.warns(UserWarning, match="its clock moved by 200 ms"):
         read_timings(tmp_path, engine="dask")
+
+
+def test_waits_say_what_a_violation_of_the_clocks_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank, start_s in enumerate([1.0, 1.2]):
+        path = write_timing_file(tmp_path, rank, [record(start_s=start_s, seq=0, group_size=2)])
+        written = write_sidecar(path)
+        written.write_text(json.dumps({**json.loads(written.read_text()), **HERE}))
+    main(["waits", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 row ended before a rank had come that it needed: a clock is farther off" in said

@@ -157,3 +157,20 @@ def test_a_step_makes_only_the_time_between_its_two_measurements_uncertain() -> 
     alignment = measured(paused(500.0), [0.0, 300.0, 600.0, 900.0])
     counter_s = np.array([150.0, 310.0, 590.0, 750.0]) - BOOTED_LATER_S
     assert (alignment.uncertainty_at(counter_s) > 0.2).tolist() == [False, True, True, False]
+
+
+def test_a_correction_by_the_most_that_ntp_does_is_covered_where_it_is_noticed() -> None:
+    """500 ppm for 20 s, which is more than drift explains in 5 minutes."""
+
+    def slewed(at_s: Floats) -> Floats:
+        return BOOTED_LATER_S + 5e-4 * np.clip(at_s - 700.0, 0.0, 20.0)
+
+    alignment = measured(slewed, np.arange(0.0, 1501.0, 300.0).tolist(), errors=(1, -1))
+    assert [found.moved_s for found in alignment.contradictions] == pytest.approx([0.01], abs=1e-5)
+    assert uncovered_s(alignment, slewed, np.linspace(0.0, 1500.0, 3001)) <= 1e-9
+
+
+def test_two_measurements_of_one_moment_are_one() -> None:
+    alignment = measured(temperature(0.0), [10.0, 10.0, 20.0])
+    assert alignment.contradictions == []
+    assert uncovered_s(alignment, temperature(0.0), np.linspace(0.0, 30.0, 301)) <= 1e-9

@@ -133,7 +133,7 @@ def _offset(entry: Any) -> ClockOffset | None:
     numbers = (offset.perf_counter_ns, offset.offset_ns, offset.uncertainty_ns, offset.reference_rank)
     texts = (offset.reference_host, offset.reference_boot_id)
     sound = all(map(_is_int64, numbers)) and all(isinstance(text, str) for text in texts)
-    return offset if sound else None
+    return offset if sound and offset.uncertainty_ns >= 0 else None
 
 
 def _wall_offset_ns(sidecar: dict[str, Any]) -> int | None:

@@ -140,6 +140,11 @@ def _on_clocks(totals: pd.DataFrame) -> Iterable[str]:
             "The ranks' clocks are not known to be aligned, so what compares their instants is left out: "
             "allreduce_instrumentation.synchronise_clocks() measures them."
         )
+    if violations := int(totals["clock_violations"].sum()):
+        yield (
+            f"{count(violations, 'row')} ended before a rank had come that it needed: a clock is farther off "
+            "than is stated, or the rows are not of one collective."
+        )
 
 
 def _on_matches(states: Mapping[str, int]) -> Iterable[str]:
