@@ -130,10 +130,23 @@ def test_uncertainty_grows_with_the_distance_to_the_nearest_measurement(tmp_path
     measured = [offset(10.0, 1.0, 1e-6), offset(20.0, 1.0, 1e-6)]
     write_rank(tmp_path, 1, [5.0, 10.0, 12.0, 15.0, 19.0, 20.0, 30.0], **THERE, clock_offsets=measured)
     df = read_timings(tmp_path)
-    distances_s = [5, 0, 2, 5, 1, 0, 10]
+    distances_s = [5, 0.001, 2.001, 5, 1, 0.001, 10.001]  # of the farther end of 1 ms
     expected = [1e-6 + distance_s * DRIFT_BOUND for distance_s in distances_s]
     assert of_rank(df, 1, "clock_uncertainty_s") == pytest.approx(expected, rel=1e-9)
     assert clocks(df)[1]["uncertainty_s"] == pytest.approx(1e-6 + 5 * DRIFT_BOUND)  # inside
+
+
+def test_the_uncertainty_of_a_row_is_that_of_its_less_certain_end(tmp_path: Path) -> None:
+    """An operation that begins where the clock was just measured, and lasts."""
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    path = write_rank(tmp_path, 1, [], **THERE)
+    rows = [record(start_s=10.0, elapsed_ms=5000.0), record(start_s=5.0, elapsed_ms=5000.0),
+            record(start_s=8.0, elapsed_ms=None)]  # fmt: skip
+    write_timing_file(tmp_path, 1, rows)
+    sidecar = json.loads(sidecar_path(path).read_text())
+    sidecar_path(path).write_text(json.dumps({**sidecar, "clock_offsets": [offset(10.0, 1.0, 1e-6)]}))
+    found = of_rank(read_timings(tmp_path), 1, "clock_uncertainty_s")
+    assert found == pytest.approx([1e-6 + seconds * DRIFT_BOUND for seconds in (5, 5, 2)], rel=1e-9)
 
 
 def test_where_a_clock_drifted_at_the_bound_the_line_between_measurements_is_certain(tmp_path: Path) -> None:
@@ -193,7 +206,8 @@ def test_ranks_of_another_host_share_the_best_measurements_of_their_clock(tmp_pa
     write_rank(tmp_path, 3, [1.0], **THERE)
     df = read_timings(tmp_path)
     assert df["start_s"].tolist() == [1.0] + [6.000001] * 3
-    assert df["clock_uncertainty_s"].tolist() == [0.0] + [1e-6] * 3
+    until_the_end_s = 0.001 * DRIFT_BOUND
+    assert df["clock_uncertainty_s"].tolist() == pytest.approx([0.0] + [1e-6 + until_the_end_s] * 3, rel=1e-9)
 
 
 def test_a_restart_has_its_own_measurements(tmp_path: Path) -> None:

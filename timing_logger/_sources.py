@@ -126,7 +126,7 @@ class Source:
         if name == "end_s":
             return pd.Series(clock.on_the_axis(ends_s))
         if name == "clock_uncertainty_s":
-            return pd.Series(clock.uncertainty_at(starts_s))
+            return pd.Series(np.fmax(clock.uncertainty_at(starts_s), clock.uncertainty_at(ends_s)))
         if name in ("rank", "incarnation"):
             return pd.Series(np.full(len(frame), getattr(self.name, name), np.int64))
         return frame[name]

@@ -99,9 +99,9 @@ def read_timings(
         clock, if clocks part by no more than ``run_info.DRIFT_BOUND`` while nobody measures them: 0 on its
         host (same host name and boot id); where offsets were measured, their half width, and what drift adds
         with the time to the nearest measurement; between two that contradict that bound, the whole step
-        between them. It is NaN for ranks that are **not aligned**: on another host without measurements,
-        where the wall clocks of both sidecars map the instants, ms off or worse; or without a sidecar that
-        says which clock it was, where they stay as recorded. See docs/clocks.md.
+        between them; of start and end the larger. It is NaN for ranks that are **not aligned**: on another
+        host without measurements, where the wall clocks of both sidecars map the instants, ms off or worse;
+        or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
