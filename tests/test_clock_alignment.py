@@ -112,7 +112,8 @@ def test_one_measurement_shifts_every_instant(tmp_path: Path) -> None:
     assert of_rank(df, 1, "start_s") == [0.5, 8.0]
     assert of_rank(df, 1, "end_s") == pytest.approx([0.501, 8.001], abs=1e-12)
     assert of_rank(df, 1, "start_counter") == [100.0, 107.5]
-    assert clocks(df)[1] == clock("measured", measurements=1, offset_s=-99.5, uncertainty_s=1e-6)
+    last_s = pytest.approx(1e-6 + 7.501 * DRIFT_BOUND)
+    assert clocks(df)[1] == clock("measured", measurements=1, offset_s=-99.5, uncertainty_s=last_s)
 
 
 def test_drift_between_two_measurements_is_interpolated(tmp_path: Path) -> None:
@@ -128,12 +129,20 @@ def test_uncertainty_grows_with_the_distance_to_the_nearest_measurement(tmp_path
     """By the drift bound on both sides of a clock that did not drift, and back to what was measured."""
     write_rank(tmp_path, 0, [0.0], **HERE)
     measured = [offset(10.0, 1.0, 1e-6), offset(20.0, 1.0, 1e-6)]
-    write_rank(tmp_path, 1, [5.0, 10.0, 12.0, 15.0, 19.0, 20.0, 30.0], **THERE, clock_offsets=measured)
+    rows_s = [5.0, 10.0, 12.0, 15.0, 19.0, 20.0, 30.0]
+    write_rank(tmp_path, 1, rows_s, **THERE, clock_offsets=measured)
     df = read_timings(tmp_path)
     distances_s = [5, 0.001, 2.001, 5, 1, 0.001, 10.001]  # of the farther end of 1 ms
     expected = [1e-6 + distance_s * DRIFT_BOUND for distance_s in distances_s]
     assert of_rank(df, 1, "clock_uncertainty_s") == pytest.approx(expected, rel=1e-9)
-    assert clocks(df)[1]["uncertainty_s"] == pytest.approx(1e-6 + 5 * DRIFT_BOUND)  # inside
+    assert clocks(df)[1]["uncertainty_s"] == pytest.approx(max(expected))
+
+
+def test_of_a_file_the_largest_uncertainty_is_stated_also_between_its_rows(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [10.0], **THERE, clock_offsets=[offset(10.0, 1.0), offset(20.0, 1.0)])
+    stated_s = clocks(read_timings(tmp_path))[1]["uncertainty_s"]
+    assert stated_s == pytest.approx(1e-6 + 5 * DRIFT_BOUND)
 
 
 def test_the_uncertainty_of_a_row_is_that_of_its_less_certain_end(tmp_path: Path) -> None:
@@ -352,13 +361,13 @@ def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
 # -- what is said of it ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", ["summary", "waits"])
+@pytest.mark.parametrize("question", ["summary", "waits", "trace"])
 def test_the_command_line_says_whose_clock_was_stepped(
     question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write_rank(tmp_path, 0, [0.0], **HERE)
     write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
-    main([question, str(tmp_path)])
+    main([question, str(tmp_path), *(["-o", str(tmp_path / "trace.json")] if question == "trace" else [])])
     said = " ".join(capsys.readouterr().out.split())
     assert "timing-rank1.csv: its clock moved by 200 ms against the reference's within 90 s" in said
     assert "timing-rank0.csv: its clock" not in said

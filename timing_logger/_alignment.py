@@ -63,16 +63,22 @@ class Alignment:
         inside_s: Seconds = np.interp(counter_s, at_s, self.course.uncertainty_s)
         return inside_s + DRIFT_BOUND * outside_s
 
-    def description(self) -> dict[str, Any]:
-        """For ``attrs["files"]``; ``read_timings`` says what stands in it."""
+    def description(self, first_s: float = np.nan, last_s: float = np.nan) -> dict[str, Any]:
+        """For ``attrs["files"]``; ``read_timings`` says what stands in it.
+
+        Args:
+            first_s, last_s: the first and the last instant of the file; NaN if not known.
+        """
         mapped = self.reference_rank is not None
         known = self.how != "unaligned"
+        at_the_ends_s = self.uncertainty_at(np.array([first_s, last_s]))
+        largest_s = np.fmax.reduce([*self.course.uncertainty_s, *at_the_ends_s])
         return {
             "alignment": self.how,
             "reference_rank": self.reference_rank,
             "measurements": self.measurements,
             "offset_s": float(self.course.offset_s[-1]) if mapped else None,
-            "uncertainty_s": float(self.course.uncertainty_s.max()) if known else None,
+            "uncertainty_s": float(largest_s) if known else None,
             "contradictions": [found._asdict() for found in self.contradictions],
         }
 

@@ -137,7 +137,7 @@ class _Pairs(NamedTuple):
         """Where one cone takes over from the other, below the line and above it, and the dip between."""
         widening_s = self.second_s - self.first_s
         most_s = widening_s + DRIFT_BOUND * self.length_s
-        slack = np.maximum(DRIFT_BOUND - abs(self.moved_s) / self.length_s, np.finfo(float).tiny)
+        slack = np.maximum(DRIFT_BOUND - abs(self.moved_s) / self.length_s, 1e-9 * DRIFT_BOUND)
         bends_s = np.stack([
             (most_s - self.moved_s) / (2 * DRIFT_BOUND),
             (most_s + self.moved_s) / (2 * DRIFT_BOUND),

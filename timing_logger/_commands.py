@@ -140,7 +140,7 @@ def report(arguments: argparse.Namespace) -> Answer:
 
 
 def trace(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.report import write_trace
+    from timing_logger.report import clocks_text, write_trace
 
     timings = _read(arguments)
     with _progress("writing the trace") as progress:
@@ -148,6 +148,7 @@ def trace(arguments: argparse.Namespace) -> Answer:
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
+        + clocks_text(timings.attrs["files"], _width())
     )
 
 

@@ -142,6 +142,7 @@ class Source:
 
     def description(self, clock: Alignment) -> dict[str, Any]:
         parsed = self.parsed
+        first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.stated(),
             "bytes": parsed.n_bytes,
@@ -150,7 +151,7 @@ class Source:
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
             "span_unix_ns": self.span,
-            "clock": clock.description(),
+            "clock": clock.description(first_s, last_s),
         }
 
 
