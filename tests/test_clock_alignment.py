@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from hypothesis import strategies as st
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._alignment import DRIFT_BOUND, alignments
+from timing_logger._alignment import alignments
+from timing_logger.cli import main
 from timing_logger.record import NS_PER_S, Record
-from timing_logger.run_info import ClockAnchor, ClockOffset, TimingFile, sidecar_path
+from timing_logger.report.html import report_html
+from timing_logger.run_info import DRIFT_BOUND, ClockAnchor, ClockOffset, TimingFile, sidecar_path
 
 HERE = {"host": "node1", "boot_id": "b1"}
 THERE = {"host": "node2", "boot_id": "b2"}
@@ -51,7 +54,9 @@ def clocks(df: pd.DataFrame) -> list[dict[str, Any]]:
 
 def clock(alignment: str, **differing: Any) -> dict[str, Any]:
     """What ``attrs`` says of a file; by default of one on rank 0's own clock."""
-    plain = {"reference_rank": 0, "measurements": 0, "offset_s": 0.0, "uncertainty_s": 0.0}
+    plain = {
+        "reference_rank": 0, "measurements": 0, "offset_s": 0.0, "uncertainty_s": 0.0, "contradictions": [],
+    }  # fmt: skip
     return {"alignment": alignment, **plain, **differing}
 
 
@@ -107,20 +112,92 @@ def test_one_measurement_shifts_every_instant(tmp_path: Path) -> None:
     assert of_rank(df, 1, "start_s") == [0.5, 8.0]
     assert of_rank(df, 1, "end_s") == pytest.approx([0.501, 8.001], abs=1e-12)
     assert of_rank(df, 1, "start_counter") == [100.0, 107.5]
-    assert clocks(df)[1] == clock("measured", measurements=1, offset_s=-99.5, uncertainty_s=1e-6)
+    last_s = pytest.approx(1e-6 + 7.501 * DRIFT_BOUND)
+    assert clocks(df)[1] == clock("measured", measurements=1, offset_s=-99.5, uncertainty_s=last_s)
 
 
 def test_drift_between_two_measurements_is_interpolated(tmp_path: Path) -> None:
     write_rank(tmp_path, 0, [0.0], **HERE)
-    measured = [offset(20.0, 2.0, 3e-6), offset(10.0, 1.0, 1e-6)]  # in any order
+    measured = [offset(20.0, 1.0002, 3e-6), offset(10.0, 1.0, 1e-6)]  # in any order
     write_rank(tmp_path, 1, [5.0, 10.0, 15.0, 20.0, 30.0], **THERE, clock_offsets=measured)
     df = read_timings(tmp_path)
-    assert of_rank(df, 1, "start_s") == [6.0, 11.0, 16.5, 22.0, 32.0]
-    assert of_rank(df, 1, "clock_uncertainty_s") == pytest.approx(
-        [1e-6 + 5 * DRIFT_BOUND, 1e-6, 2e-6, 3e-6, 3e-6 + 10 * DRIFT_BOUND], rel=1e-12
+    assert of_rank(df, 1, "start_s") == pytest.approx([6.0, 11.0, 16.0001, 21.0002, 31.0002], abs=1e-12)
+    assert clocks(df)[1]["offset_s"] == 1.0002
+
+
+def test_uncertainty_grows_with_the_distance_to_the_nearest_measurement(tmp_path: Path) -> None:
+    """By the drift bound on both sides of a clock that did not drift, and back to what was measured."""
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    measured = [offset(10.0, 1.0, 1e-6), offset(20.0, 1.0, 1e-6)]
+    rows_s = [5.0, 10.0, 12.0, 15.0, 19.0, 20.0, 30.0]
+    write_rank(tmp_path, 1, rows_s, **THERE, clock_offsets=measured)
+    df = read_timings(tmp_path)
+    distances_s = [5, 0.001, 2.001, 5, 1, 0.001, 10.001]  # of the farther end of 1 ms
+    expected = [1e-6 + distance_s * DRIFT_BOUND for distance_s in distances_s]
+    assert of_rank(df, 1, "clock_uncertainty_s") == pytest.approx(expected, rel=1e-9)
+    assert clocks(df)[1]["uncertainty_s"] == pytest.approx(max(expected))
+
+
+def test_of_a_file_the_largest_uncertainty_is_stated_also_between_its_rows(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [10.0], **THERE, clock_offsets=[offset(10.0, 1.0), offset(20.0, 1.0)])
+    stated_s = clocks(read_timings(tmp_path))[1]["uncertainty_s"]
+    assert stated_s == pytest.approx(1e-6 + 5 * DRIFT_BOUND)
+
+
+def test_the_uncertainty_of_a_row_is_that_of_its_less_certain_end(tmp_path: Path) -> None:
+    """An operation that begins where the clock was just measured, and lasts."""
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    path = write_rank(tmp_path, 1, [], **THERE)
+    rows = [record(start_s=10.0, elapsed_ms=5000.0), record(start_s=5.0, elapsed_ms=5000.0),
+            record(start_s=8.0, elapsed_ms=None)]  # fmt: skip
+    write_timing_file(tmp_path, 1, rows)
+    sidecar = json.loads(sidecar_path(path).read_text())
+    sidecar_path(path).write_text(json.dumps({**sidecar, "clock_offsets": [offset(10.0, 1.0, 1e-6)]}))
+    found = of_rank(read_timings(tmp_path), 1, "clock_uncertainty_s")
+    assert found == pytest.approx([1e-6 + seconds * DRIFT_BOUND for seconds in (5, 5, 2)], rel=1e-9)
+
+
+def test_where_a_clock_drifted_at_the_bound_the_line_between_measurements_is_certain(tmp_path: Path) -> None:
+    """It cannot have been anywhere else: the cones of the two measurements meet in it alone."""
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    measured = [offset(0.0, 1.0, 1e-6), offset(100.0, 1.0 + 100 * DRIFT_BOUND, 1e-6)]
+    write_rank(tmp_path, 1, [30.0, 50.0], **THERE, clock_offsets=measured)
+    assert of_rank(read_timings(tmp_path), 1, "clock_uncertainty_s") == pytest.approx([1e-6] * 2, abs=1e-9)
+
+
+STEPPED = [offset(10.0, 1.0, 1e-6), offset(100.0, 1.2, 1e-6), offset(200.0, 1.2, 1e-6)]
+
+
+def test_measurements_that_contradict_each_other_are_reported(tmp_path: Path) -> None:
+    """Of a virtual machine that was paused, say."""
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0, 150.0], **THERE, clock_offsets=STEPPED)
+    with pytest.warns(UserWarning, match=r"timing-rank1\.csv: its clock moved by 200 ms .* within 90 s"):
+        df = read_timings(tmp_path)
+    (found,) = clocks(df)[1]["contradictions"]
+    explained_s = 2e-6 + 90 * DRIFT_BOUND
+    assert found == pytest.approx(
+        {"after_s": 10.0, "before_s": 100.0, "moved_s": 0.2, "explained_s": explained_s}
     )
-    assert clocks(df)[1]["offset_s"] == 2.0
-    assert clocks(df)[1]["uncertainty_s"] == 3e-6
+    between_s, after_s = of_rank(df, 1, "clock_uncertainty_s")
+    assert between_s >= 0.2
+    assert after_s <= 0.002
+
+
+def test_several_contradictions_are_one_warning_of_the_largest(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=[*STEPPED, offset(300.0, 1.1)])
+    with pytest.warns(UserWarning, match=r"moved by 200 ms .*; 1 more"):
+        read_timings(tmp_path)
+
+
+def test_measurements_within_the_drift_bound_are_no_cause_for_a_warning(tmp_path: Path) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=[offset(10.0, 1.0), offset(100.0, 1.002)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert clocks(read_timings(tmp_path))[1]["contradictions"] == []
 
 
 def test_the_axis_is_the_references_also_when_its_file_is_not_read(tmp_path: Path) -> None:
@@ -138,7 +215,8 @@ def test_ranks_of_another_host_share_the_best_measurements_of_their_clock(tmp_pa
     write_rank(tmp_path, 3, [1.0], **THERE)
     df = read_timings(tmp_path)
     assert df["start_s"].tolist() == [1.0] + [6.000001] * 3
-    assert df["clock_uncertainty_s"].tolist() == [0.0] + [1e-6] * 3
+    until_the_end_s = 0.001 * DRIFT_BOUND
+    assert df["clock_uncertainty_s"].tolist() == pytest.approx([0.0] + [1e-6 + until_the_end_s] * 3, rel=1e-9)
 
 
 def test_a_restart_has_its_own_measurements(tmp_path: Path) -> None:
@@ -164,6 +242,7 @@ def test_the_reference_is_the_one_that_most_files_were_measured_against(tmp_path
 DAMAGED = [
     "offsets", 7, None, {}, [7], [None], [{}], [[1, 2, 3, 4, 5, 6, 7]], [offset(1, 1, offset_ns="1")],
     [offset(1, 1, offset_ns=None)], [offset(1, 1, perf_counter_ns=2**70)], [offset(1, 1, reference_host=3)],
+    [offset(1, 1, uncertainty_ns=-1)],
 ]  # fmt: skip
 
 
@@ -277,3 +356,60 @@ def test_a_clock_that_drifts_steadily_is_followed_exactly_between_measurements(
     assert (error_s <= alignment.uncertainty_at(counter_s)).all()  # also outside: the bound is 3e-5
     inside = (counter_s >= min(measured_at_s)) & (counter_s <= max(measured_at_s))
     assert (error_s[inside] <= 2e-9).all()
+
+
+# -- what is said of it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", ["summary", "waits", "trace"])
+def test_the_command_line_says_whose_clock_was_stepped(
+    question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
+    main([question, str(tmp_path), *(["-o", str(tmp_path / "trace.json")] if question == "trace" else [])])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "timing-rank1.csv: its clock moved by 200 ms against the reference's within 90 s" in said
+    assert "timing-rank0.csv: its clock" not in said
+
+
+@pytest.mark.parametrize("question", ["summary", "waits"])
+def test_the_command_line_says_nothing_of_clocks_that_only_drift(
+    question: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=[offset(10.0, 1.0), offset(100.0, 1.002)])
+    main([question, str(tmp_path)])
+    assert "its clock" not in capsys.readouterr().out
+
+
+def test_the_page_says_how_each_rank_was_aligned_how_exactly_and_whose_clock_was_stepped(
+    tmp_path: Path,
+) -> None:
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
+    with pytest.warns(UserWarning, match="its clock moved"):
+        page = report_html(read_timings(tmp_path))
+    assert "its clock moved by 200 ms" in page
+    assert "measured" in page
+    assert "202702.0" in page  # us: the step, both measurements, 90 s of drift
+
+
+def test_a_table_of_dask_warns_of_a_stepped_clock_before_anything_is_read(tmp_path: Path) -> None:
+    pytest.importorskip("dask.dataframe")
+    write_rank(tmp_path, 0, [0.0], **HERE)
+    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
+    with pytest.warns(UserWarning, match="its clock moved by 200 ms"):
+        read_timings(tmp_path, engine="dask")
+
+
+def test_waits_say_what_a_violation_of_the_clocks_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for rank, start_s in enumerate([1.0, 1.2]):
+        path = write_timing_file(tmp_path, rank, [record(start_s=start_s, seq=0, group_size=2)])
+        written = write_sidecar(path)
+        written.write_text(json.dumps({**json.loads(written.read_text()), **HERE}))
+    main(["waits", str(tmp_path)])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "1 row ended before a rank had come that it needed: a clock is farther off" in said

@@ -127,6 +127,7 @@ OFFLINE = [
     "timing_logger._drafts",
     "timing_logger._parsing",
     "timing_logger._parquet",
+    "timing_logger._clock_course",
     "timing_logger._alignment",
     "timing_logger._cores",
     "timing_logger._freed_memory",

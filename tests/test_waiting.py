@@ -78,6 +78,48 @@ def test_the_uncertainty_is_that_of_both_clocks() -> None:
     assert values(found, "uncertainty_ms") == [0.003, 0.004, 0.006, 0.005]
 
 
+def test_no_uncertainty_is_larger_than_the_rows_of_a_collective_allow() -> None:
+    """Each was in it when the others were: rank 3, for 2 ms, at some time in the 11 ms of rank 0."""
+    found = waits(aligned(table(*collective(ARRIVALS_MS, LEAVE_MS)), uncertainty_s=0.054))
+    assert values(found, "uncertainty_ms") == [11, 11, 11, 11]
+
+
+def test_ranks_that_need_not_be_in_an_operation_together_bound_nothing() -> None:
+    rows = collective(ARRIVALS_MS, LEAVE_MS, operation="BCAST", peer=1)
+    assert values(waits(aligned(table(*rows), uncertainty_s=0.054)), "uncertainty_ms") == [108] * 4
+
+
+def test_where_rows_contradict_the_clocks_the_uncertainty_is_that_of_the_rows() -> None:
+    """A clock that is 200 ms behind and said to be exact to 2 us, as after a pause that nobody measured."""
+    rows = collective(ARRIVALS_MS, LEAVE_MS)
+    rows[1] = [rows[1][0]._replace(start_ns=rows[1][0].start_ns - 200_000_000,
+                                   end_ns=rows[1][0].end_ns - 200_000_000)]  # fmt: skip
+    found = waits(aligned(table(*rows), 2e-6))
+    assert found["clock_violation"].tolist() == [False, True, False, False]
+    assert (found["uncertainty_ms"] >= 200).tolist() == [True] * 4
+
+
+parts_of_ms = st.tuples(st.floats(0, 50), st.floats(0, 20), st.floats(-300, 300), st.floats(0.0, 300))
+
+
+@given(st.lists(parts_of_ms, min_size=2, max_size=5))
+def test_the_uncertainty_covers_what_clocks_are_off_where_they_say_so_or_the_rows_show_it(
+    ranks: list[tuple[float, float, float, float]],
+) -> None:
+    """Of each rank when it arrives, how long it stays after the last, what its clock is off, and says."""
+    last_ms = max(arrives for arrives, *_ in ranks)
+    rows = [
+        [record(start_s=1 + (arrives + off) / 1e3, elapsed_ms=last_ms + stays - arrives,
+                group_size=len(ranks), seq=0)]
+        for arrives, stays, off, _ in ranks
+    ]  # fmt: skip
+    found = waits(aligned(table(*rows)).assign(clock_uncertainty_s=[says / 1e3 for *_, says in ranks]))
+    off_ms = np.array([off for _, _, off, _ in ranks])
+    error_ms = abs(off_ms[:, None] - off_ms).max(axis=1)
+    if all(abs(off) <= says for _, _, off, says in ranks) or found["clock_violation"].any():
+        assert (error_ms <= found["uncertainty_ms"] + 1e-5).all()
+
+
 def test_a_rank_without_bytes_takes_no_part() -> None:
     rows = collective(ARRIVALS_MS, LEAVE_MS, operation="ALLGATHERV")
     rows[3] = [rows[3][0]._replace(message_size_bytes=0)]

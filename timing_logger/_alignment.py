@@ -8,14 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
-from timing_logger.run_info import ClockOffset, TimingFile
+from timing_logger._clock_course import Contradiction, Course, Seconds, course_of
+from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
 
-DRIFT_BOUND = 30e-6
-"""How fast two unwatched clocks may part, in s per s: for each 15 ppm, NTP's tolerance PHI (RFC 5905)."""
-
-Seconds: TypeAlias = "npt.NDArray[np.float64]"
 Sidecar: TypeAlias = "dict[str, Any] | None"
 
 _NS_PER_S = 1e9
@@ -39,40 +35,51 @@ class Alignment:
         reference_rank: whose axis it is; None where the instants stay as recorded, since nothing says
             how they could be mapped.
         measurements: how many there were.
-        at_s: moments at which the offset is known, increasing, on the file's own axis.
-        offset_s, uncertainty_s: at those moments.
+        course: the clock's offset and how far off that may be, on the file's own axis.
     """
 
     how: Literal["same host", "measured", "unaligned"]
     reference_rank: int | None
     measurements: int
-    at_s: Seconds
-    offset_s: Seconds
-    uncertainty_s: Seconds
+    course: Course
+
+    @property
+    def contradictions(self) -> list[Contradiction]:
+        """Where neighbouring measurements are farther apart than drift explains."""
+        return self.course.contradictions
 
     def on_the_axis(self, counter_s: Seconds) -> Seconds:
         """Instants of the file on the reference's axis: linear between measurements, constant outside."""
-        offset_s: Seconds = np.interp(counter_s, self.at_s, self.offset_s)
+        offset_s: Seconds = np.interp(counter_s, self.course.at_s, self.course.offset_s)
         return counter_s + offset_s
 
     def uncertainty_at(self, counter_s: Seconds) -> Seconds:
-        """Half widths, growing by :data:`DRIFT_BOUND` before the first measurement and after the last."""
+        """How far off, at most, what :meth:`on_the_axis` returns may be, of clocks that part no faster than
+        :data:`DRIFT_BOUND`; NaN where nobody can say."""
         if self.how != "measured":
-            return np.repeat(self.uncertainty_s, len(counter_s))
-        outside_s: Seconds = abs(counter_s - counter_s.clip(self.at_s[0], self.at_s[-1]))
-        grown_s: Seconds = np.interp(counter_s, self.at_s, self.uncertainty_s) + DRIFT_BOUND * outside_s
-        return grown_s
+            return np.repeat(self.course.uncertainty_s, len(counter_s))
+        at_s = self.course.at_s
+        outside_s: Seconds = abs(counter_s - counter_s.clip(at_s[0], at_s[-1]))
+        inside_s: Seconds = np.interp(counter_s, at_s, self.course.uncertainty_s)
+        return inside_s + DRIFT_BOUND * outside_s
 
-    def description(self) -> dict[str, Any]:
-        """For ``attrs["files"]``; ``read_timings`` says what stands in it."""
+    def description(self, first_s: float = np.nan, last_s: float = np.nan) -> dict[str, Any]:
+        """For ``attrs["files"]``; ``read_timings`` says what stands in it.
+
+        Args:
+            first_s, last_s: the first and the last instant of the file; NaN if not known.
+        """
         mapped = self.reference_rank is not None
         known = self.how != "unaligned"
+        at_the_ends_s = self.uncertainty_at(np.array([first_s, last_s]))
+        largest_s = np.fmax.reduce([*self.course.uncertainty_s, *at_the_ends_s])
         return {
             "alignment": self.how,
             "reference_rank": self.reference_rank,
             "measurements": self.measurements,
-            "offset_s": float(self.offset_s[-1]) if mapped else None,
-            "uncertainty_s": float(self.uncertainty_s.max()) if known else None,
+            "offset_s": float(self.course.offset_s[-1]) if mapped else None,
+            "uncertainty_s": float(largest_s) if known else None,
+            "contradictions": [found._asdict() for found in self.contradictions],
         }
 
 
@@ -132,7 +139,7 @@ def _offset(entry: Any) -> ClockOffset | None:
     numbers = (offset.perf_counter_ns, offset.offset_ns, offset.uncertainty_ns, offset.reference_rank)
     texts = (offset.reference_host, offset.reference_boot_id)
     sound = all(map(_is_int64, numbers)) and all(isinstance(text, str) for text in texts)
-    return offset if sound else None
+    return offset if sound and offset.uncertainty_ns >= 0 else None
 
 
 def _wall_offset_ns(sidecar: dict[str, Any]) -> int | None:
@@ -194,8 +201,7 @@ def _alignment(file: _File, offsets: Sequence[ClockOffset], reference: _Referenc
     if file.clock is not None and file.clock == reference.clock:
         return _constant("same host", reference.rank, offset_s=0.0, uncertainty_s=0.0)
     if offsets:
-        columns = np.array([offset[:3] for offset in offsets], dtype=np.float64).T / _NS_PER_S
-        return Alignment("measured", reference.rank, len(offsets), *columns)
+        return Alignment("measured", reference.rank, len(offsets), course_of(offsets))
     if file.wall_offset_ns is not None and reference.wall_offset_ns is not None:
         between_s = (file.wall_offset_ns - reference.wall_offset_ns) / _NS_PER_S
         return _constant("unaligned", reference.rank, offset_s=between_s, uncertainty_s=np.nan)
@@ -221,4 +227,4 @@ def _knowledge(offsets: Sequence[ClockOffset]) -> tuple[int, int]:
 def _constant(
     how: Literal["same host", "unaligned"], rank: int | None, *, offset_s: float, uncertainty_s: float
 ) -> Alignment:
-    return Alignment(how, rank, 0, np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]))
+    return Alignment(how, rank, 0, Course(np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]), []))

@@ -109,7 +109,7 @@ def waits(arguments: argparse.Namespace) -> Answer:
     (totals, states, flawed), messages = told.answer
     if arguments.json:
         return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
-    return Answer(waits_text(totals, messages, states, _width()) + _mixture(asked) + _how(told))
+    return Answer(waits_text(totals, messages, states, _width()) + _on_files(asked) + _how(told))
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
@@ -140,7 +140,7 @@ def report(arguments: argparse.Namespace) -> Answer:
 
 
 def trace(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.report import write_trace
+    from timing_logger.report import clocks_text, write_trace
 
     timings = _read(arguments)
     with _progress("writing the trace") as progress:
@@ -148,6 +148,7 @@ def trace(arguments: argparse.Namespace) -> Answer:
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
+        + clocks_text(timings.attrs["files"], _width())
     )
 
 
@@ -248,6 +249,16 @@ def _mixture(asked: Asked) -> str:
     sources = [source for source, _ in chosen_files(asked.found, asked.ranks)]
     said = different_runs_text(different_runs([source.stated() for source in sources]), _width())
     return f"\n{said}" if said else ""
+
+
+def _on_files(asked: Asked) -> str:
+    """What warns of comparing instants of these files."""
+    from timing_logger._file_by_file import chosen_files
+    from timing_logger.reading import known_unread
+    from timing_logger.report import clocks_text
+
+    said = clocks_text(known_unread(chosen_files(asked.found, asked.ranks)), _width())
+    return _mixture(asked) + (f"\n{said}" if said else "")
 
 
 def _how(told: Told) -> str:

@@ -126,7 +126,7 @@ class Source:
         if name == "end_s":
             return pd.Series(clock.on_the_axis(ends_s))
         if name == "clock_uncertainty_s":
-            return pd.Series(clock.uncertainty_at(starts_s))
+            return pd.Series(np.fmax(clock.uncertainty_at(starts_s), clock.uncertainty_at(ends_s)))
         if name in ("rank", "incarnation"):
             return pd.Series(np.full(len(frame), getattr(self.name, name), np.int64))
         return frame[name]
@@ -142,6 +142,7 @@ class Source:
 
     def description(self, clock: Alignment) -> dict[str, Any]:
         parsed = self.parsed
+        first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.stated(),
             "bytes": parsed.n_bytes,
@@ -150,7 +151,7 @@ class Source:
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
             "span_unix_ns": self.span,
-            "clock": clock.description(),
+            "clock": clock.description(first_s, last_s),
         }
 
 

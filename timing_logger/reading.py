@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from timing_logger._alignment import Alignment, alignments
+from timing_logger._clock_course import clock_trouble
 from timing_logger._dask_table import dask_table
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
@@ -95,11 +96,12 @@ def read_timings(
         ``perf_counter`` of the reference rank, in s (``float64``, NaN where blank): that which
         ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
         ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's
-        clock: 0 on its host (same host name and boot id); where offsets were measured, their half width,
-        interpolated, and growing by ``_alignment.DRIFT_BOUND`` before the first measurement and after the
-        last. It is NaN for ranks that are **not aligned**: on another host without measurements, where
-        the wall clocks of both sidecars map the instants, ms off or worse; or without a sidecar that says
-        which clock it was, where they stay as recorded. See docs/clocks.md.
+        clock, if clocks part by no more than ``run_info.DRIFT_BOUND`` while nobody measures them: 0 on its
+        host (same host name and boot id); where offsets were measured, their half width, and what drift adds
+        with the time to the nearest measurement; between two that contradict that bound, the whole step
+        between them; of start and end the larger. It is NaN for ranks that are **not aligned**: on another
+        host without measurements, where the wall clocks of both sidecars map the instants, ms off or worse;
+        or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
@@ -107,12 +109,15 @@ def read_timings(
         ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
         rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
         or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
-        if the instants stay as recorded) and ``uncertainty_s`` (the largest at a measurement, None if
-        unknown). ``attrs["left_out"]`` has a dict with ``path`` and
-        ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
+        if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
+        None if unknown) and ``contradictions`` (a dict for each two neighbouring measurements that
+        are farther apart than drift explains: ``after_s`` and ``before_s``, when they were made by this
+        clock, ``moved_s``, how far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with
+        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
-        UserWarning: once, if lines were cut or skipped or files left out; and once, if the files are large
+        UserWarning: once, if lines were cut or skipped or files left out, or measurements of a clock
+            contradict each other; and once, if the files are large
             and DuckDB is not installed.
 
     Raises:
@@ -129,7 +134,7 @@ def read_timings(
     read_by = "pandas" if on_workers else engine
     found = timing_files(paths, incarnations=incarnations, engine=read_by, columns=columns)
     if on_workers:
-        _warn_of({"files": [], "left_out": found.left_out})
+        _warn_of({"files": known_unread(found.aligned), "left_out": found.left_out})
         return dask_table(found.aligned, _in_order(columns), found.left_out)
     # One file after the other, so that of none more is held than what is asked for.
     read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
@@ -138,6 +143,11 @@ def read_timings(
     table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
     _warn_of(table.attrs)
     return table
+
+
+def known_unread(aligned: Iterable[tuple[Source, Alignment]]) -> list[dict[str, Any]]:
+    """As much of ``attrs["files"]`` as the sidecars of these files tell."""
+    return [{**source.stated(), "clock": clock.description()} for source, clock in aligned]
 
 
 def _warn_of(attrs: dict[Any, Any]) -> None:
@@ -314,13 +324,15 @@ def _successor(source: Source, restarts: list[tuple[Source, Source]]) -> Source 
 
 
 def troubles(attrs: dict[Any, Any]) -> str:
-    """One line for each file that is not whole or was not read; "" if all is well."""
-    lines = [f"{file['path']}: the unterminated last line was cut" for file in attrs["files"] if file["cut"]]
+    """One line for each file that is not whole, was not read or had its clock stepped; "" if all is well."""
+    files = attrs["files"]
+    lines = [f"{file['path']}: the unterminated last line was cut" for file in files if file.get("cut")]
     lines += [
         f"{file['path']}: {_damaged(file['bad_lines'])} skipped, such as {file['bad_examples'][0]!r}"
-        for file in attrs["files"]
-        if file["bad_lines"]
+        for file in files
+        if file.get("bad_lines")
     ]
+    lines += [f"{file['path']}: {stepped}" for file in files if (stepped := clock_trouble(file))]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
     return _listed(lines, separator="\n")
 

@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 
 SCHEMA_VERSION = 1
 
+DRIFT_BOUND = 30e-6
+"""How fast two unwatched clocks may part, in s per s: for each 15 ppm, NTP's tolerance PHI (RFC 5905)."""
+
 _FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
 
 

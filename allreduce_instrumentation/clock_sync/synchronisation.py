@@ -27,7 +27,7 @@ def synchronise_clocks(
 
     No clock is changed. The result goes into the sidecar, beside those of earlier calls, and
     ``read_timings`` places all ranks' instants on the reference's axis by it: interpolated between two
-    measurements, and with an uncertainty that grows before the first and after the last. So call it
+    measurements, and with an uncertainty that grows with the time to the nearest one. So call it
     when training starts, every few minutes, and before the logger is closed. Ranks of one host share
     their clock, and need it only together with those of other hosts.
 

@@ -69,7 +69,9 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
         clock_violation: whether this rank left before one arrived that it needed, by more than
             ``uncertainty_ms``: the clocks are further apart than they say, or the match is wrong.
         uncertainty_ms: how far the difference between this rank's instants and those of any other of
-            the instance may be off.
+            the instance may be off: what both clocks may, but in an operation that synchronises all ranks
+            no more than its rows allow, since each was in it when the others were. Where these contradict
+            the clocks (``clock_violation`` of any rank), what the rows allow.
     """
     frame = opened(timings, COLUMNS_OF["waits"])
     parts = complete_instances(frame)
@@ -84,13 +86,14 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
 def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools], Floats]:
     """The columns that compare the parts of an instance, and beside them ``last_arriver``."""
     arrivals = Arrivals.of(frame, parts)
+    violations = clock_violations(parts, arrivals)
     found: dict[str, Floats | Bools] = {
         "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
         "wait_ms": 1e3 * _wait_s(frame, parts, arrivals),
         "transfer_ms": _transfer_ms(parts, arrivals),
         "clock_free_wait_ms": clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts),
-        "clock_violation": clock_violations(parts, arrivals),
-        "uncertainty_ms": 1e3 * arrivals.uncertainty_s,
+        "clock_violation": violations,
+        "uncertainty_ms": 1e3 * _uncertainty_s(parts, arrivals, violations),
     }
     return found, _last_arrivers(parts, arrivals)
 
@@ -156,7 +159,7 @@ class Arrivals(NamedTuple):
         counts: whether the rank has a part in waiting.
         is_root: whether it is the root, of a rooted operation.
         earliest_s, latest_s: for each instance, of the parts that count.
-        uncertainty_s: of the difference to any other part's instant.
+        uncertainty_s: of the difference to any other part's instant, as the clocks say.
     """
 
     start_s: Floats
@@ -245,6 +248,22 @@ def clock_violations(parts: Instances, arrivals: Arrivals) -> Bools:
     _, until_s = _needed_from_s(parts, arrivals)
     left_early_s = until_s - arrivals.start_s - arrivals.elapsed_s
     return left_early_s > arrivals.uncertainty_s
+
+
+def _uncertainty_s(parts: Instances, arrivals: Arrivals, violations: Bools) -> Floats:
+    """How far a difference of instants to any other part may be off, by the clocks and by the rows.
+
+    Whoever synchronises leaves after every other has come: ``end_i >= start_j`` and ``end_j >= start_i``, on
+    whatever clocks. So the error of their difference is from ``start_j - end_i`` to ``end_j - start_i``.
+    """
+    start_s, counts = arrivals.start_s, arrivals.counts
+    end_s = start_s + arrivals.elapsed_s
+    last_end_s = parts.for_parts(_most(np.where(counts, end_s, -np.inf), parts))
+    by_rows_s = np.maximum(last_end_s - start_s, end_s - parts.for_parts(arrivals.earliest_s))
+    contradicted = parts.for_parts(_most(violations.astype(np.float64), parts)) > 0
+    by_clocks_s = np.where(contradicted, np.inf, arrivals.uncertainty_s)
+    synchronises = parts.is_one_of(SYNCHRONISING) & counts
+    return np.where(synchronises, np.minimum(by_clocks_s, by_rows_s), arrivals.uncertainty_s)
 
 
 def _within(values: Floats, most: Floats) -> Floats:

@@ -3,6 +3,7 @@
 from timing_logger.report._words import size
 from timing_logger.report.answers import (
     bandwidth_text,
+    clocks_text,
     compression_text,
     different_runs_text,
     overlap_text,
@@ -19,6 +20,7 @@ from timing_logger.report.verdict_text import stragglers_text, verdict_sentence
 __all__ = [
     "TraceCounts",
     "bandwidth_text",
+    "clocks_text",
     "compression_text",
     "different_runs_text",
     "look_text",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from timing_logger._clock_course import clock_trouble
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
 from timing_logger.report._words import count, quoted, ranks_named
@@ -25,6 +26,7 @@ def remarks(summary: Summary) -> Iterable[str]:
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
             yield f"{escape_text(counters['file'])}: {remark}"
+    yield from on_clocks(summary.files)
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
 
@@ -61,6 +63,13 @@ def _log(rows: pd.DataFrame) -> str:
 
 def _their(rows: pd.DataFrame) -> str:
     return "its" if rows["rank"].nunique() == 1 else "their"
+
+
+def on_clocks(files: Iterable[_Row]) -> Iterable[str]:
+    """What is to be said of clocks whose measurements contradict each other, by ``attrs["files"]``."""
+    for file in files:
+        if trouble := clock_trouble(file):
+            yield f"{escape_text(Path(file['path']).name)}: {trouble}."
 
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_different_runs, on_overlap
+from timing_logger.report._remarks import on_clocks, on_different_runs, on_overlap
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -140,6 +140,11 @@ def _on_clocks(totals: pd.DataFrame) -> Iterable[str]:
             "The ranks' clocks are not known to be aligned, so what compares their instants is left out: "
             "allreduce_instrumentation.synchronise_clocks() measures them."
         )
+    if violations := int(totals["clock_violations"].sum()):
+        yield (
+            f"{count(violations, 'row')} ended before a rank had come that it needed: a clock is farther off "
+            "than is stated, or the rows are not of one collective."
+        )
 
 
 def _on_matches(states: Mapping[str, int]) -> Iterable[str]:
@@ -232,6 +237,12 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
 def different_runs_text(why: str, width: int) -> str:
     """That the files are of different runs, and why it looks so; "" where ``why`` is."""
     return page(*paragraph(width, *on_different_runs(why))) if why else ""
+
+
+def clocks_text(files: Iterable[Mapping[str, Any]], width: int) -> str:
+    """Whose clock was stepped, as its measurements tell; "" if nobody's."""
+    said = list(on_clocks(files))
+    return page(*paragraph(width, *said)) if said else ""
 
 
 def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:

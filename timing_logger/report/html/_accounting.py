@@ -49,11 +49,12 @@ def clocks_table(summary: Summary) -> Table:
 def _clock_row(file: Mapping[str, Any], sidecar: Mapping[str, Any]) -> list[str]:
     devices = [clock["worst_uncertainty_ns"] for clock in sidecar.get("device_clocks") or []]
     anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]
-    uncertainty_s = file.get("uncertainty_s")
+    clock = file.get("clock") or {}
+    uncertainty_s = clock.get("uncertainty_s")
     return [
         f"rank {file['rank']}, run {file['incarnation']}",
         escape_text(str(sidecar.get("host") or UNKNOWN)),
-        str(file.get("alignment") or UNKNOWN),
+        str(clock.get("alignment") or UNKNOWN),
         UNKNOWN if uncertainty_s is None else f"{1e6 * uncertainty_s:.1f}",
         _microseconds(anchors),
         _microseconds(devices),
