@@ -164,8 +164,8 @@ def test_iterations_end_before_the_second_number(ask: Any, healthy: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--ranks", "a"), ("--ranks", "1-"), ("--ranks", "3-1"), ("--iterations", "5"), ("--iterations", "a:b"),
-        ("--by", "colour"), ("--by", "rank,rank"),
+        ("--ranks", "a"), ("--ranks", "1-"), ("--ranks", "3-1"), ("--iterations", "5"),
+        ("--iterations", "a:b"), ("--by", "colour"), ("--by", "rank,rank"),
     ],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_an_error(
@@ -215,9 +215,7 @@ def test_iterations_that_there_are_not_are_an_error_that_names_those_there_are(
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
     said = refused(capsys, command[0], healthy, *command[1:], "--iterations", iterations)
-    assert said == (
-        f"timing-logger: iterations: no row is of {iterations}; there are 0 to 39.\n"
-    )
+    assert said == (f"timing-logger: iterations: no row is of {iterations}; there are 0 to 39.\n")
     assert not any(tmp_path.iterdir())
 
 
@@ -242,7 +240,9 @@ def test_ranks_with_gaps_are_named_with_their_gaps(
 ) -> None:
     for rank in (0, 1, 2, 5, 8):
         write_timing_file(tmp_path, rank, [record()])
-    assert "no timing file is of 3; there are 0-2,5,8." in refused(capsys, "waits", tmp_path, "--ranks", "0,3")
+    assert "no timing file is of 3; there are 0-2,5,8." in refused(
+        capsys, "waits", tmp_path, "--ranks", "0,3"
+    )
 
 
 @pytest.mark.parametrize("question", QUESTIONS)

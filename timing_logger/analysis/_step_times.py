@@ -112,6 +112,11 @@ class PartOfStepTimes(NamedTuple):
     has_iterations: bool
     on_device: bool
 
+    def without_steps(self) -> PartOfStepTimes:
+        """The same, as if its processes had recorded no step."""
+        processes = [steps.without_steps() for steps in self.processes]
+        return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
+
 
 def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     """Of the rows of whole processes, such as one file's."""
@@ -154,15 +159,13 @@ def _works_on_device(frame: Frame) -> bool:
 def whole_step_times(parts: Sequence[PartOfStepTimes]) -> StepTimes:
     """The times of all processes, whose parts come in ascending order; those of all their rows."""
     has_iterations = any(part.has_iterations for part in parts)
+    if has_iterations:  # what is outside of any iteration is of no step, and its count is no iteration
+        parts = [part if part.has_iterations else part.without_steps() for part in parts]
     operations, groups = (
         sorted({n for part in parts for n in part.names[x]}) for x in ("operation", "group")
     )
     numbering, number = _numbered_together(parts)
-    found = [
-        _among_all(steps, next(number), part, groups, has_iterations)
-        for part in parts
-        for steps in part.processes
-    ]
+    found = [_among_all(steps, next(number), part, groups) for part in parts for steps in part.processes]
     if not found:
         return _nothing(has_iterations)
     times = _assembled(found, list(filter(is_own_work, operations)), has_iterations, numbering)
@@ -182,11 +185,7 @@ def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Ite
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 
-def _among_all(
-    steps: RankSteps, number: Integers, part: PartOfStepTimes, groups: Sequence[str], has_iterations: bool
-) -> RankSteps:
-    if has_iterations and not part.has_iterations:  # what is outside of any iteration is of no step
-        return steps.without_steps()
+def _among_all(steps: RankSteps, number: Integers, part: PartOfStepTimes, groups: Sequence[str]) -> RankSteps:
     among_all = {name: i for i, name in enumerate(groups)}
     place = np.array([among_all[name] for name in part.names["group"]], np.int64)
     return renamed(steps, number, place, len(groups))
