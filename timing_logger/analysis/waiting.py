@@ -167,10 +167,10 @@ class Arrivals(NamedTuple):
         widest_s = parts.for_parts(_most(half_width_s, parts))
         start_s = np.where(np.isnan(widest_s), np.nan, start_s)
         counts = with_bytes(frame, parts)
+        elapsed_ms = np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))
         return cls(
             start_s=start_s,
-            elapsed_s=np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))[parts.row]
-            / 1e3,
+            elapsed_s=elapsed_ms[parts.row] / 1e3,
             counts=counts,
             is_root=is_root(frame, parts),
             earliest_s=_least(np.where(counts, start_s, np.inf), parts),
