@@ -16,8 +16,10 @@ from timing_logger.analysis import bandwidth
 BANDWIDTHS = ["algbw_gb_per_s", "busbw_gb_per_s", "transfer_algbw_gb_per_s", "transfer_busbw_gb_per_s"]
 
 
-def one(operation: str, size: int | None, elapsed_ms: float = 1.0, ranks: int | None = 4) -> dict[str, Any]:
-    rows = [record(operation, elapsed_ms=elapsed_ms, message_size_bytes=size, group_size=ranks)]
+def one(
+    operation: str, size: int | None, elapsed_ms: float = 1.0, ranks: int | None = 4, seq: int | None = 0
+) -> dict[str, Any]:
+    rows = [record(operation, elapsed_ms=elapsed_ms, message_size_bytes=size, group_size=ranks, seq=seq)]
     return only(bandwidth(table(rows)))
 
 
@@ -64,6 +66,34 @@ def test_without_the_size_of_the_group_only_what_needs_none_is_given() -> None:
     row = one("ALLREDUCE", 1_000_000, ranks=None)
     assert row["algbw_gb_per_s"] == pytest.approx(1)
     assert math.isnan(row["busbw_gb_per_s"])
+
+
+# -- what goes on in the background ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["ISEND_INDEX", "IRECV_INDEX", "IALLREDUCE", "IBCAST"])
+def test_a_call_that_was_timed_by_hand_covers_the_issue_and_tells_no_transfer(operation: str) -> None:
+    """``with record_mpi_operation("ISEND_INDEX", ...): comm.Isend(...)`` ends before the message does."""
+    row = one(operation, 1_000_000, seq=None)
+    assert row["count"] == 1
+    assert row["message_size_bytes"] == 1_000_000
+    assert all(math.isnan(row[name]) for name in ["time_ms", "transfer_ms", *BANDWIDTHS])
+
+
+def test_bandwidths_are_of_those_rows_that_cover_a_transfer() -> None:
+    timed = record("ISEND", elapsed_ms=2.0, message_size_bytes=1_000_000, seq=0)
+    by_hand = record("ISEND_INDEX", elapsed_ms=0.01, message_size_bytes=600_000)
+    found = only(bandwidth(table([timed, by_hand])))
+    assert (found["count"], found["time_ms"], found["time_p5_ms"]) == (2, 2.0, 2.0)
+    assert found["algbw_gb_per_s"] == pytest.approx(0.5)
+
+
+def test_issues_of_a_collective_are_no_transfer_of_it() -> None:
+    ranks = collective([0, 0], 0.01, operation="IALLREDUCE_TOPK", seq=None)
+    assert math.isnan(only(bandwidth(table(*ranks)))["transfer_ms"])
+
+
+# -- waiting, sizes, exchanges --------------------------------------------------------------------------
 
 
 def test_the_transfer_time_leaves_waiting_out() -> None:

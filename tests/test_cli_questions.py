@@ -164,8 +164,8 @@ def test_iterations_end_before_the_second_number(ask: Any, healthy: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--ranks", "a"), ("--ranks", "1-"), ("--ranks", "3-1"), ("--iterations", "5"), ("--iterations", "a:b"),
-        ("--by", "colour"), ("--by", "rank,rank"),
+        ("--ranks", "a"), ("--ranks", "1-"), ("--ranks", "3-1"), ("--iterations", "5"),
+        ("--iterations", "a:b"), ("--by", "colour"), ("--by", "rank,rank"),
     ],
 )  # fmt: skip
 def test_an_option_that_makes_no_sense_is_an_error(

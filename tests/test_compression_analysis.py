@@ -77,6 +77,20 @@ def test_what_is_received_was_not_sent() -> None:
     assert only(compression(table([*rows, sent], [*rows, received])))["sent_bytes"] == pytest.approx(50)
 
 
+def test_what_an_exchange_took_is_unknown_where_only_its_issue_was_timed() -> None:
+    by_hand = record("ISEND_INDEX", 1, 0.1, phase="sparse round 0", message_size_bytes=100, layer_name="fc")
+    found = only(compression(table([*reduction()[:1], by_hand])))
+    assert found["sent_bytes"] == pytest.approx(100)
+    assert math.isnan(found["transfer_ms"])
+    assert math.isnan(found["achieved_ms"])
+    assert pd.isna(found["pays"])
+
+
+def test_a_dense_time_is_not_estimated_from_issues() -> None:
+    by_hand = [row._replace(operation="IALLREDUCE", seq=None) for row in dense((DENSE_BYTES, 0.01))]
+    assert math.isnan(judged(*reduction(), *by_hand)["dense_estimate_ms"])
+
+
 def test_a_broadcast_is_sent_by_its_root() -> None:
     rows = reduction()[:1]
     cast = collective(

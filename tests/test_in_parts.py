@@ -144,6 +144,15 @@ def test_how_many_iterations_lie_between_two_epochs_is_asked_of_all_processes(lo
     assert_parts_say_the_same(table(begins_anew, [record("WAIT", 0.1, None, iteration=longest)]))
 
 
+def test_a_process_without_iterations_does_not_tell_how_long_an_epoch_is() -> None:
+    begins_anew = [
+        record("RECV", 1.0, 1 / 7, iteration=3),
+        record("RECV", 3.0, 1 / 7, iteration=1),
+    ]
+    counted_from_0 = [record("RECV", 3.1, 18.0, iteration=None)]
+    assert_parts_say_the_same(table(begins_anew, counted_from_0))
+
+
 def test_parts_know_how_many_ranks_the_run_has() -> None:
     sent = [record("SEND", 1.0, 1.0, group_size=3, seq=0, peer=2)]
     received = [record("RECV", 1.0, 1.0, group_size=3, seq=0, peer=0)]

@@ -288,7 +288,8 @@ def test_parts_that_are_not_of_one_operation_are_not_joined(tmp_path: Path) -> N
 def test_the_counter_shows_the_bytes_under_way(tmp_path: Path, load: Load) -> None:
     rows = [
         record("ALLREDUCE", 1.0, 10.0, message_size_bytes=100),
-        record("ISEND", 1.005, 10.0, message_size_bytes=7),
+        record("ISEND", 1.005, 10.0, message_size_bytes=7, seq=0),
+        record("ISEND_INDEX", 1.006, 0.1, message_size_bytes=5),  # until when, nobody knows
         record("WAIT", 1.0, 10.0, message_size_bytes=1000),
         record("BARRIER", 1.0, 10.0, message_size_bytes=None),
         record("RECV", 1.015, 1.0, message_size_bytes=3),

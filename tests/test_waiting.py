@@ -36,6 +36,14 @@ def test_the_root_is_the_rank_of_that_number_in_the_order_that_the_group_is_name
     assert values(of_the_last, "wait_ms") == [9, 5, 8, 0]
 
 
+def test_by_how_long_the_issue_took_nobody_can_tell_who_waited() -> None:
+    """Timed by hand, without a number: the operation goes on after the row."""
+    found = judged("IALLREDUCE_TOPK", seq=None)
+    for name in ("transfer_ms", "clock_free_wait_ms", "wait_ms"):
+        assert found[name].isna().all()
+    assert not found["clock_violation"].any()
+
+
 # -- all need all ------------------------------------------------------------------------------------
 
 

@@ -18,12 +18,12 @@ from timing_logger.analysis._frames import (
     coded_text,
     each_text,
     new_column,
-    numbers,
     taken,
 )
 from timing_logger.analysis._grouped import sums
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis.columns import RUN_OF_RANK
+from timing_logger.analysis.matching import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.waiting import clock_free_wait_ms, complete_among, with_bytes
 
@@ -119,7 +119,7 @@ def meetings(
     step = _steps(process, place, steps)
     found = find_instances(frame, step if by_step else np.full(len(step), np.nan))
     complete = complete_among(found, find_flaws(frame, found))
-    elapsed_ms = numbers(frame, "elapsed_ms")[complete.row]
+    elapsed_ms = durations_ms(frame)[complete.row]
     column = np.array(columns, np.int64)[process]
     return Meetings(frame, step, column, complete, elapsed_ms, with_bytes(frame, complete))
 

@@ -132,6 +132,11 @@ class PartOfStepTimes(NamedTuple):
     has_iterations: bool
     on_device: bool
 
+    def without_steps(self) -> PartOfStepTimes:
+        """The same, as if its processes had recorded no step."""
+        processes = [steps.without_steps() for steps in self.processes]
+        return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
+
 
 def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     """Of the rows of whole processes, such as one file's."""
@@ -194,22 +199,15 @@ def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = 
         world_size: how many ranks the run has; None if unknown.
     """
     has_iterations = any(part.has_iterations for part in parts)
+    if has_iterations:  # what is outside of any iteration is of no step, and its count is no iteration
+        parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
-    found = [
-        _among_all(steps._replace(iterations=next(number)), part, has_iterations)
-        for part in parts
-        for steps in part.processes
-    ]
+    found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
     if not found:
         return _nothing(has_iterations)
     phases = sorted({name for part in parts for name in part.operations if is_own_work(name)})
     times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
     return replace(times, on_device=any(part.on_device for part in parts))
-
-
-def _among_all(steps: RankSteps, part: PartOfStepTimes, has_iterations: bool) -> RankSteps:
-    """What is outside of any iteration is of no step."""
-    return steps.without_steps() if has_iterations and not part.has_iterations else steps
 
 
 def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:

@@ -27,6 +27,7 @@ from timing_logger.analysis._frames import (
 from timing_logger.analysis._grouped import any_row_of, counted_quantiles, quantiles
 from timing_logger.analysis._instances import Instances
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.matching import durations_ms
 from timing_logger.analysis.operations import (
     BUS_FACTORS,
     COMMUNICATION,
@@ -58,7 +59,9 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
     With S the bytes that the operation handles and n the size of its group, algorithm bandwidth is
     S / t, and bus bandwidth that times a factor which makes operations and numbers of ranks comparable
     (nccl-tests, doc/PERFORMANCE.md). The time t is stated twice: what a rank spent, which includes
-    waiting for the last, and the transfer time, which does not. Rows that are not ``ok`` are left out.
+    waiting for the last, and the transfer time, which does not. Rows that are not ``ok`` are left out. A
+    row of the background without ``seq``, such as an ``ISEND_INDEX`` that was timed by hand around the call,
+    ends before its operation does: it counts, and tells no time.
 
     Columns:
         operation: the base operation; ``IALLREDUCE`` is in ``ALLREDUCE``, from issue to completion.
@@ -67,7 +70,7 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
             those without bytes (Int64; NA if unknown).
         count: rows.
         message_size_bytes: their median.
-        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms``.
+        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms`` (NaN if none tells it).
         transfer_ms: median of the transfer time, see ``waits``, of rows in complete collectives of two
             ranks or more (NaN if there are none).
         algbw_gb_per_s, busbw_gb_per_s: from the median of S and ``time_ms``, in 1e9 bytes per second.
@@ -86,7 +89,7 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
 def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
     """The bandwidths of what was measured of the rows of ``frame``."""
     measured = measured.only(measured.has_bandwidth)
-    measured = measured.only_rows(measured.time_ms >= 0)
+    measured = measured.only_rows(~(measured.time_ms < 0))
     size_class = size_classes(measured.size)
     group, _ = coded_text(frame, "group")
     key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
@@ -114,9 +117,9 @@ class Measured(NamedTuple):
         size: ``message_size_bytes``.
         group_size: as stated.
         is_ok: whether it ended as it should.
-        handled: nccl-tests' S, in bytes; NaN for none.
+        handled: nccl-tests' S, in bytes; NaN for none, and where the time for it is unknown.
         kind: which the row is of; each kind has some.
-        time_ms, transfer_ms: of the row, and of its instance.
+        time_ms, transfer_ms: of the row, and of its instance; NaN where the operation went on after it.
     """
 
     row: Ints
@@ -147,7 +150,7 @@ class Measured(NamedTuple):
         """
         named = coded_text(frame, "operation")
         row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in _MOVES.union(others)))
-        time_ms = numbers(frame, "elapsed_ms")
+        time_ms = durations_ms(frame)
         operations = sorted({base_operation(text) for text in named[1]})
         operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
@@ -156,7 +159,7 @@ class Measured(NamedTuple):
         transfer_ms = np.full(len(frame), np.nan)
         transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], with_bytes(frame, parts))
         handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])
-        handled = np.where(handled > 0, handled, np.nan)
+        handled = np.where((handled > 0) & (time_ms >= 0), handled, np.nan)
         operation[parts.row] = parts.operation
         group, _ = coded_text(frame, "group")
         alike = (operation, group, group_size, size, handled, is_ok, *apart)
@@ -177,7 +180,7 @@ class Measured(NamedTuple):
 
     @property
     def has_bandwidth(self) -> Bools:
-        """Whether rows of the kind count in ``bandwidth``, if their time is known."""
+        """Whether rows of the kind count in ``bandwidth``."""
         return self.is_one_of(_MOVES) & self.is_ok
 
     @property

@@ -13,6 +13,7 @@ from timing_logger.analysis._frames import (
     Bools,
     Floats,
     Frame,
+    Ints,
     new_column,
     nullable_booleans,
     numbers,
@@ -47,7 +48,8 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
         layer_name, phase: of the compressed layer; the phase's first word.
         count: reductions, of all ranks (int64).
         compress_ms, transfer_ms, decompress_ms: of one reduction. Transfer includes copies between
-            host and device, decompressing includes ``MERGE``.
+            host and device, decompressing includes ``MERGE``. NaN if the time of a row is unknown, as of
+            one that covers only the issue (see ``bandwidth``).
         achieved_ms: their sum.
         dense_bytes: the gradient's, before compressing; the median.
         sent_bytes: by a rank for one reduction; a broadcast counts at its root.
@@ -81,7 +83,7 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
     n = len(rows.layers)
     n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # none may have come to its end
     compress_ms, transfer_ms, decompress_ms = (
-        ordered_sums(rows.time_ms[part], rows.layer[part], n) / n_reductions
+        _sums_of_known(rows.time_ms[part], rows.layer[part], n) / n_reductions
         for part in (rows.compresses, rows.transfers, rows.decompresses)
     )
     achieved_ms = compress_ms + transfer_ms + decompress_ms
@@ -114,6 +116,12 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
         *columns,
         nullable_booleans(frame, "pays", break_even < 1, unknown),
     )
+
+
+def _sums_of_known(values: Floats, group: Ints, n_groups: int) -> Floats:
+    """Sum of each group's values; NaN if one of them is unknown."""
+    has_unknown = np.bincount(group, np.isnan(values), minlength=n_groups) > 0
+    return np.where(has_unknown, np.nan, ordered_sums(values, group, n_groups))
 
 
 def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:

@@ -8,10 +8,22 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
-from timing_logger.analysis._frames import Floats, Frame, new_column, numbers, opened, taken, text_column
+from timing_logger.analysis._frames import (
+    Bools,
+    Floats,
+    Frame,
+    coded_text,
+    each_text,
+    new_column,
+    numbers,
+    opened,
+    taken,
+    text_column,
+)
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._steps import steps_of, with_epoch
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.operations import goes_on
 
 _OF_THE_ROW = (
     "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",
@@ -86,3 +98,19 @@ def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
     has_uncertainty = "clock_uncertainty_s" in frame.columns
     uncertainty = numbers(frame, "clock_uncertainty_s") if has_uncertainty else unknown
     return numbers(frame, "start_s"), numbers(frame, "end_s"), uncertainty
+
+
+def covers_issue_alone(frame: Frame) -> Bools:
+    """Whether the row covers the call that began an operation, which goes on after it.
+
+    Whoever sees such operations end, as the timed communicators and process groups do, counts them; a row
+    without ``seq`` was timed around the call, by hand.
+    """
+    in_background = each_text(coded_text(frame, "operation"), goes_on)
+    by_hand: Bools = in_background & np.isnan(numbers(frame, "seq"))
+    return by_hand
+
+
+def durations_ms(frame: Frame) -> Floats:
+    """How long the operation of each row took; NaN where the row covers its issue alone."""
+    return np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))

@@ -25,7 +25,7 @@ from timing_logger.analysis._group_members import own_numbers
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._steps import with_epoch
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.matching import identified, instants
+from timing_logger.analysis.matching import durations_ms, identified, instants
 from timing_logger.analysis.operations import (
     ALL_TO_ALL,
     FROM_ROOT,
@@ -61,7 +61,8 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
             the root, "Early Reduce", and 0 elsewhere. NaN for other operations. While an operation
             goes on in the background nobody waits but in ``WAIT`` rows: of theirs, the time before
             that instant counts; NaN if there are none.
-        transfer_ms: min d: the last to arrive waits for nobody. Needs no common clock.
+        transfer_ms: min d: the last to arrive waits for nobody. Needs no common clock. NaN where a row
+            covers only the issue (see ``bandwidth``).
         clock_free_wait_ms: d_i - min d, for operations that synchronise all ranks, else NaN. In the
             background it is the operation that waited, not this rank.
         last_arriver: the rank with max a; without a common clock the one with min d, if the operation
@@ -155,7 +156,7 @@ class Arrivals(NamedTuple):
 
     Attributes:
         start_s: when it began; NaN for all parts of an instance with a clock that is not aligned.
-        elapsed_s: how long it took.
+        elapsed_s: how long it took; NaN where the operation went on after the row.
         counts: whether the rank has a part in waiting.
         is_root: whether it is the root, of a rooted operation.
         earliest_s, latest_s: for each instance, of the parts that count.
@@ -178,7 +179,7 @@ class Arrivals(NamedTuple):
         counts = with_bytes(frame, parts)
         return cls(
             start_s=start_s,
-            elapsed_s=numbers(frame, "elapsed_ms")[parts.row] / 1e3,
+            elapsed_s=durations_ms(frame)[parts.row] / 1e3,
             counts=counts,
             is_root=is_root(frame, parts),
             earliest_s=_least(np.where(counts, start_s, np.inf), parts),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis._frames import Ints, numbers
+from timing_logger.analysis.matching import covers_issue_alone
 from timing_logger.analysis.operations import is_communication
 from timing_logger.report._trace_rows import TraceRows
 
@@ -20,9 +21,13 @@ class Counters(NamedTuple):
 
 
 def bytes_in_flight(rows: TraceRows) -> Counters:
-    """The sum of ``message_size_bytes`` over the communication that is going on, by process, then time."""
+    """The sum of ``message_size_bytes`` over the communication that is going on, by process, then time.
+
+    What goes on until nobody knows when is left out.
+    """
     size = numbers(rows.frame, "message_size_bytes")
-    row = np.flatnonzero(rows.operation_is(is_communication) & rows.ended & (size > 0))
+    has_end = rows.ended & ~covers_issue_alone(rows.frame)
+    row = np.flatnonzero(rows.operation_is(is_communication) & has_end & (size > 0))
     process = np.tile(rows.process[row], 2)
     at_ns = np.concatenate([rows.start_ns[row], rows.end_ns[row]])
     change = np.concatenate([size[row], -size[row]]).astype(np.int64)
