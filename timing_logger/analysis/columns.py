@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _WHEN = ("start_counter", "end_counter")
-_STEP = ("iteration", "epoch", "thread", "clock")  # where iterations restart the others tell when
+_STEP = ("iteration", "epoch", "thread", "clock", "stream")  # where iterations restart the others tell when
 _INSTANCE = (
     *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
     "peer", "status",
@@ -23,7 +23,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "bandwidth": _INSTANCE,
     "compression": (*_INSTANCE, "layer_name", "phase"),
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN),
-    "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread"),
+    "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread", "stream"),
     "stragglers": (
         *_STEP, "layer_name", "operation", "elapsed_ms", *_WHEN, "group", "group_size", "seq", "status",
     ),
