@@ -62,7 +62,7 @@ def floor() -> None:
         end_ns = clock()
         append((
             3, 0, "layer1", "ALLREDUCE", "dense", 1024, start_ns, end_ns, HOST_CLOCK, "", None, None, None,
-            "MainThread", OK, None,
+            "MainThread", OK, "", None,
         ))  # fmt: skip
 
 
@@ -198,7 +198,8 @@ def flusher_rows_per_second() -> float:
     start_ns = time.perf_counter_ns()
     rows = [
         (i // 10, 0, f"conv{i % 4}.weight (+3 more)", "ALLREDUCE", "dense", 110_280_000, start_ns + i * 1000,
-         start_ns + i * 1000 + 5_234_567, HOST_CLOCK, "MPI_COMM_WORLD", 4, i, None, "AllReducer", OK, None)
+         start_ns + i * 1000 + 5_234_567, HOST_CLOCK, "MPI_COMM_WORLD", 4, i, None, "AllReducer", OK, "",
+         None)
         for i in range(10 * CHUNK)
     ]  # fmt: skip
     rates = []

@@ -8,12 +8,20 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import pytest
 
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device import accelerator, devices
+
+
+class ScriptedStream(NamedTuple):
+    """What ``torch.Stream`` says of itself: its number, and whose it is. All of them are one queue here."""
+
+    stream_id: int
+    device: Any = SimpleNamespace(index=0)
 
 
 class ScriptedEvent:
@@ -66,6 +74,7 @@ class ScriptedAccelerator:
         capturing: whether the current stream is being captured.
         harmless: whether events can be asked about beside a capture.
         index: number of the current device; the events belong to device 0.
+        stream_id: number of the current stream.
         gets_on_while_asked: whether the stream goes on just after a question about it was answered.
         own_stream_captured: whether somebody who was given that same stream captures it.
         own_stream_busy: whether marks of the clock's own stream do not pass either.
@@ -84,6 +93,7 @@ class ScriptedAccelerator:
         self.capturing = False
         self.harmless = True
         self.index = 0
+        self.stream_id = 0
         self.gets_on_while_asked = False
         self.own_stream_busy = False
         self.own_stream_captured = False
@@ -128,13 +138,18 @@ class ScriptedAccelerator:
     def current_index(self) -> int:
         return self.index
 
+    def current_stream(self, index: int) -> ScriptedStream:
+        return ScriptedStream(self.stream_id, SimpleNamespace(index=index))
+
     def is_capturing(self) -> bool:
         if self.looks_fail_with is not None:
             raise self.looks_fail_with
         return self.capturing
 
     def look_at(self, stream: Any) -> tuple[bool, int]:
-        return self.own_stream_captured if stream == "own" else self.is_capturing(), 0
+        if stream == "own":
+            return self.own_stream_captured, 0
+        return self.is_capturing(), stream.device.index
 
     def new_event(self) -> ScriptedEvent:
         self.made += 1

@@ -31,6 +31,7 @@ _TEXTS = {
     "group": "",
     "thread": "MainThread",
     "status": "ok",
+    "stream": "",
 }
 
 

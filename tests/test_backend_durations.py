@@ -134,8 +134,9 @@ def test_what_nccl_measured_is_a_row_of_its_own_with_the_operations_columns(benc
     bench.group.complete(1, ms=2.5)
     operation, told = sorted(bench.rows, key=lambda row: row.operation)
     assert (operation.operation, told.operation) == ("ALLREDUCE", "BACKEND")
-    own = {"operation": "", "start_ns": 0, "end_ns": 0, "metadata": None}
+    own = {"operation": "", "start_ns": 0, "end_ns": 0, "stream": "", "metadata": None}
     assert told._replace(**own) == operation._replace(**own)
+    assert told.stream == ""  # nobody says in which one NCCL worked
     assert (told.iteration, told.epoch, told.layer_name, told.phase) == (7, 3, "encoder", "dense")
     assert (told.clock, told.status, told.metadata) == ("device", "ok", {"of": "ALLREDUCE", "by": "nccl"})
 

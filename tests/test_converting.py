@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from timing_files import content, record, write_sidecar, write_timing_file
+from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger._sources import Source
@@ -165,6 +165,28 @@ def test_parquet_is_large_where_what_it_was_made_from_is(
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "duckdb"
     monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", as_text)
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
+
+
+def test_parquet_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    write_timing_file(tmp_path / "logs", 0, [record(), record(start_s=2)])
+    with pytest.MonkeyPatch.context() as earlier:
+        earlier.setattr(
+            "timing_logger._parquet.FIELDS", [field for field in FIELDS if field.name != "stream"]
+        )
+        convert(tmp_path / "logs", "parquet", tmp_path / "old.parquet")
+    assert "stream" not in pq.read_schema(tmp_path / "old.parquet").names
+    assert_same(read_timings(tmp_path / "old.parquet"), read_timings(tmp_path / "logs"))
+
+
+def test_files_of_an_earlier_version_are_converted_with_blank_streams(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "timing-rank0.csv").write_bytes(earlier_content([record()]))
+    for to in ("parquet", "csv", "jsonl"):
+        convert(logs, to, tmp_path / f"all.{to}")
+    (row,) = csv.DictReader((tmp_path / "all.csv").read_text().splitlines())
+    assert row["stream"] == json.loads((tmp_path / "all.jsonl").read_text())["stream"] == ""
+    assert_same(read_timings(tmp_path / "all.parquet"), read_timings(logs))
 
 
 def test_parquet_is_converted_like_what_it_was_made_from(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
-from scripted_device import ScriptedAccelerator
+from scripted_device import ScriptedAccelerator, ScriptedStream
 from sinks import FullDiskSink
 
 from timing_logger import TimingLogger, read_timings
@@ -119,6 +119,59 @@ def test_a_stream_can_be_given(recording: Recording, scripted_device: ScriptedAc
     with recording.logger.record_device_operation("H2D", stream="own"):
         pass
     assert [(row.operation, row.status) for row in recording.rows] == [("H2D", "ok")]
+
+
+def test_a_row_states_device_and_stream(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
+    for scripted_device.stream_id in (0, 7):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    with recording.logger.record_device_operation("H2D", stream=ScriptedStream(9)):
+        pass
+    assert [row.stream for row in recording.rows] == ["scripted:0/0", "scripted:0/7", "scripted:0/9"]
+
+
+def test_a_row_of_the_host_states_no_stream(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    with recording.logger.record_mpi_operation("ALLREDUCE"):
+        pass
+    recording.logger.record_timing("SEND", 1.0)
+    assert [row.stream for row in recording.rows] == ["", ""]
+
+
+def test_a_block_is_of_the_stream_in_which_it_began(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    with recording.logger.record_device_operation("FORWARD"):
+        scripted_device.stream_id = 7
+    assert [row.stream for row in recording.rows] == ["scripted:0/0"]
+
+
+def test_an_interval_brings_its_stream_to_the_row_that_it_becomes(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.stream_id = 7
+    interval = open_interval()
+    assert interval is not None
+    interval.end()
+    start, end, clock = interval.columns
+    recording.logger.record_interval("REGION", start, end, clock=clock)
+    assert [row.stream for row in recording.rows] == ["scripted:0/7"]
+
+
+def test_a_row_without_a_duration_states_the_stream_all_the_same(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.stream_id = 7
+    with recording.logger.record_device_operation("FORWARD"):
+        scripted_device.capturing = True
+    assert [(row.status, row.stream) for row in recording.rows] == [("unresolved", "scripted:0/7")]
+
+
+def test_a_stream_that_says_no_number_is_left_blank(recording: Recording) -> None:
+    with recording.logger.record_device_operation("H2D", stream="own"):
+        pass
+    assert [row.stream for row in recording.rows] == [""]
 
 
 def test_an_exception_passes_and_its_row_says_so(recording: Recording) -> None:

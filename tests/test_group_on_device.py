@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import threading
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -207,6 +208,61 @@ def test_gloo_is_timed_by_the_host_where_there_is_a_device_too(scripted_device: 
     bench.logger.close()
 
 
+def test_a_wait_for_the_host_is_of_the_thread_that_waits(scripted_device: ScriptedAccelerator) -> None:
+    bench = Bench(scripted_device, backend="gloo")
+    work = bench.issue(bench.work())
+    waiter = threading.Thread(target=work.wait, name="waiter")
+    waiter.start()
+    waiter.join()
+    assert [(row.operation, row.thread) for row in bench.rows] == [
+        ("IALLREDUCE", "MainThread"), ("WAIT", "waiter"),
+    ]  # fmt: skip
+    bench.logger.close()
+
+
+# -- which stream ----------------------------------------------------------------------------------------
+
+
+def streams(rows: list[Record]) -> list[tuple[str, str]]:
+    return [(row.operation, row.stream) for row in rows]
+
+
+def test_a_synchronous_call_occupies_the_stream_that_is_current(bench: Bench) -> None:
+    bench.device.stream_id = 7
+    bench.issue(bench.work(), waits=True).wait()
+    assert streams(bench.rows) == [("ALLREDUCE", "scripted:0/7")]
+
+
+def test_an_operation_in_the_background_occupies_no_stream_of_the_programs(bench: Bench) -> None:
+    work = bench.issue(bench.work())
+    bench.device.stream_id = 7
+    work.wait()
+    assert streams(bench.rows) == [("IALLREDUCE", ""), ("WAIT", "scripted:0/7")]
+
+
+def test_coalesced_calls_that_wait_occupy_the_stream_that_is_current(bench: Bench) -> None:
+    bench.device.stream_id = 7
+    start_coalescing(bench.timing, lambda: None)
+    bench.issue(bench.work(), waits=True)
+    end_coalescing(bench.timing, bench.work).wait()
+    assert streams(bench.rows) == [("ALLREDUCE", "scripted:0/7")]
+
+
+def test_gloo_occupies_no_stream(scripted_device: ScriptedAccelerator) -> None:
+    bench = Bench(scripted_device, backend="gloo")
+    bench.issue(bench.work()).wait()
+    assert streams(bench.rows) == [("IALLREDUCE", ""), ("WAIT", "")]
+    bench.logger.close()
+
+
+def test_without_a_duration_a_row_of_the_background_still_names_no_stream(bench: Bench) -> None:
+    work = bench.issue(bench.work(fails_with=RuntimeError("CUDA error: lost")))
+    bench.device.failed = "lost"
+    with pytest.raises(RuntimeError):
+        work.wait()
+    assert {row.stream for row in bench.rows if row.operation == "IALLREDUCE"} == {""}
+
+
 # -- operations in the background ---------------------------------------------------------------------
 
 
@@ -303,6 +359,7 @@ def test_a_backward_pass_waits_between_marks_for_what_it_left_running(bench: Ben
     leaf.register_hook(reduce)
     (leaf * 2).sum().backward()
     assert bench.steps[-4:] == ["gradient", "record", "future.wait", "record"]
+    assert streams(bench.rows) == [("IALLREDUCE", ""), ("WAIT", "scripted:0/0")]
     assert summary(bench.rows) == [("IALLREDUCE", "device", "ok", 0), ("WAIT", "device", "ok", 0)]
 
 

@@ -13,12 +13,12 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from timing_files import content, record, write_sidecar, write_timing_file
+from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import _sources, read_timings
 from timing_logger._plain_files import parse_plain_file
 from timing_logger.errors import ConfigurationError, NotATimingFileError
-from timing_logger.record import COLUMNS, HEADER, Record
+from timing_logger.record import COLUMNS, EARLIER_COLUMNS, HEADER, Record
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
 
@@ -85,7 +85,9 @@ records = st.builds(
         start_ns=interval[0], end_ns=None if interval[1] is None else sum(interval), **fields
     ),
     intervals,
-    **dict.fromkeys(["layer_name", "operation", "phase", "group", "thread", "clock", "status"], names),
+    **dict.fromkeys(
+        ["layer_name", "operation", "phase", "group", "thread", "clock", "status", "stream"], names
+    ),
     **dict.fromkeys(["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"], integers),
 )
 
@@ -104,18 +106,31 @@ CELLS = st.sampled_from(
 )  # fmt: skip
 
 
-@given(st.lists(st.tuples(st.integers(0, 16), CELLS), max_size=3), st.sampled_from([b"\n", b"\r\n", b""]))
-@example([(16, b",")], b"\n")
-@example([(16, b'"')], b"\n")
-@example([(0, b"-1")], b"\n")
+@given(
+    st.lists(st.tuples(st.integers(0, 17), CELLS), max_size=3),
+    st.sampled_from([b"\n", b"\r\n", b""]),
+    st.sampled_from([COLUMNS, EARLIER_COLUMNS]),
+)
+@example([(16, b",")], b"\n", COLUMNS)
+@example([(16, b",")], b"\n", EARLIER_COLUMNS)
+@example([(16, b"")], b"\n", COLUMNS)
+@example([(16, b"")], b"\n", EARLIER_COLUMNS)
+@example([(16, b'"')], b"\n", EARLIER_COLUMNS)
+@example([(17, b",")], b"\n", COLUMNS)
+@example([(17, b'"')], b"\n", COLUMNS)
+@example([(17, b"cuda:0/7")], b"\n", COLUMNS)
+@example([(17, b"cuda:0/7,")], b"\n", COLUMNS)
+@example([(0, b"-1")], b"\n", COLUMNS)
 @settings(deadline=None, max_examples=80)
 def test_both_engines_read_the_same_of_a_line_with_odd_cells(
-    odd: Sequence[tuple[int, bytes]], end: bytes
+    odd: Sequence[tuple[int, bytes]], end: bytes, columns: Sequence[str]
 ) -> None:
-    cells = GOOD.rstrip(b"\n").split(b",")
+    good = GOOD.rstrip(b"\n").split(b",")[: len(columns)]
+    cells = good.copy()
     for place, cell in odd:
-        cells[place] = cell
-    assert_read_alike(HEADER.encode() + GOOD + b",".join(cells) + end)
+        cells[min(place, len(cells) - 1)] = cell
+    header = ",".join(columns).encode()
+    assert_read_alike(b"\n".join([header, b",".join(good), b",".join(cells)]) + end)
 
 
 @given(
@@ -158,6 +173,27 @@ def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path
     assert parsed is not None
     assert len(parsed.frame) == len(POISON) - 2
     assert parse_plain_file(torn, COLUMNS) is None
+
+
+@pytest.mark.parametrize("has_pyarrow", [True, False])
+def test_a_plain_file_of_an_earlier_version_is_plain(
+    has_pyarrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("timing_logger._plain_files.has_pyarrow", lambda: has_pyarrow)
+    path = tmp_path / "timing-rank0.csv"
+    path.write_bytes(earlier_content([record(status="ok"), record(status="unresolved", layer_name="ä")]))
+    parsed = parse_plain_file(path, COLUMNS)
+    assert parsed is not None
+    assert parsed.frame["stream"].tolist() == ["", ""]
+    assert list(parsed.frame) == list(COLUMNS)
+    assert_engine_agrees(path)
+
+
+def test_files_with_and_without_streams_are_one_table_by_either_engine(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record(clock="device", stream="cuda:0/7"), record()])
+    (tmp_path / "timing-rank1.csv").write_bytes(earlier_content([record()]))
+    assert_engines_agree(tmp_path)
+    assert_engines_agree(tmp_path, columns=["stream"])
 
 
 def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ ONLINE = [
     "timing_logger.sinks",
     "timing_logger._sidecar",
     "timing_logger._channel",
+    "timing_logger._engine_threads",
     "timing_logger._device.accelerator",
     "timing_logger._device.devices",
     "timing_logger._device.intervals",

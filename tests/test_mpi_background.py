@@ -30,6 +30,16 @@ def test_the_first_requests_of_a_program_are_seen(ranks: Results) -> None:
         ]
 
 
+def test_a_wait_is_of_the_thread_that_waits(ranks: Results) -> None:
+    for rank in ranks:
+        assert rank["waited_for_in_another_thread"] == [
+            ["IRECV", "MainThread"],
+            ["ISEND", "MainThread"],
+            ["WAIT", "waiter"],
+            ["WAIT", "waiter"],
+        ]
+
+
 def test_every_call_that_completes_requests_writes_operation_and_wait(ranks: Results) -> None:
     for me, rank in enumerate(ranks):
         left, right = neighbours(me, ranks)

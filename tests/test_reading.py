@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from timing_files import content, record, write_sidecar, write_timing_file
+from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
 from timing_logger._parsing import UnknownHeader, parse_timings
@@ -196,7 +196,9 @@ GOOD = content([record()]).partition(b"\n")[2]
         GOOD.replace(b"layer1", b'"layer1'),
         GOOD.replace(b"layer1", b'layer"1,'),
         GOOD.replace(b"layer1,", b""),
-        GOOD.replace(b",ok\n", b"\n"),
+        GOOD.replace(b",ok,\n", b",\n"),
+        GOOD.replace(b"\n", b",\n"),
+        GOOD.replace(b"\n", b"cuda:0/7,\n"),
         GOOD.replace(b"\n", b",more\n"),
         GOOD.replace(b"4096", b"many"),
         GOOD.replace(b"4096", b"9" * 30),
@@ -287,6 +289,18 @@ def test_a_bare_file_of_ten_columns_is_read(tmp_path: Path, newline: str) -> Non
     assert set(df["group"]) == set(df["thread"]) == {""}
     assert df["seq"].isna().all()
     assert df.attrs["files"][0]["sidecar"] is None
+
+
+def test_a_file_of_before_there_were_streams_is_read(tmp_path: Path) -> None:
+    df = read_one(tmp_path, earlier_content([record(status="unresolved")]))
+    assert list(df.columns) == [*COLUMNS, *ADDED_COLUMNS]
+    assert (df["status"].tolist(), df["stream"].tolist()) == (["unresolved"], [""])
+
+
+def test_files_with_and_without_streams_are_one_table(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record(clock="device", stream="cuda:0/7")])
+    (tmp_path / "timing-rank1.csv").write_bytes(earlier_content([record()]))
+    assert read_timings(tmp_path)["stream"].tolist() == ["cuda:0/7", ""]
 
 
 @pytest.mark.parametrize("place", [0, 5, 10])

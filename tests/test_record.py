@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from timing_logger.record import (
     COLUMNS,
+    EARLIER_COLUMNS,
     FIELDS,
     HEADER,
     INCONSISTENT_COUNTERS,
@@ -71,8 +72,16 @@ def test_every_field_says_what_it_means() -> None:
 def test_a_line_holds_every_digit() -> None:
     assert line_of() == (
         "2026-02-06T14:30:45.123456,3,0,layer1,ALLREDUCE,dense,110280000,5.234000,1234.567000000,1234.572234000,"
-        "host,MPI_COMM_WORLD,4,17,,MainThread,ok\n"
+        "host,MPI_COMM_WORLD,4,17,,MainThread,ok,\n"
     )
+
+
+def test_a_row_of_a_device_ends_with_its_stream() -> None:
+    assert line_of(clock="device", stream="cuda:0/7").endswith(",MainThread,ok,cuda:0/7\n")
+
+
+def test_earlier_files_had_all_columns_but_the_last() -> None:
+    assert (*EARLIER_COLUMNS, "stream") == COLUMNS
 
 
 def test_nanoseconds_survive_a_year_of_uptime() -> None:
@@ -157,7 +166,7 @@ def test_escaped_text_is_one_line_and_comes_back(text: str) -> None:
 
 
 @given(st.lists(st.tuples(*[anything] * len(Record._fields)), max_size=5))
-def test_any_records_give_one_line_of_seventeen_cells_each(batch: list[tuple[Any, ...]]) -> None:
+def test_any_records_give_one_line_of_all_cells_each(batch: list[tuple[Any, ...]]) -> None:
     text = format_records(batch, time.time_ns())
     assert text.count("\n") == len(text.splitlines()) == len(batch)
     text.encode()

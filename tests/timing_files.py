@@ -34,6 +34,14 @@ def content(records: Sequence[Record]) -> bytes:
     return (HEADER + format_records(records, EPOCH_S * NS_PER_S)).encode()
 
 
+def earlier_content(records: Sequence[Record]) -> bytes:
+    """The same as an earlier version wrote it, without ``stream``: blank in all ``records``."""
+    lines = content([plain._replace(stream="") for plain in records]).decode().splitlines()
+    return "".join(
+        [line.removesuffix(",stream" if i == 0 else ",") + "\n" for i, line in enumerate(lines)]
+    ).encode()
+
+
 def write_timing_file(folder: Path, rank: int, records: Sequence[Record], *, incarnation: int = 1) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TimingFile(rank, incarnation).name

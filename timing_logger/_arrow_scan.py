@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 from pyarrow import csv
 
-from timing_logger._chunks import Chunk, NotPlain
-from timing_logger.record import COLUMNS, FIELDS, HEADER, Field, Kind
+from timing_logger._chunks import Chunk, NotPlain, plain_header
+from timing_logger.record import FIELDS, Field, Kind
 
 _BLOCK_BYTES = 2**22
 
@@ -35,23 +35,22 @@ _PARSING = csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=False)
 
 
 def scan_by_arrow(path: Path, fields: Sequence[Field], n_threads: int) -> Iterator[Chunk]:
-    """The chunks of a file, with the columns ``fields``.
+    """The chunks of a file, with those of the columns ``fields`` that it has.
 
     Raises:
         NotPlain: the file is not plain; chunks that came before are worth nothing.
     """
+    names, header_bytes = plain_header(path)
     with ThreadPoolExecutor(n_threads) as workers:
-        yield from workers.map(partial(_chunk, path, fields), *_blocks(path))
+        yield from workers.map(partial(_chunk, path, names, fields), *_blocks(path, header_bytes))
     pa.default_memory_pool().release_unused()
 
 
-def _blocks(path: Path) -> tuple[list[int], list[int]]:
-    """Where blocks of whole lines start and end."""
+def _blocks(path: Path, start: int) -> tuple[list[int], list[int]]:
+    """Where blocks of whole lines start and end, from ``start`` on."""
     with path.open("rb") as file:
-        if file.readline(len(HEADER)) != HEADER.encode():
-            raise NotPlain
         n_bytes = file.seek(0, 2)
-        borders = [len(HEADER)]
+        borders = [start]
         while borders[-1] < n_bytes:
             file.seek(borders[-1] + _BLOCK_BYTES)
             file.readline()
@@ -59,14 +58,15 @@ def _blocks(path: Path) -> tuple[list[int], list[int]]:
     return borders[:-1], borders[1:]
 
 
-def _chunk(path: Path, fields: Sequence[Field], start: int, end: int) -> Chunk:
+def _chunk(path: Path, names: Sequence[str], fields: Sequence[Field], start: int, end: int) -> Chunk:
     with path.open("rb") as file:
         file.seek(start)
         block = file.read(end - start)
     _check_bytes(block)
     is_ascii = block.isascii()  # else text that is not wanted is read too, to see whether it is UTF-8
-    read = [field for field in FIELDS if field in fields or field.kind != "text" or not is_ascii]
-    reading = csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=COLUMNS)
+    there = [field for field in FIELDS if field.name in names]
+    read = [field for field in there if field in fields or field.kind != "text" or not is_ascii]
+    reading = csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names)
     try:
         table = csv.read_csv(pa.BufferReader(block), reading, _PARSING, _conversion(read))
     except pa.ArrowInvalid:
@@ -75,7 +75,7 @@ def _chunk(path: Path, fields: Sequence[Field], start: int, end: int) -> Chunk:
         raise NotPlain
     columns = {field: table[field.name].combine_chunks() for field in read}
     _check(columns)
-    return _as_chunk({field: columns[field] for field in fields})
+    return _as_chunk({field: columns[field] for field in fields if field in there})
 
 
 def _check_bytes(block: bytes) -> None:

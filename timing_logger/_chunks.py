@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,7 +11,9 @@ import numpy.typing as npt
 import pandas as pd
 
 from timing_logger._parsing import unescaped
-from timing_logger.record import Field
+from timing_logger.record import COLUMNS, EARLIER_COLUMNS, Field
+
+_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (COLUMNS, EARLIER_COLUMNS)}
 
 Codes: TypeAlias = npt.NDArray[np.signedinteger[Any]]
 
@@ -19,6 +22,19 @@ _INTEGERS = ("integer", "timestamp")
 
 class NotPlain(ValueError):
     """A file holds what the logger would not have written like this."""
+
+
+def plain_header(path: Path) -> tuple[tuple[str, ...], int]:
+    """The columns of a file of this logger's, of whatever version, and the number of bytes that name them.
+
+    Raises:
+        NotPlain: the first line is another one.
+    """
+    with path.open("rb") as file:
+        header = file.readline(max(map(len, _HEADERS)))
+    if header not in _HEADERS:
+        raise NotPlain
+    return _HEADERS[header], len(header)
 
 
 class Chunk(NamedTuple):
@@ -38,10 +54,20 @@ class Chunk(NamedTuple):
 
 
 def joined_chunks(chunks: Sequence[Chunk], fields: Sequence[Field]) -> pd.DataFrame:
-    """One table of the columns ``fields``; text as categoricals. Only one column is ever held twice."""
-    columns = {field.name: _column(chunks, field) for field in fields}
+    """One table of the columns ``fields``; text as categoricals. Only one column is ever held twice.
+
+    Text that no chunk has, because the file is older than the column, is blank.
+    """
+    columns = {field.name: _column(chunks, field) for field in fields if _is_there(field, chunks)}
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
+    for field in fields:
+        if field.name not in columns:
+            frame[field.name] = _categorical([(np.zeros(len(frame), np.int8), [""])])
     return frame
+
+
+def _is_there(field: Field, chunks: Sequence[Chunk]) -> bool:
+    return field.kind != "text" or all(field.name in chunk.texts for chunk in chunks)
 
 
 def _column(chunks: Sequence[Chunk], field: Field) -> Any:

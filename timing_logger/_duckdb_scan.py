@@ -10,8 +10,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 
-from timing_logger._chunks import Chunk, NotPlain
-from timing_logger.record import COLUMNS, FIELDS, HEADER, Field, Kind
+from timing_logger._chunks import Chunk, NotPlain, plain_header
+from timing_logger.record import FIELDS, Field, Kind
 
 _BLOCK_BYTES = 2**17  # stays in a core's cache
 _VECTORS_PER_CHUNK = 64  # of 2048 rows
@@ -21,9 +21,10 @@ _BETWEEN_TEXTS = "\x1f"  # a control character: in the cells it is escaped
 _SPACED_QUOTES = re.compile(rb'(?:^|,)[ \t]+"|"[ \t]+(?:,|$)', re.MULTILINE)
 _LONGEST_LOOK_BACK = 8  # from one block into the one before
 
-_BLANK_AT_THE_END = (
-    b",\n"  # DuckDB takes a blank cell too many for none; in a plain file the last is never blank
-)
+# DuckDB takes a blank cell too many for none. In a plain file the last cell may be blank, and not the one
+# before it: so two blanks are one too many, and one is where the last cell is not.
+_BLANK_AT_THE_END = b",\n"
+_BLANKS_AT_THE_END = b",,\n"
 
 # What DuckDB would read as a number or an instant is more than that (``1e3`` is an integer to it).
 _PLAIN_CELLS: dict[Kind, str] = {
@@ -35,51 +36,59 @@ _PLAIN_CELLS: dict[Kind, str] = {
 
 
 def scan_by_duckdb(path: Path, fields: Sequence[Field]) -> Iterator[Chunk]:
-    """The chunks of a file, with the columns ``fields``.
+    """The chunks of a file, with those of the columns ``fields`` that it has.
 
     Raises:
         NotPlain: the file is not plain, or changes meanwhile; chunks that came before are worth nothing.
     """
-    n_rows = _rows_of_whole_lines(path)
+    names, header_bytes = plain_header(path)
+    fields = [field for field in fields if field.name in names]
+    n_rows, n_blank_ends = _whole_lines(path, header_bytes)
     try:
         with duckdb.connect() as database:
             database.execute("SET enable_progress_bar = false")  # it would draw on stderr
-            for rows in _query(database, path, fields):
+            for rows in _query(database, path, names, fields):
                 n_rows -= len(rows)
+                n_blank_ends -= int(rows["blank at the end"].sum())
                 yield _chunk(rows, fields)
     except duckdb.Error:
         raise NotPlain from None
-    if n_rows:
+    if n_rows or n_blank_ends:
         raise NotPlain
 
 
-def _rows_of_whole_lines(path: Path) -> int:
-    """How many follow the header, if the file's bytes are nothing that DuckDB would read in its own way."""
-    n_lines, block = 0, b"\n"
+def _whole_lines(path: Path, header_bytes: int) -> tuple[int, int]:
+    """How many follow the header, and how many of them end in a blank cell.
+
+    Raises:
+        NotPlain: among the file's bytes are some that DuckDB would read in its own way.
+    """
+    n_lines, n_blank_ends, block = 0, 0, b"\n"
     with path.open("rb") as file:
-        if file.readline(len(HEADER)) != HEADER.encode():
-            raise NotPlain
+        file.seek(header_bytes)
         while more := file.read(_BLOCK_BYTES):
-            block = block[-_LONGEST_LOOK_BACK:] + more
+            before = block[-_LONGEST_LOOK_BACK:]
+            block = before + more
             if b"\0" in block or b"\r" in block or (b'"' in block and _SPACED_QUOTES.search(block)):
                 raise NotPlain
-            if _BLANK_AT_THE_END in block:
+            if _BLANKS_AT_THE_END in block:
                 raise NotPlain
             n_lines += more.count(b"\n")
+            n_blank_ends += block.count(_BLANK_AT_THE_END) - before.count(_BLANK_AT_THE_END)
     if not block.endswith(b"\n"):
         raise NotPlain
-    return n_lines
+    return n_lines, n_blank_ends
 
 
 # -- the query -------------------------------------------------------------------------------------
 
 
 def _query(
-    database: duckdb.DuckDBPyConnection, path: Path, fields: Sequence[Field]
+    database: duckdb.DuckDBPyConnection, path: Path, names: Sequence[str], fields: Sequence[Field]
 ) -> Iterator[pd.DataFrame]:
-    cells = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in COLUMNS) + "}"
+    cells = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in names) + "}"
     found = database.execute(
-        f"""SELECT {", ".join(_selected(fields))}
+        f"""SELECT {", ".join(_selected(fields))}, "{names[-1]}" IS NULL AS "blank at the end"
         FROM read_csv(?, columns = {cells}, header = true, auto_detect = false, delim = ',', quote = '"',
                       escape = '"', new_line = '\\n', strict_mode = true, nullstr = '',
                       allow_quoted_nulls = false)""",

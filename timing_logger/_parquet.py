@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeAlias
 
+import numpy as np
 import pandas as pd
 
 from timing_logger._parsing import Parsed
@@ -146,7 +147,7 @@ class Part:
         with parquet.ParquetFile(self.path) as file:
             table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
         facts = self.facts
-        frame = pd.DataFrame({field.name: _column(field, table[field.name]) for field in FIELDS})
+        frame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
         return Parsed(facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"])
 
 
@@ -171,8 +172,11 @@ def parts_of(path: Path) -> list[Part]:
     return parts
 
 
-def _column(field: Field, values: Any) -> Any:
-    """As ``_parsing`` makes it of text."""
+def _column(field: Field, table: Any) -> Any:
+    """As ``_parsing`` makes it of text; blank if the file is older than the column."""
+    if field.name not in table.column_names:
+        return pd.Series([""]).array.take(np.zeros(len(table), np.intp))
+    values = table[field.name]
     if field.kind == "text":
         array = values.unify_dictionaries().combine_chunks()
         texts = pd.Series(["", *array.dictionary.to_pylist()])

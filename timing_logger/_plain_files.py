@@ -1,7 +1,8 @@
 """A large timing file -> compact columns, on all cores; only if nothing is wrong with the file.
 
-Plain is a file as the logger leaves it at its end: its own header, whole lines, and in every cell what the
-logger writes there. Of any other file nothing is said but that: ``_parsing`` looks at its lines one by one.
+Plain is a file as the logger leaves it at its end: its own header, of whatever version, whole lines, and in
+every cell what the logger writes there. Of any other file nothing is said but that: ``_parsing`` looks at its
+lines one by one.
 """
 
 from __future__ import annotations

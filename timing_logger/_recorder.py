@@ -96,7 +96,8 @@ class Recorder:
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(Span)
         span.channel = self._channel
-        span.caller = caller = self._callers.current
+        caller = self._callers.current
+        span.thread = caller.thread
         span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -128,7 +129,8 @@ class Recorder:
             return None
         span = _new_span(kind)
         span.channel = self._channel
-        span.caller = caller = self._callers.current
+        caller = self._callers.current
+        span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -174,7 +176,7 @@ class Recorder:
         record = [
             self._iteration, self._epoch, caller.layer_name if layer_name is None else layer_name,
             operation, caller.phase, message_size, 0, None, HOST_CLOCK, group.name, group.size, None, peer,
-            caller.thread, UNRESOLVED, None,
+            caller.thread, UNRESOLVED, "", None,
         ]  # fmt: skip
         open_calls = caller.open_calls
         open_calls.append(record)
@@ -251,7 +253,8 @@ class Recorder:
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(DeviceSpan)
         span.channel = self._channel
-        span.caller = caller = self._callers.current
+        caller = self._callers.current
+        span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
         span.layer_name = caller.layer_name if layer_name is None else layer_name
@@ -339,13 +342,18 @@ class Recorder:
             iteration, self._epoch if epoch is None else epoch,
             caller.layer_name if layer_name is None else layer_name, operation,
             caller.phase if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, caller.thread, status, metadata,
+            group, group_size, seq, peer, caller.thread, status, "", metadata,
         ))  # fmt: skip
 
     @property
     def enabled(self) -> bool:
         """Whether anything is recorded on this rank, on some iterations at least."""
         return self._enabled
+
+    @property
+    def calling_thread(self) -> str:
+        """What the calling thread's records say of it in ``thread``."""
+        return self._callers.current.thread
 
     @property
     def labelled(self) -> bool:

@@ -7,7 +7,6 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from timing_logger._callers import Caller
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.intervals import Interval, open_interval
@@ -32,12 +31,12 @@ class Span:
     """A block that will be recorded. Its maker sets the slots: that saves a call to __init__."""
 
     __slots__ = (
-        "caller", "channel", "end_ns", "epoch", "group", "group_size", "iteration", "layer_name",
-        "message_size_bytes", "operation", "peer", "phase", "seq", "start_ns",
+        "channel", "end_ns", "epoch", "group", "group_size", "iteration", "layer_name",
+        "message_size_bytes", "operation", "peer", "phase", "seq", "start_ns", "thread",
     )  # fmt: skip
 
     channel: Channel
-    caller: Caller
+    thread: str
     operation: Any
     message_size_bytes: Any
     layer_name: Any
@@ -70,7 +69,7 @@ class Span:
         record = (
             self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
             self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread, OK if kind is None else "error:" + kind.__name__, None,
+            self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
         )  # fmt: skip
         channel = self.channel  # Channel.put, written out: a call would cost a tenth of the whole
         if len(channel.queue) < channel.capacity:
@@ -84,12 +83,12 @@ class Span:
         """A record with this one's columns, of a block that no ``with`` encloses.
 
         ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
-        belongs to; None for the calling one.
+        belongs to; None for the one that made the span.
         """
         self.channel.put((
             self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
             start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread if thread is None else thread, status, None,
+            self.thread if thread is None else thread, status, "", None,
         ))  # fmt: skip
 
 
@@ -128,7 +127,7 @@ class DeviceSpan(Span):
         record = (
             self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
             start, end, clock, self.group, self.group_size, self.seq, self.peer,
-            self.caller.thread, OK if kind is None else "error:" + kind.__name__, None,
+            self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
         )  # fmt: skip
         channel = self.channel
         if len(channel.queue) < channel.capacity:

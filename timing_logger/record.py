@@ -46,6 +46,8 @@ class Record(NamedTuple):
     the duration that the caller stated is not a duration. On the way to the flush thread an interval
     of a device stands in ``start_ns`` until it is resolved.
 
+    ``stream`` is "" until then, too: the interval knows it.
+
     ``metadata`` is what else a caller wants to say; only a sink of JSON lines has room for it.
     """
 
@@ -64,11 +66,14 @@ class Record(NamedTuple):
     peer: int | None
     thread: str
     status: str
+    stream: str = ""
     metadata: Mapping[str, Any] | None = None
 
 
 START = Record._fields.index("start_ns")
 """Where in a record the start stands, and then the end."""
+
+STREAM = Record._fields.index("stream")
 
 Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds"]
 
@@ -97,12 +102,16 @@ FIELDS: tuple[Field, ...] = (
     Field("group_size", "integer", "number of ranks in the group"),
     Field("seq", "integer", "the operation's number in its group, the same on every rank"),
     Field("peer", "integer", "the other rank of a point-to-point operation, the root of a rooted one"),
-    Field("thread", "text", "name of the calling thread"),
+    Field("thread", "text", "name of the calling thread; in a backward pass, of the one that called that"),
     Field("status", "text", "ok, error:<type>, unresolved or inflight"),
+    Field("stream", "text", "device and stream that it occupied: cuda:0/7; blank on the host, or if unknown"),
 )
 
 COLUMNS: tuple[str, ...] = tuple(field.name for field in FIELDS)
 HEADER: str = ",".join(COLUMNS) + "\n"
+
+EARLIER_COLUMNS: tuple[str, ...] = COLUMNS[: COLUMNS.index("stream")]
+"""Those of the files of this logger's earlier versions."""
 
 # -- text ------------------------------------------------------------------------------------
 
@@ -231,20 +240,20 @@ def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
 def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
     """Column by column, because checking a column costs a fraction of checking its cells."""
     (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
-     group, group_size, seq, peer, thread, status, _) = zip(*batch, strict=True)  # fmt: skip
+     group, group_size, seq, peer, thread, status, stream, _) = zip(*batch, strict=True)  # fmt: skip
     _check_types(start)
     _check_types(end)
     rows = zip(
         start, map(_interval_cells, start, end), _integers(iteration), _integers(epoch),
         _texts(layer_name), _texts(operation, _operations), _texts(phase), _integers(size),
         _texts(clock), _texts(group), _integers(group_size), _distinct_integers(seq),
-        _integers(peer), _texts(thread), _texts(status), strict=False,  # some repeat for ever
+        _integers(peer), _texts(thread), _texts(status), _texts(stream), strict=False,  # some repeat for ever
     )  # fmt: skip
     whole_s = _whole_seconds
     return "".join([
         f"{whole_s[(unix := str(s + wall_offset_ns))[:-9]]}.{unix[-9:-3]},"
-        f"{it},{ep},{layer},{op},{ph},{nbytes},{interval},{ck},{gr},{gs},{sq},{pr},{th},{st}\n"
-        for s, interval, it, ep, layer, op, ph, nbytes, ck, gr, gs, sq, pr, th, st in rows
+        f"{it},{ep},{layer},{op},{ph},{nbytes},{interval},{ck},{gr},{gs},{sq},{pr},{th},{st},{on}\n"
+        for s, interval, it, ep, layer, op, ph, nbytes, ck, gr, gs, sq, pr, th, st, on in rows
     ])  # fmt: skip
 
 
@@ -339,6 +348,7 @@ def _repaired(record: tuple[Any, ...]) -> tuple[Any, ...]:
         peer=_repaired_integer(raw.peer),
         thread=_repaired_text(raw.thread),
         status=_repaired_text(raw.status),
+        stream=_repaired_text(raw.stream),
     )
     return fixed._replace(status=INVALID_VALUE) if _lost_a_value(raw, fixed) else fixed
 

@@ -102,7 +102,7 @@ class Pending:
         span = self.span
         if span is not None:
             span.write(span.operation, span.start_ns, end_ns, outcome)
-            span.write("WAIT", blocked_from_ns, end_ns, outcome)
+            span.write("WAIT", blocked_from_ns, end_ns, outcome, self.timing.logger.calling_thread)
 
     def refuse(self, outcome: str) -> None:
         """Write the row of an operation that never began."""

@@ -72,15 +72,8 @@ class BackendDurations:
             self._halves.issued(number, operation)
 
 
-class _Issued(NamedTuple):
-    """What this package knows of a collective."""
-
-    span: Span
-    thread: str
-
-
 class _Completed(NamedTuple):
-    """What NCCL knows of it."""
+    """What NCCL knows of a collective; what this package knows of it is a span."""
 
     end_ns: int
     duration_ns: int
@@ -93,13 +86,12 @@ class _Halves:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[int, _Issued | _Completed] = {}
+        self._waiting: dict[int, Span | _Completed] = {}
 
     def issued(self, number: int, span: Span) -> None:
-        here = _Issued(span, span.caller.thread)
-        completed = self._other(number, here)
+        completed = self._other(number, span)
         if isinstance(completed, _Completed):
-            _write(here, completed)
+            _write(span, completed)
 
     def completed(self, info: Any) -> None:
         """torch's hook. If anything were raised here, torch would abort the communicators."""
@@ -108,12 +100,12 @@ class _Halves:
                 return
             here = _Completed(_end_ns(info.time_finished), _nanoseconds(info.active_duration))
             issued = self._other(info.seq, here)
-            if isinstance(issued, _Issued):
+            if isinstance(issued, Span):
                 _write(issued, here)
         except BaseException:
             pass
 
-    def _other(self, number: int, half: _Issued | _Completed) -> _Issued | _Completed | None:
+    def _other(self, number: int, half: Span | _Completed) -> Span | _Completed | None:
         """The other half, if it is there; else ``half`` waits for it."""
         found = self._waiting.setdefault(number, half)  # one step: of two threads one comes second
         if found is half:
@@ -122,13 +114,12 @@ class _Halves:
         return None if type(found) is type(half) else self._waiting.pop(number, None)
 
 
-def _write(issued: _Issued, completed: _Completed) -> None:
-    span = issued.span
+def _write(span: Span, completed: _Completed) -> None:
     record = Record(
         span.iteration, span.epoch, span.layer_name, BACKEND, span.phase, span.message_size_bytes,
         max(0, completed.end_ns - completed.duration_ns), completed.end_ns, DEVICE_CLOCK,
-        span.group, span.group_size, span.seq, span.peer, issued.thread, OK,
-        {"of": span.operation, "by": "nccl"},
+        span.group, span.group_size, span.seq, span.peer, span.thread, OK,
+        metadata={"of": span.operation, "by": "nccl"},
     )  # fmt: skip
     span.channel.put(record)
 

@@ -8,7 +8,6 @@ queued when the first future is taken runs just before the wait.
 
 from __future__ import annotations
 
-import sys
 import threading
 from time import perf_counter_ns
 from typing import Any
@@ -16,16 +15,15 @@ from typing import Any
 import torch
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation, Operation
+from timing_logger._engine_threads import NO_PASS
 
-_NO_PASS = -1
-_ENGINE = torch.autograd.graph._engine_run_backward.__code__
 _passes = threading.local()
 
 
 def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
     """Somebody took the future of ``operation``: inside a backward pass, the pass will wait for it."""
     number = torch._C._current_graph_task_id()
-    if number == _NO_PASS:
+    if number == NO_PASS:
         return
     current: _BackwardPass | None = getattr(_passes, "current", None)
     if current is None or current.number != number:
@@ -35,18 +33,6 @@ def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]
             current.take_over(inner)
         torch.autograd.Variable._execution_engine.queue_callback(current.finish)
     current.add(operation, future)
-
-
-def called_by_the_engine(frames: int) -> bool:
-    """Whether C++ called, from within the autograd engine, what is ``frames`` above the asking function.
-
-    Beneath it lies the function that started the engine, or nothing on a thread of the engine's own.
-    """
-    try:
-        below = sys._getframe(frames + 1)
-    except ValueError:
-        return True
-    return below.f_code is _ENGINE
 
 
 class _BackwardPass:

@@ -12,11 +12,11 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
-from allreduce_instrumentation.process_group._backward_waits import called_by_the_engine
 from allreduce_instrumentation.process_group._issue import issue, issue_in_background, layer_of
 from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._timing import GroupTiming
+from timing_logger._engine_threads import called_by_the_engine
 
 
 class _TimedGroup(Protocol):

@@ -32,6 +32,7 @@ from allreduce_instrumentation.process_group._operations import (
 )
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
+from timing_logger._engine_threads import NO_PASS
 from timing_logger._span import Span
 
 
@@ -206,7 +207,7 @@ def _begin(
         return on_device if on_device is not None and on_device.begin(in_background, logger) else None
     on_host = logger.begin_operation(HostOperation, *row)
     if on_host is not None:
-        on_host.begin(in_background)
+        on_host.begin(in_background, logger)
     return on_host
 
 
@@ -236,7 +237,7 @@ def _may_use_future(operation: Operation) -> bool:
     """On a device, a callback makes its outputs stay with one more stream: memory that is given back early
     could not be used again at once. DDP's buckets are never given back; others end with their wait.
     """
-    return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != -1
+    return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != NO_PASS
 
 
 def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:

@@ -17,6 +17,8 @@ from weakref import ref
 
 import torch
 
+from timing_logger._engine_threads import NO_PASS
+
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel
 
@@ -26,8 +28,6 @@ FSDP_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
 _DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.13
 
 _DDP = "ddp:"
-
-_NO_PASS = -1  # torch's, for a thread that is in no backward pass
 
 _fsdp_codes: tuple[CodeType, ...] = ()
 
@@ -86,7 +86,7 @@ class DdpBuckets:
     def __init__(self, model: DistributedDataParallel) -> None:
         self._model = ref(model)
         self._rebuilt = False
-        self._pass = _NO_PASS
+        self._pass = NO_PASS
         self._next = 0
         self._buckets: list[_Bucket] = list(_parameters_backwards(model))
 
@@ -170,7 +170,7 @@ class DdpModels:
     def __init__(self) -> None:
         self.known = False
         self._models: list[DdpBuckets] = []
-        self._doubtful_pass = _NO_PASS
+        self._doubtful_pass = NO_PASS
 
     def add(self, model: DistributedDataParallel) -> None:
         """Once: a model that was there is looked at anew."""
@@ -181,7 +181,7 @@ class DdpModels:
     def layer(self, entries: int) -> str:
         """The bucket that is being reduced in this thread's backward pass; ``""`` if in doubt."""
         number = torch._C._current_graph_task_id()
-        if number == _NO_PASS or number == self._doubtful_pass:
+        if number == NO_PASS or number == self._doubtful_pass:
             return ""
         if len(self._models) == 1:  # nearly always, and once per bucket: no lists
             return self._models[0].next_name(entries, number)

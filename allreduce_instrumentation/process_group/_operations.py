@@ -16,6 +16,7 @@ from weakref import WeakSet
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger._calls import has_ended
 from timing_logger._channel import Channel
+from timing_logger._device.intervals import DeviceInterval
 from timing_logger._span import DeviceSpan, Span
 from timing_logger.record import OK, UNRESOLVED
 
@@ -69,16 +70,16 @@ class HostOperation(Span):
         on_end: told of the end, by the thread that saw it.
     """
 
-    __slots__ = ("_thread", "_waited", "ended_ns", "goes_on", "learn", "on_end")
+    __slots__ = ("_logger", "_waited", "ended_ns", "goes_on", "learn", "on_end")
 
     goes_on: bool
     ended_ns: int | None
     learn: Callable[[], None] | None
     on_end: Callable[[HostOperation], None] | None
 
-    def begin(self, goes_on: bool) -> None:
+    def begin(self, goes_on: bool, logger: TimingLogger) -> None:
         """It begins now."""
-        self._thread = self.caller.thread
+        self._logger = logger
         self._waited = False
         self.goes_on = goes_on
         self.ended_ns = self.learn = self.on_end = None
@@ -91,14 +92,14 @@ class HostOperation(Span):
     def _end_at(self, end_ns: int, failure: Failure) -> None:
         if self.ended_ns is not None or not _claim(self):
             return
-        self.write(self.operation, self.start_ns, end_ns, _status(failure), self._thread)
+        self.write(self.operation, self.start_ns, end_ns, _status(failure))
         self.ended_ns = end_ns
         if self.on_end is not None:
             self.on_end(self)
 
     def lose(self) -> None:
         if self.ended_ns is None and _claim(self):
-            self.write(self.operation, self.start_ns, None, UNRESOLVED, self._thread)
+            self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         if future.done():  # torch would call back at once, and drop what a signal handler raises there
@@ -134,11 +135,11 @@ class HostOperation(Span):
     def _note_wait(self, start_ns: int, failure: Failure) -> None:
         if self.goes_on and not self._waited:
             self._waited = failure is None
-            self.write(WAIT, start_ns, perf_counter_ns(), _status(failure), self._thread)
+            self.write(WAIT, start_ns, perf_counter_ns(), _status(failure), self._logger.calling_thread)
 
     def write_wait(self, start_ns: int, end_ns: int) -> None:
-        """The row of the time that somebody was blocked on it."""
-        self.write(WAIT, start_ns, end_ns, OK, self._thread)
+        """The row of the time that the thread which issued it was blocked on it."""
+        self.write(WAIT, start_ns, end_ns, OK)
 
 
 class DeviceOperation(DeviceSpan):
@@ -158,6 +159,8 @@ class DeviceOperation(DeviceSpan):
         self.__enter__()
         if self.interval is None:
             return False
+        if goes_on and isinstance(self.interval, DeviceInterval):
+            self.interval.stream = None  # the backend works on it in a stream of its own
         _open.add(self)
         return True
 

@@ -117,7 +117,18 @@ def test_work_on_another_stream_is_timed_there(recording: Recording) -> None:
         spin(1)
     (row,) = recording.rows
     assert row.clock == "device"
+    assert row.stream == f"{stream.device}/{stream.stream_id}"
     assert elapsed_ms(row) < 20
+
+
+def test_a_row_states_the_stream_that_is_current(recording: Recording) -> None:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side), recording.logger.record_device_operation("SPIN"):
+        spin(1)
+    with recording.logger.record_device_operation("SPIN"):
+        spin(1)
+    index = torch.cuda.current_device()
+    assert [row.stream for row in recording.rows] == [f"cuda:{index}/{side.stream_id}", f"cuda:{index}/0"]
 
 
 def test_a_block_that_begins_and_ends_in_different_streams_takes_nobody_else_along(

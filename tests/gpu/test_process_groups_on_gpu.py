@@ -111,6 +111,7 @@ def test_a_synchronous_collective_is_one_row_as_long_as_events_around_it_say(
     (row,) = recording.rows
     figure(f"NCCL, synchronous, events around it {known.ms:.3f} ms", f"{elapsed_ms(row):.3f} ms")
     assert summary([row]) == [("ALLGATHER", "device", "ok")]
+    assert row.stream == f"cuda:{torch.cuda.current_device()}/0"
     assert elapsed_ms(row) == pytest.approx(known.ms, rel=0.1, abs=BETWEEN_MS)
 
 
@@ -200,6 +201,9 @@ def test_the_rows_of_a_ddp_model_are_by_the_device_and_every_bucket_is_waited_fo
     assert len(buckets) >= 8
     assert {row.seq for row in buckets} <= waited_for
     assert any(row.layer_name.startswith("ddp:") for row in buckets)
+    assert {row.thread for row in rows} == {"MainThread"}  # which called backward; autograd's own wrote them
+    assert {row.stream for row in buckets} == {""}
+    assert all(row.stream.startswith("cuda:") for row in rows if row.operation == "WAIT")
 
 
 # -- nothing changes -------------------------------------------------------------------------------------

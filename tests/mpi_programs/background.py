@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -73,6 +74,17 @@ def first_of_all() -> dict[str, Any]:
         comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
         MPI.Request.Waitall([comm.Irecv(np.zeros(1), left), comm.Isend(np.zeros(1), right)])
     return {"rows": sorted([r.operation, r.status] for r in records)}
+
+
+def waited_for_in_another_thread() -> list[list[str]]:
+    """Operation and thread of each row of a message to this rank itself."""
+    with recording() as (logger, records):
+        comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
+        requests = [comm.Irecv(np.zeros(1), rank), comm.Isend(np.zeros(1), rank)]
+        waiter = threading.Thread(target=MPI.Request.Waitall, args=(requests,), name="waiter")
+        waiter.start()
+        waiter.join()
+    return sorted([r.operation, r.thread] for r in records)
 
 
 def every_way_to_complete() -> dict[str, Any]:
@@ -324,7 +336,7 @@ def derived() -> dict[str, Any]:
 
 
 SCENARIOS = (
-    first_of_all, every_way_to_complete, collectives, persistent, objects, probes, unseen,
-    unseen_and_started_again, off, failures, derived,
+    first_of_all, waited_for_in_another_thread, every_way_to_complete, collectives, persistent, objects,
+    probes, unseen, unseen_and_started_again, off, failures, derived,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})

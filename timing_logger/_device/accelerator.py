@@ -37,6 +37,7 @@ class Accelerator:
         kind: ``"cuda"`` (ROCm too) or ``"xpu"``.
         failed: what a device said when it failed, after which nothing is asked of any; else empty.
         current_index: number of the calling thread's current device.
+        current_stream: the calling thread's current stream of the device with a number.
         is_capturing: whether the calling thread's current stream is being captured into a graph.
     """
 
@@ -48,6 +49,9 @@ class Accelerator:
         self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
         self._new_event = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
+        self.current_stream: Callable[[int], Any] = (
+            torch._C._accelerator_getStream
+        )  # without looking for more
         self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
 
     def new_event(self) -> Event:

@@ -63,15 +63,17 @@ class DeviceInterval:
         ended: whether its end was marked.
         lost: the duration will never be known: the pool was exhausted, the device failed, the end
             was captured into a graph, or came before the start, in another stream.
+        stream: the ``torch.Stream`` that it occupies; None if that is not known.
     """
 
-    __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost")
+    __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost", "stream")
 
     device: Device
     elapsed_ns: int | None
     ended: bool
     issued_ns: int
     lost: bool
+    stream: Any
     _events: Any
 
     def __del__(self) -> None:
@@ -83,6 +85,12 @@ class DeviceInterval:
     def columns(self) -> tuple[Any, int | None, str]:
         """``start_ns``, ``end_ns`` and ``clock`` of its record: the flush thread resolves it."""
         return self, None, DEVICE_CLOCK
+
+    @property
+    def stream_name(self) -> str:
+        """Device and stream, as ``cuda:0/7``; blank if the stream is not known."""
+        number = getattr(self.stream, "stream_id", None)
+        return "" if number is None else f"{self.device.name}/{number}"
 
     @property
     def start_event(self) -> Event:
@@ -208,7 +216,10 @@ def open_interval(stream: Any = None) -> Interval | None:
         if capturing:
             on.captured.increment()
             return None
-        return _begin(on, on.pool.take(), stream, issued_ns)
+        interval = _begin(on, on.pool.take(), stream, issued_ns)
+        if stream is None:
+            interval.stream = accelerator.current_stream(index)
+        return interval
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
 
@@ -218,6 +229,7 @@ def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterv
     interval._events = events
     interval.device = on
     interval.issued_ns = issued_ns
+    interval.stream = stream
     interval.elapsed_ns = None
     interval.ended = False
     interval.lost = events is None

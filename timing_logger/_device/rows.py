@@ -10,7 +10,7 @@ from collections.abc import Container, Sequence
 from timing_logger._device.clock import DeviceClock
 from timing_logger._device.devices import Device, devices_in_use
 from timing_logger._device.intervals import DeviceInterval
-from timing_logger.record import OK, START, UNRESOLVED, RawRecord, Record
+from timing_logger.record import OK, START, STREAM, UNRESOLVED, RawRecord, Record
 from timing_logger.run_info import DeviceClockInfo
 
 
@@ -123,11 +123,16 @@ def _placed_by_issue(record: RawRecord) -> RawRecord:
 
 
 def _placed(record: RawRecord, start_ns: int) -> RawRecord:
-    return (*record[:START], start_ns, start_ns + record[START].elapsed_ns, *record[START + 2 :])
+    interval = record[START]
+    return (
+        *record[:START], start_ns, start_ns + interval.elapsed_ns, *record[START + 2 : STREAM],
+        interval.stream_name, *record[STREAM + 1 :],
+    )  # fmt: skip
 
 
 def _unresolved(record: RawRecord) -> RawRecord:
     """``record`` with the moment it was issued as its start, and no end."""
+    interval: DeviceInterval = record[START]
     raw = Record(*record)
     status = UNRESOLVED if raw.status == OK else raw.status
-    return tuple(raw._replace(start_ns=record[START].issued_ns, status=status))[: len(record)]
+    return tuple(raw._replace(start_ns=interval.issued_ns, status=status, stream=interval.stream_name))

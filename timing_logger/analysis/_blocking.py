@@ -67,7 +67,7 @@ def thread_or_stream(frame: Frame) -> Ints:
     distinct = sorted(set(blocked))
     thread = np.array([distinct.index(name) for name in blocked], np.int64)[thread]
     on_device = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
-    if "stream" not in frame.columns or not on_device.any():
+    if not on_device.any():
         return dense_codes(thread, on_device)
     stream, streams = coded_text(frame, "stream")
     is_known = on_device & np.array([name != "" for name in streams], np.bool_)[stream]

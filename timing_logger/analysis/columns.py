@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _WHEN = ("start_counter", "end_counter")
-_STEP = ("iteration", "epoch", "thread", "clock")  # where iterations restart the others tell when
+_STEP = ("iteration", "epoch", "thread", "clock", "stream")  # where iterations restart the others tell when
 _WAITED_FOR = ("group", "group_size", "seq", "peer")  # which operation a ``WAIT`` is about
 _INSTANCE = (
     *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
@@ -23,7 +23,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "bandwidth": _INSTANCE,
     "compression": (*_INSTANCE, "layer_name", "phase"),
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
-    "efficiencies": ("iteration", "operation", "elapsed_ms", *_WHEN, "clock", "thread", *_WAITED_FOR),
+    "efficiencies": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "stragglers": (*_INSTANCE, "layer_name"),
 }  # fmt: skip
 """By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for

@@ -21,7 +21,7 @@ from timing_logger.report._trace_rows import TraceRows
 
 ARGUMENTS = (
     "iteration", "epoch", "layer_name", "phase", "message_size_bytes", "group", "group_size", "seq", "peer",
-    "status", "clock", "metadata",
+    "status", "clock", "stream", "metadata",
 )  # fmt: skip
 """Columns that are shown with each span, where they are not blank."""
 
