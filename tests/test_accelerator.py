@@ -41,7 +41,9 @@ class StandInTorch(SimpleNamespace):
             Stream=SimpleNamespace,
             version=SimpleNamespace(cuda=cuda, hip=hip),
             accelerator=SimpleNamespace(
-                current_accelerator=lambda: SimpleNamespace(type=kind), current_device_index=int
+                current_accelerator=lambda: SimpleNamespace(type=kind),
+                current_device_index=int,
+                current_stream=lambda index: (kind, index),
             ),
             **{kind: module},
         )

@@ -49,9 +49,7 @@ class Accelerator:
         self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
         self._new_event = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
-        self.current_stream: Callable[[int], Any] = (
-            torch._C._accelerator_getStream
-        )  # without looking for more
+        self.current_stream: Callable[[int], Any] = torch.accelerator.current_stream
         self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
 
     def new_event(self) -> Event:
