@@ -165,6 +165,20 @@ def test_in_300_noisy_windows_not_one_end_is_more_than_two_steps_off() -> None:
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
+@settings(deadline=None, max_examples=200)
+@given(st.integers(30, 250), st.lists(st.integers(0, 249), max_size=4), st.integers(0, 10_000))
+def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
+    length: int, spikes: list[int], seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    series = rng.normal(0, 0.05, length)
+    start, end = sorted(rng.integers(0, length, 2))
+    series[start:end] += 0.4
+    series[[at % length for at in spikes]] += 2.0
+    found = change_points(series, cap=0.29, min_sigma=0.02)
+    assert min(np.diff([0, *found, length])) >= 3
+
+
 def test_noise_has_next_to_no_change_points() -> None:
     rng = np.random.default_rng(5)
     found = [change_points(rng.normal(0, 0.1, 300), cap=0.29, min_sigma=0.02) for _ in range(100)]
