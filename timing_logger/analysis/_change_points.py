@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis._frames import Floats
-from timing_logger.analysis._noise import WHITE, Noise
+from timing_logger.analysis._noise import WHITE, Noise, sigma_of
 
 MIN_STEPS = 3
 """A level is held for at least this many steps; what is shorter is a spike."""
@@ -46,7 +46,7 @@ def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise 
     if len(series) < 2 * MIN_STEPS:
         return []
     centred = np.clip(series - np.median(series), -cap, cap)
-    sigma = max(min_sigma, noise.error_factor * noise.sigma_of(np.diff(centred)))
+    sigma = max(min_sigma, noise.error_factor * sigma_of(np.diff(centred)))
     found = _candidates(centred / sigma, threshold=2 * float(np.log(len(series))) ** 0.5 + 1)
     return _between_neighbours(centred / sigma, _narrowest_first(found))
 

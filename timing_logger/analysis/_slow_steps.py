@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis._change_points import MIN_STEPS, change_points
 from timing_logger.analysis._frames import Floats
-from timing_logger.analysis._noise import Noise, noise_of, robust_sigma
+from timing_logger.analysis._noise import Noise, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis._self_time import Booleans, Integers
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -87,9 +87,9 @@ def _is_slow(values: Floats, noise: Noise) -> bool:
 
 def z_of_level(values: Floats, noise: Noise) -> float:
     """The median in standard errors, the noise taken from the median absolute deviation."""
-    sigma = max(MIN_SIGMA, robust_sigma(values), noise.sigma_of(np.diff(values)))
-    error = _MEDIAN_ERROR * sigma * noise.error_factor / len(values) ** 0.5
-    return float(np.median(values) / error)
+    wandering = max(MIN_SIGMA, sigma_of(np.diff(values))) * noise.error_of_mean(len(values))
+    scattered = robust_sigma(values) / len(values) ** 0.5
+    return float(np.median(values) / (_MEDIAN_ERROR * max(wandering, scattered)))
 
 
 def _joined(values: Floats, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
