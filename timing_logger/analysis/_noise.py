@@ -1,8 +1,8 @@
-"""How far does a level wander by itself? A rank that was a little slow in one step may be so in the next, too.
+"""How far does a level wander by itself? A rank that was a little slow in one step may be so in the next.
 
-Slow stretches come about by chance then, and the more of them the longer a run is. Taken for steps that
-have nothing to do with each other, they would be significant. The measure is the Allan deviation (D. W. Allan,
-Proc. IEEE 54, 1966), as of clocks: how much the means of two neighbouring stretches of m steps differ. For
+Slow stretches come about by chance then, and the more of them the longer a run is. Taken for steps that have
+nothing to do with each other, they would be significant. The measure is the Allan deviation, as of clocks
+(D. W. Allan, Proc. IEEE 54, 1966): how much the means of two neighbouring stretches of m steps differ. For
 independent steps it falls as the root of m, for noise with a memory later or never; and a change of level is
 in few of these differences.
 """
@@ -16,7 +16,7 @@ import numpy as np
 
 from timing_logger.analysis._frames import Floats
 
-_MAD_TO_SIGMA = 1.4826  # for normal noise
+MAD_TO_SIGMA = 1.4826  # for normal noise
 _MIN_STRETCHES = 8
 """So many stretches of a length must lie in a run, for the run to tell how much they differ."""
 
@@ -35,7 +35,7 @@ class Noise(NamedTuple):
     @property
     def error_factor(self) -> float:
         """The standard error of a mean over that of independent steps."""
-        return max(error * length**0.5 for length, error in zip(self.lengths, self.errors, strict=True))
+        return float(np.max(np.array(self.errors) * np.array(self.lengths) ** 0.5))
 
     def error_of_mean(self, n_steps: int) -> float:
         """The standard error of a mean of so many steps, in standard deviations of a single one.
@@ -58,7 +58,7 @@ def sigma_of(differences: Floats) -> float:
 
 def robust_sigma(values: Floats) -> float:
     """The standard deviation as the median absolute deviation tells it; 0 for fewer than two values."""
-    return _MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+    return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
 
 def noise_of(series: Floats) -> Noise:

@@ -34,9 +34,10 @@ class Suspect(NamedTuple):
         ranks: one; or several that act as one, since they wait for each other in something that is not
             logged: then it is one of these.
         phase: the operation in which they spent most beyond their peers.
-        share: the part of the time lost to late ranks that comes back if they are like their peers, in [0, 1].
-        likelihood: in what part of the resamplings of the run's steps they are among the costliest, as many
-            as are named or one, and cost and differ enough to matter, in [0, 1].
+        share: the part of the time lost to slow ranks that comes back if they are like their peers, in
+            [0, 1].
+        likelihood: in what part of the runs that are drawn anew from the steps of this one they are among the
+            costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
     """
 
     ranks: tuple[int, ...]
