@@ -19,7 +19,9 @@ from timing_logger.errors import TimingLoggerError
 
 _KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
-_VERDICTS = ("rank", "role", "group-wide", "diffuse", _commands.UNJUDGED)
+_VERDICTS = (
+    "rank", "suspect", "role", "group-wide", "communication", "diffuse", _commands.UNJUDGED,
+)  # fmt: skip
 _ENGINES = ("auto", "pandas", "duckdb")
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 

@@ -35,12 +35,13 @@ from timing_logger.analysis.summary import (
     summarize_ranks,
     summarize_statuses,
 )
-from timing_logger.analysis.verdict import Gate, Verdict
+from timing_logger.analysis.verdict import Gate, Suspect, Verdict
 
 __all__ = [
     "COLUMNS_OF",
     "Gate",
     "Summary",
+    "Suspect",
     "Verdict",
     "bandwidth",
     "base_operation",

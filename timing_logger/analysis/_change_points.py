@@ -18,7 +18,7 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis._frames import Floats
-from timing_logger.analysis._noise import WHITE, Noise
+from timing_logger.analysis._noise import WHITE, Noise, sigma_of
 
 MIN_STEPS = 3
 """A level is held for at least this many steps; what is shorter is a spike."""
@@ -46,7 +46,7 @@ def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise 
     if len(series) < 2 * MIN_STEPS:
         return []
     centred = np.clip(series - np.median(series), -cap, cap)
-    sigma = max(min_sigma, noise.error_factor * noise.sigma_of(np.diff(centred)))
+    sigma = max(min_sigma, noise.error_factor * sigma_of(np.diff(centred)))
     found = _candidates(centred / sigma, threshold=2 * float(np.log(len(series))) ** 0.5 + 1)
     return _between_neighbours(centred / sigma, _narrowest_first(found))
 
@@ -100,8 +100,13 @@ def _narrowest_first(candidates: list[tuple[int, int, int]]) -> list[int]:
 
 
 def _between_neighbours(series: Floats, splits: list[int]) -> list[int]:
-    """Each split where it is best between the splits beside it: narrow intervals see little."""
+    """Each split where it is best between the splits beside it: narrow intervals see little.
+
+    One after the other, so that each keeps the least distance to where its neighbours are by then.
+    """
     sums = np.concatenate([[0.0], np.cumsum(series)])
     edges = [0, *splits, len(series)]
-    spans = zip(edges[:-2], edges[2:], strict=True)
-    return sorted({int(_best_splits(sums[a : b + 1], b - a).splits[0]) + a for a, b in spans})
+    for at in range(1, len(edges) - 1):
+        start, end = edges[at - 1], edges[at + 1]
+        edges[at] = start + int(_best_splits(sums[start : end + 1], end - start).splits[0])
+    return edges[1:-1]

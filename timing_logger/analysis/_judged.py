@@ -6,12 +6,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from timing_logger.analysis._peers import members
+from timing_logger.analysis._frames import Floats
+from timing_logger.analysis._peers import members, peer_medians, row_medians
+from timing_logger.analysis._run_length import run_ms
 from timing_logger.analysis._slow_steps import MIN_GAP
 from timing_logger.analysis._step_times import StepTimes
 
 MIN_STEPS_TO_JUDGE = 3
 """A level is held for so many steps; what is shorter is a spike, and no rank is healthy because of it."""
+
+MOST = 0.5
+"""Who is the last in more than this part of the steps is so in most of them."""
+
+VISIBLE_WAITS = 0.05
+"""Waits that are this part of the run are seen by everybody who looks at its timeline."""
 
 
 def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
@@ -57,3 +65,38 @@ def why_hidden(times: StepTimes) -> str:
         "own work is timed on the device's clock, which goes on while a stream waits for other ranks "
         f"({waited_ms:.1f} ms in a typical step), so a slow rank looks like its peers"
     )
+
+
+def why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why a run is not healthy of which no rank is known to be slow, in words; "" if it may be.
+
+    One rank was the last in most steps, and the others waited visibly for it, longer than its own time
+    beyond theirs tells.
+    """
+    length_ms = run_ms(times)
+    own_ms = times.waits.own_ms
+    met = ~np.isnan(own_ms).all(axis=1)
+    if not met.any() or not length_ms > 0:
+        return ""
+    is_last = own_ms[met] == np.fmin.reduce(own_ms[met], axis=1)[:, None]
+    waited_ms = np.nansum(times.waits.others_ms - own_ms, axis=0) - _own_excess_ms(times, roles)
+    rank = int(np.argmax(np.where(is_last.mean(axis=0) > MOST, waited_ms, -np.inf)))
+    part = float(waited_ms[rank]) / length_ms
+    if is_last[:, rank].mean() <= MOST or part < VISIBLE_WAITS:
+        return ""
+    n_last, n_steps = is_last[:, rank].sum(), met.sum()
+    return (
+        f"rank {times.ranks[rank]} was the last in {n_last} of {n_steps} steps and the others waited "
+        f"{part:.0%} of the run for it, but its own time is like its peers'"
+    )
+
+
+def _own_excess_ms(times: StepTimes, roles: Mapping[int, str]) -> Floats:
+    """What each rank spent beyond the others of its role, or beyond all; 0 if it spent less."""
+    beyond_all = np.nansum(times.self_ms - row_medians(times.self_ms)[:, None], axis=0)
+    beyond_peers = np.zeros(len(times.ranks))
+    for columns in members(times.ranks, roles).values():
+        own_ms = times.self_ms[:, columns]
+        beyond_peers[columns] = np.nansum(own_ms - peer_medians(own_ms), axis=0)
+    excess_ms: Floats = np.maximum(np.maximum(beyond_all, beyond_peers), 0.0)
+    return excess_ms

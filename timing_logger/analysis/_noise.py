@@ -1,72 +1,95 @@
-"""How noisy are times whose noise has a memory? A rank that was a little slow is so in the next step, too.
+"""How far does a level wander by itself? A rank that was a little slow in one step may be so in the next.
 
-Slow stretches come about by chance then, and the more of them the longer a run is. Taken for steps that
-have nothing to do with each other, they would be significant.
+Slow stretches come about by chance then, and the more of them the longer a run is. Taken for steps that have
+nothing to do with each other, they would be significant. The measure is the Allan deviation, as of clocks
+(D. W. Allan, Proc. IEEE 54, 1966): how much the means of two neighbouring stretches of m steps differ. For
+independent steps it falls as the root of m, for noise with a memory later or never; and a change of level is
+in few of these differences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis._frames import Floats
 
-_MAD_TO_SIGMA = 1.4826  # for normal noise
-_MAX_CORRELATION = 0.95
-_CLIPPED_AT = 3.0  # sigmas: a change of level is one difference among many
+MAD_TO_SIGMA = 1.4826  # for normal noise
+_MIN_STRETCHES = 8
+"""So many stretches of a length must lie in a run, for the run to tell how much they differ."""
 
 
 class Noise(NamedTuple):
-    """An autoregressive process of first order.
+    """The noise that the ranks of a run have in common.
 
     Attributes:
-        correlation: of one step with the next, in [0, 1).
+        lengths: of stretches, ascending from 1, in steps.
+        errors: by how much the mean of such a stretch is off, as a multiple of that of a single step.
     """
 
-    correlation: float
+    lengths: tuple[int, ...]
+    errors: tuple[float, ...]
 
     @property
     def error_factor(self) -> float:
         """The standard error of a mean over that of independent steps."""
-        return float(((1 + self.correlation) / (1 - self.correlation)) ** 0.5)
+        return float(np.max(np.array(self.errors) * np.array(self.lengths) ** 0.5))
 
-    def sigma_of(self, differences: Floats) -> float:
-        """The standard deviation of a series as the ``differences`` between its steps tell it.
+    def error_of_mean(self, n_steps: int) -> float:
+        """The standard error of a mean of so many steps, in standard deviations of a single one.
 
-        A change of level is one difference of many, and a short stretch of noise with a memory varies less
-        than all of it.
+        Of longer stretches than the run can tell of it is taken to be no smaller.
         """
-        return robust_sigma(differences) / float((2 * (1 - self.correlation)) ** 0.5)
+        return float(np.exp(np.interp(np.log(n_steps), np.log(self.lengths), np.log(self.errors))))
 
 
-WHITE = Noise(0.0)
+WHITE = Noise((1, 1_000_000), (1.0, 0.001))
+
+
+def sigma_of(differences: Floats) -> float:
+    """The standard deviation of independent steps, as the differences between neighbours tell it.
+
+    A change of level is one difference of many.
+    """
+    return robust_sigma(differences) / 2**0.5
 
 
 def robust_sigma(values: Floats) -> float:
     """The standard deviation as the median absolute deviation tells it; 0 for fewer than two values."""
-    return _MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
+    return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
 
 def noise_of(series: Floats) -> Noise:
     """The noise that the ranks have in common.
 
-    The differences between steps d have the correlation -(1 - phi) / 2 with the next, where phi is that of
-    the steps themselves. A level or its change is in no difference, or in a single one.
-
     Args:
         series: steps x ranks; NaN where unknown.
     """
-    products, squares = 0.0, 0.0
-    for column in series.T:
-        differences = np.diff(column[~np.isnan(column)])
-        sigma = robust_sigma(differences)
-        if sigma > 0:
-            clipped = np.clip(differences / sigma, -_CLIPPED_AT, _CLIPPED_AT)
-            products += float(np.sum(clipped[1:] * clipped[:-1]))
-            squares += float(np.sum(clipped**2))
-    if squares == 0:
-        return WHITE
-    correlation = 1 + 2 * products / squares
-    by_chance = 2 / max(1, series.size) ** 0.5
-    return Noise(float(np.clip(correlation - by_chance, 0.0, _MAX_CORRELATION)))
+    columns = _in_sigmas(series)
+    lengths = _lengths(max(map(len, columns), default=0))
+    errors = [1.0]
+    for length in lengths[1:]:
+        white = length**-0.5
+        errors.append(max(white, robust_sigma(_between_neighbours(columns, length)) / 2**0.5))
+    return Noise(tuple(lengths), tuple(errors))
+
+
+def _in_sigmas(series: Floats) -> list[Floats]:
+    """Each rank's known steps, in standard deviations from one to the next."""
+    known = [column[~np.isnan(column)] for column in series.T]
+    sigmas = [sigma_of(np.diff(column)) for column in known]
+    return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
+
+
+def _lengths(n_steps: int) -> list[int]:
+    longest = max(1, n_steps // _MIN_STRETCHES)
+    return sorted({*(2**i for i in range(longest.bit_length())), longest})
+
+
+def _between_neighbours(columns: Sequence[Floats], length: int) -> Floats:
+    """The differences between the means of all neighbouring stretches of this length."""
+    sums = [np.concatenate([[0.0], np.cumsum(column)]) for column in columns if len(column) >= 2 * length]
+    differences = [s[2 * length :] - 2 * s[length:-length] + s[: -2 * length] for s in sums]
+    return np.concatenate(differences or [np.zeros(0)]) / length

@@ -9,7 +9,7 @@ import numpy as np
 
 from timing_logger.analysis._change_points import MIN_STEPS, change_points
 from timing_logger.analysis._frames import Floats
-from timing_logger.analysis._noise import Noise, noise_of, robust_sigma
+from timing_logger.analysis._noise import Noise, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis._self_time import Booleans, Integers
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -32,7 +32,6 @@ MIN_RECURRING_SHARE = 0.05
 MIN_SIGMA = 0.02
 """Times that differ by less than 2% are equal, however quiet the run is."""
 
-_MATTERS = -float(np.log(1 - MIN_GAP))
 _FLAGGED = -float(np.log(FLAGGED_SCORE))
 _BETWEEN_QUANTILES = 0.7572  # from the 10% to the 30% quantile of normal noise, in sigmas
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
@@ -56,30 +55,31 @@ class SlowSteps(NamedTuple):
     z: float
 
 
-def slow_steps(ratios: Floats) -> list[SlowSteps]:
+def slow_steps(ratios: Floats, *, min_gap: float = MIN_GAP) -> list[SlowSteps]:
     """The slow steps of every rank.
 
     Args:
         ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
+        min_gap: stretches matter in which a rank's score is so much lower than that of its peers.
     """
-    noise = noise_of(ratios)
+    noise, least = noise_of(ratios), -float(np.log(1 - min_gap))
     columns = range(ratios.shape[1])
-    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, noise)]
+    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, noise, least)]
     return stretches + _recurring(ratios, stretches)
 
 
-def _stretches(series: Floats, column: int, noise: Noise) -> list[SlowSteps]:
+def _stretches(series: Floats, column: int, noise: Noise, least: float) -> list[SlowSteps]:
     known = np.flatnonzero(~np.isnan(series))
     values = series[known]
     changes = change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA, noise=noise)
-    spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if _is_slow(values[a:b], noise)]
+    spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if _is_slow(values[a:b], noise, least)]
     return [_stretch(values, known, span, column, noise) for span in _joined(values, spans)]
 
 
-def _is_slow(values: Floats, noise: Noise) -> bool:
+def _is_slow(values: Floats, noise: Noise, least: float) -> bool:
     return bool(
         len(values) > 0
-        and np.median(values) >= _MATTERS
+        and np.median(values) >= least
         and np.mean(values > 0) >= MIN_SHARE_SLOWER
         and z_of_level(values, noise) >= MIN_Z
     )
@@ -87,9 +87,9 @@ def _is_slow(values: Floats, noise: Noise) -> bool:
 
 def z_of_level(values: Floats, noise: Noise) -> float:
     """The median in standard errors, the noise taken from the median absolute deviation."""
-    sigma = max(MIN_SIGMA, robust_sigma(values), noise.sigma_of(np.diff(values)))
-    error = _MEDIAN_ERROR * sigma * noise.error_factor / len(values) ** 0.5
-    return float(np.median(values) / error)
+    wandering = max(MIN_SIGMA, sigma_of(np.diff(values))) * noise.error_of_mean(len(values))
+    scattered = robust_sigma(values) / len(values) ** 0.5
+    return float(np.median(values) / (_MEDIAN_ERROR * max(wandering, scattered)))
 
 
 def _joined(values: Floats, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

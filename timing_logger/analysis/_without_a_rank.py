@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from timing_logger.analysis._candidates import MIN_STEPS
 from timing_logger.analysis._change_points import change_points
 from timing_logger.analysis._frames import Floats
 from timing_logger.analysis._peers import (
@@ -26,22 +27,58 @@ from timing_logger.analysis._slow_steps import (
     slow_steps,
 )
 from timing_logger.analysis._step_times import StepTimes
-from timing_logger.analysis._suspects import MIN_STEPS
 from timing_logger.analysis.verdict import Gate, Verdict
 
 MAX_LOST_SHARE = 1 - FLAGGED_SCORE
 """More than this part of the time lost to each step's slowest rank is too much."""
 
+MIN_COVERED = 0.5
+"""A role is judged by rows that cover this part of its time at least: it may wait unseen in the rest."""
+
 
 def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:
-    """All ranks of a role slower than the typical other role, over enough steps."""
+    """All ranks of a role slower than the typical other role, over enough steps.
+
+    In all their own work, else in those names of it in which they are slower, if these are most of it: a name
+    that hides waiting, as clipping that reduces inside, is long on everybody but a slow role.
+    """
     by_role = members(times.ranks, roles)
     if len(by_role) < 2 or _may_be_passed_on(times):
         return None
-    role_ms = np.stack([row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
-    slow_roles = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
-    found = [_role_verdict(times, by_role, role_ms, slow) for slow in slow_roles]
-    return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
+    self_ms = np.stack([row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
+    found = _slow_roles(times, by_role, self_ms) or _slow_in_most(times, by_role, self_ms)
+    return max(found, key=lambda verdict: verdict.cost_ms, default=None)
+
+
+def _slow_in_most(times: StepTimes, by_role: Mapping[str, Integers], self_ms: Floats) -> list[Verdict]:
+    if not times.phases:
+        return []
+    typical = [[row_medians(own_ms[:, columns]) for columns in by_role.values()] for own_ms in times.phase_ms]
+    phase_ms = np.moveaxis(np.array(typical), 1, 2)  # phases x steps x roles
+    found = []
+    for role in range(len(by_role)):
+        slower_ms = phase_ms[_slower_in(phase_ms, role)].sum(axis=0)
+        if np.nansum(slower_ms[:, role]) >= MIN_COVERED * np.nansum(self_ms[:, role]):
+            found += _slow_roles(times, by_role, slower_ms, only=role)
+    return found
+
+
+def _slower_in(phase_ms: Floats, role: int) -> Integers:
+    """Of the phases that all roles have, those in which this one typically is slower."""
+    typical = np.stack([column_medians(own_ms) for own_ms in phase_ms])
+    others = column_medians(np.delete(typical, role, axis=1).T)
+    return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
+
+
+def _slow_roles(
+    times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, only: int | None = None
+) -> list[Verdict]:
+    """The verdicts on the roles (on ``only`` one of them) that pass, by these times, steps x roles."""
+    slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
+    found = [
+        _role_verdict(times, by_role, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)
+    ]
+    return [verdict for verdict in found if verdict is not None]
 
 
 def _may_be_passed_on(times: StepTimes) -> bool:
@@ -55,9 +92,11 @@ def _role_verdict(
     role, columns = list(by_role.items())[slow.column]
     score = float(relative_scores(role_ms[slow.steps])[slow.column])
     needed = min(MIN_STEPS, int((~np.isnan(role_ms[:, slow.column])).sum()))
+    covered = _covered(times, columns, role_ms[:, slow.column])
     gates = (
         Gate("score of the role", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
         Gate("steps", float(len(slow.steps)), float(needed), len(slow.steps) >= needed),
+        Gate("part of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
     )
     if not all(gate.passed for gate in gates):
         return None
@@ -73,6 +112,14 @@ def _role_verdict(
             f"its ranks alike.{whether}",
         ),
     )  # fmt: skip
+
+
+def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
+    """The part of the time between communication that a role's rows cover; NaN if that time is unknown."""
+    between_ms = row_medians(times.gap_ms[:, columns])
+    known = ~np.isnan(between_ms) & ~np.isnan(role_ms)
+    spent_ms = float(between_ms[known].sum())
+    return float(role_ms[known].sum()) / spent_ms if spent_ms > 0 else float("nan")
 
 
 def _longest_phase(times: StepTimes, steps: Integers, columns: Integers) -> str:

@@ -9,10 +9,10 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._candidates import MIN_STEPS
 from timing_logger.analysis._frames import Floats, like, opened
 from timing_logger.analysis._peers import column_medians, members, relative_scores
 from timing_logger.analysis._slow_steps import FLAGGED_SCORE
-from timing_logger.analysis._suspects import MIN_STEPS
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers import Judgement, judgement_of
 from timing_logger.analysis.windows import phases_of

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from timing_logger.analysis._steps import Span
 
-VerdictKind = Literal["healthy", "rank", "role", "group-wide", "diffuse"]
+VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse"]
 
 
 class Gate(NamedTuple):
@@ -27,14 +27,34 @@ class Gate(NamedTuple):
     passed: bool
 
 
+class Suspect(NamedTuple):
+    """Who may be slow, certain or not.
+
+    Attributes:
+        ranks: one; or several that act as one, since they wait for each other in something that is not
+            logged: then it is one of these.
+        phase: the operation in which they spent most beyond their peers.
+        share: the part of the time lost to slow ranks that comes back if they are like their peers, in
+            [0, 1].
+        likelihood: in what part of the runs that are drawn anew from the steps of this one they are among the
+            costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
+    """
+
+    ranks: tuple[int, ...]
+    phase: str
+    share: float
+    likelihood: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The answer to "who is slow?".
 
     Attributes:
-        verdict: ``rank``: the ranks named are slow. ``role``: all ranks of a role are. ``group-wide``:
-            all ranks were, against their own past. ``diffuse``: much time is lost to late ranks, but
-            no rank owns it. ``healthy``: none of that.
+        verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is.
+            ``role``: all ranks of a role are slow. ``group-wide``: all ranks were, against their own past.
+            ``communication``: transfers are, without waiting. ``diffuse``: much time is lost to late
+            ranks, but no rank owns it. ``healthy``: none of that.
         ranks: whom to look at, the costliest first; empty unless ``rank`` or ``role``.
         phase: the operation in which the time goes; ``UNLOGGED`` if between the rows; "" if nobody is slow.
         labels: the role of the first rank, "" if none is stated.
@@ -44,9 +64,11 @@ class Verdict:
         score: relative score, of a rank against its peers, of a role against other roles; group-wide
             the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if nobody is slow.
         cost_ms: time by which the run would be shorter without it, over the steps recorded.
-        judged: whether any rank could be compared with a peer, or something was found without. If not,
-            ``verdict`` is ``healthy`` only because nobody is named.
-        why: why nobody could be judged; "" if somebody was.
+        cost_share: the same as a part of the run.
+        suspects: who may be slow: those in ``ranks`` first, then by cost; also those that cost too little.
+        judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that
+            nobody is slow. If not, ``verdict`` is ``healthy`` only because nobody is named.
+        why: why it is not judged; "" if it is.
         unjudged_ranks: of whom nothing is known, or who had no peer to be compared with.
         gates: what decided, in the order of judging.
         evidence: the same in sentences, and what the judgement rests on.
@@ -63,6 +85,8 @@ class Verdict:
     last_epoch: int | None = None
     score: float = math.nan
     cost_ms: float = 0.0
+    cost_share: float = 0.0
+    suspects: tuple[Suspect, ...] = ()
     judged: bool = True
     why: str = ""
     unjudged_ranks: tuple[int, ...] = ()
@@ -89,6 +113,16 @@ class Verdict:
             **({} if self.first_epoch is None else self._epochs()),
             "score": _finite(self.score),
             "cost_ms": _finite(self.cost_ms),
+            "cost_share": _finite(self.cost_share),
+            "suspects": [
+                {
+                    **suspect._asdict(),
+                    "ranks": list(suspect.ranks),
+                    "share": _finite(suspect.share),
+                    "likelihood": _finite(suspect.likelihood),
+                }
+                for suspect in self.suspects
+            ],
             "judged": self.judged,
             "why": self.why,
             "unjudged_ranks": list(self.unjudged_ranks),

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis._step_times import UNLOGGED
 from timing_logger.record import escape_text
-from timing_logger.report._words import UNKNOWN, seconds
+from timing_logger.report._words import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
+from timing_logger.report.verdict_text import ranges, saved, who_is_suspected
 
 _MAX_NAMED = 8
 
@@ -23,7 +24,7 @@ class Judgement(NamedTuple):
         headline: one sentence.
         summary: where, since when and at what cost; "" if nobody is slow.
         evidence: sentences.
-        gates, windows: tables.
+        gates, suspects, windows: tables.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Judgement(NamedTuple):
     summary: str
     evidence: tuple[str, ...]
     gates: Table
+    suspects: Table
     windows: Table
 
 
@@ -42,6 +44,7 @@ def judgement(findings: Findings) -> Judgement:
         summary=_summary(verdict),
         evidence=verdict.evidence,
         gates=_gates(verdict),
+        suspects=_suspects(verdict),
         windows=_windows(findings),
     )
 
@@ -49,6 +52,8 @@ def judgement(findings: Findings) -> Judgement:
 def _headline(verdict: Verdict) -> str:
     if not verdict.judged:
         return f"Nobody could be judged: {escape_text(verdict.why)}."
+    if verdict.verdict == "suspect":
+        return f"Probably {who_is_suspected(verdict)}."
     if verdict.verdict == "rank":
         return f"{_ranks(verdict)} {'is' if len(verdict.ranks) == 1 else 'are'} slow."
     if verdict.verdict == "role":
@@ -56,11 +61,17 @@ def _headline(verdict: Verdict) -> str:
         return f"{role} is slower than the others: {_ranks(verdict).lower()}."
     return {
         "group-wide": "All ranks slowed down together.",
+        "communication": f"Communication is slow: {_where_it_is_slow(verdict)}.",
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
         "healthy": "No rank is slow."
         if not verdict.unjudged_ranks
         else "No rank that could be judged is slow.",
     }[verdict.verdict]
+
+
+def _where_it_is_slow(verdict: Verdict) -> str:
+    parts = [escape_text(verdict.phase), _ranks(verdict).lower() if verdict.ranks else ""]
+    return ", ".join(part for part in parts if part) or "transfers take longer, without waiting"
 
 
 def _ranks(verdict: Verdict) -> str:
@@ -77,8 +88,7 @@ def _summary(verdict: Verdict) -> str:
     parts = [_where(verdict.phase)]
     if verdict.first_iteration is not None:
         parts.append(f"{verdict.when} ({verdict.window})")
-    saved = f"Without it the recorded steps would take {seconds(verdict.cost_ms)} less."
-    cost = saved if verdict.cost_ms > 0 else ""
+    cost = f"Without it the recorded steps would take {saved(verdict)}." if verdict.cost_ms > 0 else ""
     score = "" if math.isnan(verdict.score) else f"Score {verdict.score:.2f}; below 0.75 is bad."
     return " ".join(part for part in (", ".join(parts) + ".", cost, score) if part)
 
@@ -95,6 +105,15 @@ def _gates(verdict: Verdict) -> Table:
         for gate in verdict.gates
     ]
     return table("Gates, in the order of judging", ["gate", "value", "bound", "result"], rows)
+
+
+def _suspects(verdict: Verdict) -> Table:
+    rows = [
+        [ranges(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
+        for suspect in verdict.suspects
+    ]
+    caption = "Suspects: who may be slow, for certain or not; several ranks that act as one are one"
+    return table(caption, ["ranks", "phase", "of the lost time", "likelihood"], rows)
 
 
 def _bound(gate: Gate) -> str:

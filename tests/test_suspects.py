@@ -1,0 +1,266 @@
+"""Who probably is slow where nobody is certain; and what is not understood is not called healthy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from rank_tables import as_polars
+from simulated_runs import data_parallel, factors, pipeline
+from timing_files import write_table
+
+from timing_logger import read_timings
+from timing_logger.analysis import Verdict, stragglers
+from timing_logger.analysis._collective_waits import Waits
+from timing_logger.analysis._step_times import StepTimes, step_times
+from timing_logger.analysis.stragglers import judgement_on
+from timing_logger.cli import main
+from timing_logger.report.html import report_html
+
+
+def unequal_peers(seed: int = 7) -> pd.DataFrame:
+    """Rank 1 of three takes twice the time of rank 0, and rank 2 15% more than that."""
+    return data_parallel(factors(60, 3, noise=0.03, seed=seed) * [1.0, 2.0, 1.15])
+
+
+# -- probably ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_slow_rank_among_unequal_peers_is_probably_it_though_not_for_certain(seed: int) -> None:
+    verdict = stragglers(unequal_peers(seed))
+    assert (verdict.verdict, verdict.ranks) == ("suspect", ())
+    assert verdict.suspects[0].ranks == (1,)
+    assert verdict.suspects[0].phase == "BACKWARD"
+    assert verdict.suspects[0].likelihood == 1.0
+    assert verdict.suspects[0].share > 0.8
+    assert verdict.cost_share == pytest.approx(0.85 * 35 / 72, abs=0.03)
+
+
+def test_a_named_rank_is_the_first_suspect_and_likely() -> None:
+    factor = factors(200, 8, noise=0.05)
+    factor[:, [1, 6]] *= [1.5, 1.6]
+    verdict = stragglers(data_parallel(factor))
+    assert verdict.verdict == "rank"
+    assert [suspect.ranks for suspect in verdict.suspects] == [(6,), (1,)]
+    assert {suspect.likelihood for suspect in verdict.suspects} == {1.0}
+
+
+def test_a_healthy_run_suspects_nobody() -> None:
+    assert stragglers(data_parallel(factors(200, 8, noise=0.05))).suspects == ()
+
+
+def test_likelihoods_are_the_same_every_time_and_of_any_table() -> None:
+    assert stragglers(unequal_peers()).suspects == stragglers(as_polars(unequal_peers())).suspects
+
+
+def test_where_two_are_slow_by_nearly_as_much_neither_is_much_likelier() -> None:
+    factor = factors(120, 3, noise=0.1, seed=2)
+    factor[:60, 0] *= 1.5
+    factor[60:, 1] *= 1.5
+    likelihoods = [suspect.likelihood for suspect in stragglers(data_parallel(factor)).suspects]
+    assert max(likelihoods) < 0.9
+    assert min(likelihoods) > 0.1
+
+
+# -- cost ------------------------------------------------------------------------------------------------
+
+
+def test_a_rank_that_costs_less_than_a_hundredth_of_the_run_is_listed_and_not_named() -> None:
+    factor = factors(1000, 8, noise=0.03)
+    factor[400:425, 3] *= 1.3
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.ranks) == ("healthy", ())
+    assert verdict.suspects[0].ranks == (3,)
+    assert verdict.suspects[0].likelihood < 0.5
+
+
+def test_the_cost_is_told_as_a_part_of_the_run() -> None:
+    factor = factors(100, 4)
+    factor[:, 2] = 2.0
+    verdict = stragglers(data_parallel(factor))
+    assert verdict.cost_share == pytest.approx(35 / 71.5, abs=0.02)
+
+
+# -- fewer steps, if they cost more -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_costly_pauses_in_few_steps_are_enough(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    factor = factors(60, 8, noise=0.03, seed=seed)
+    factor[:, 3] += 2.0 * (rng.random(60) < 0.3)
+    assert stragglers(data_parallel(factor)).ranks == (3,)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_two_slow_ranks_the_lesser_one_is_named_too(seed: int) -> None:
+    factor = factors(200, 8, noise=0.03, seed=seed)
+    factor[:, [2, 5]] *= [1.2, 1.1]
+    assert stragglers(data_parallel(factor)).ranks == (2, 5)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_half_of_a_host_is_named(seed: int) -> None:
+    factor = factors(200, 64, noise=0.03, seed=seed)
+    factor[:, 16:24] *= 1.15
+    assert set(stragglers(data_parallel(factor)).ranks) == set(range(16, 24))
+
+
+@pytest.mark.parametrize("memory", [0.95, 0.97])
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("seed", range(5))
+def test_ranks_that_drift_are_not_named(seed: int, ranks: int, memory: float) -> None:
+    """Each is slower than its peers for long, and then quicker for as long."""
+    factor = factors(200, ranks, noise=0.1, seed=seed, memory=memory)
+    assert stragglers(data_parallel(factor, noise=0.03, seed=seed)).ranks == ()
+
+
+# -- ranks that act as one ----------------------------------------------------------------------------
+
+
+def in_lockstep(factor: npt.NDArray[np.float64], size: int, seed: int = 0) -> pd.DataFrame:
+    """Groups of ``size`` ranks reduce inside their work, which is not logged: all wait for the slowest."""
+    slowest = factor.reshape(len(factor), -1, size).max(axis=2)
+    return data_parallel(np.repeat(slowest, size, axis=1), noise=0.003, seed=seed)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_named(seed: int) -> None:
+    factor = factors(200, 24, noise=0.05, seed=seed)
+    factor[:, 5] *= 1.5
+    verdict = stragglers(in_lockstep(factor, 4, seed))
+    assert (verdict.verdict, verdict.ranks) == ("suspect", ())
+    assert verdict.suspects[0].ranks == (4, 5, 6, 7)
+    assert any("wait for each other in something that is not logged" in text for text in verdict.evidence)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_two_ranks_slow_by_the_same_factor_are_two(seed: int) -> None:
+    factor = factors(200, 24, noise=0.05, seed=seed)
+    factor[:, [4, 5]] *= 1.5
+    assert set(stragglers(data_parallel(factor)).ranks) == {4, 5}
+
+
+# -- roles by their rows ------------------------------------------------------------------------------
+
+
+def last_stage_slower(seed: int, times: float = 1.4) -> tuple[pd.DataFrame, Mapping[int, str]]:
+    factor = factors(60, 12, noise=0.03, seed=seed)
+    factor[:, 9:] *= times
+    return pipeline(factor, stages=4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("logged", ["all", "no messages"])
+def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: int) -> None:
+    timings, roles = last_stage_slower(seed)
+    chosen = timings if logged == "all" else timings[timings["operation"] != "RECV"]
+    verdict = stragglers(chosen, roles=roles)
+    assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 3", (9, 10, 11))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_name_that_hides_waiting_hides_no_slower_stage(seed: int) -> None:
+    """Clipping all-reduces the norm inside its row: it is long on everybody but the slow stage."""
+    timings, roles = last_stage_slower(seed, times=1.5)
+    work = timings[timings["operation"].isin(["FORWARD", "BACKWARD"])]
+    worked_ms = work.groupby(["iteration", "rank"])["elapsed_ms"].sum()
+    waited_ms = worked_ms.groupby("iteration").transform("max") - worked_ms + 1.0
+    clipping = timings[timings["operation"] == "REDUCE_SCATTER"].set_index(["iteration", "rank"])
+    clipping = clipping.assign(operation="CLIP_GRADIENTS", group="", seq=pd.NA, elapsed_ms=waited_ms)
+    rows = clipping.reset_index()[timings.columns].astype(timings.dtypes)
+    both = pd.concat([timings, rows], ignore_index=True).assign(start_counter=np.nan, end_counter=np.nan)
+    verdict = stragglers(both, roles=roles)
+    assert (verdict.verdict, verdict.labels) == ("role", "stage 3")
+
+
+def test_stages_that_do_different_things_are_no_slow_role() -> None:
+    timings, roles = pipeline(factors(60, 12, noise=0.03), stages=4)
+    first = (timings["rank"] < 3) & (timings["operation"] == "FORWARD")
+    named = timings.assign(operation=timings["operation"].where(~first, "EMBED"))
+    assert stragglers(named, roles=roles).verdict == "healthy"
+
+
+# -- what is not understood ---------------------------------------------------------------------------
+
+
+def waited_for(times: StepTimes, rank: int, ms: float) -> StepTimes:
+    """The others waited so long for a rank in each step, whatever its own time."""
+    own_ms = np.full(times.self_ms.shape, ms)
+    own_ms[:, rank] = 0.0
+    others_ms = np.where(np.arange(len(times.ranks)) == rank, ms, 0.0) + 0 * own_ms
+    return replace(times, waits=Waits(own_ms, others_ms))
+
+
+def judged(times: StepTimes) -> Verdict:
+    return judgement_on(times, dict.fromkeys(times.ranks, ""), []).verdict
+
+
+def test_a_run_in_which_everybody_waits_for_a_rank_that_works_no_longer_is_not_called_healthy() -> None:
+    times = step_times(data_parallel(factors(60, 4, noise=0.03)))
+    verdict = judged(waited_for(times, 1, 15.0))
+    assert (verdict.verdict, verdict.judged) == ("healthy", False)
+    assert verdict.why.startswith("rank 1 was the last in 60 of 60 steps and the others waited 4")
+    assert verdict.why.endswith("of the run for it, but its own time is like its peers'")
+
+
+def test_waits_too_short_to_be_seen_are_no_reason_for_doubt() -> None:
+    times = step_times(data_parallel(factors(60, 4, noise=0.03)))
+    assert judged(waited_for(times, 1, 0.8)).judged
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 16])
+def test_a_healthy_run_is_judged(ranks: int) -> None:
+    verdict = stragglers(data_parallel(factors(200, ranks, noise=0.1), noise=0.05))
+    assert (verdict.verdict, verdict.judged) == ("healthy", True)
+
+
+# -- what is said --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    return str(write_table(tmp_path / "run", unequal_peers()))
+
+
+def test_the_text_says_probably_and_at_what_cost(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["stragglers", folder])
+    said = " ".join(capsys.readouterr().out.split())
+    assert said.startswith("Verdict: probably rank 1 is slow, in BACKWARD, in iterations 0 to 59")
+    assert " s less: 4" in said
+    assert "% of the run." in said
+
+
+def test_the_json_has_the_suspects(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    main(["stragglers", folder, "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["verdict"], found["ranks"]) == ("suspect", [])
+    assert found["suspects"][0]["ranks"] == [1]
+    assert set(found["suspects"][0]) == {"ranks", "phase", "share", "likelihood"}
+    assert 0.4 < found["cost_share"] < 0.5
+
+
+@pytest.mark.parametrize(("fail_on", "exit_code"), [("suspect", 1), ("rank", 0), ("rank,suspect", 1)])
+def test_a_script_tells_a_suspect_from_a_named_rank(folder: str, fail_on: str, exit_code: int) -> None:
+    assert main(["stragglers", folder, "--fail-on", fail_on]) == exit_code
+
+
+def test_the_page_says_probably(folder: str) -> None:
+    page = report_html(read_timings(folder))
+    assert "Probably rank 1 is slow." in page
+    assert 'class="verdict suspect"' in page
+
+
+def test_ranks_that_act_as_one_are_told_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    factor = factors(60, 12, noise=0.05)
+    factor[:, 5] *= 1.5
+    main(["stragglers", str(write_table(tmp_path, in_lockstep(factor, 4)))])
+    said = " ".join(capsys.readouterr().out.split())
+    assert "probably one of ranks 4 to 7 is slow, which wait for each other in something" in said
