@@ -17,7 +17,7 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis._collective_waits import Waits
+from timing_logger.analysis._meetings import Waits
 from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis.stragglers import judgement_on
 from timing_logger.cli import main
@@ -196,7 +196,7 @@ def waited_for(times: StepTimes, rank: int, ms: float) -> StepTimes:
     own_ms = np.full(times.self_ms.shape, ms)
     own_ms[:, rank] = 0.0
     others_ms = np.where(np.arange(len(times.ranks)) == rank, ms, 0.0) + 0 * own_ms
-    return replace(times, waits=Waits(own_ms, others_ms))
+    return replace(times, waits=Waits(own_ms, others_ms, np.where(np.isnan(own_ms), np.nan, own_ms == 0)))
 
 
 def judged(times: StepTimes) -> Verdict:
@@ -207,7 +207,9 @@ def test_a_run_in_which_everybody_waits_for_a_rank_that_works_no_longer_is_not_c
     times = step_times(data_parallel(factors(60, 4, noise=0.03)))
     verdict = judged(waited_for(times, 1, 15.0))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
-    assert verdict.why.startswith("rank 1 was the last in 60 of 60 steps and the others waited 4")
+    assert verdict.why.startswith(
+        "rank 1 was the last in 60 of 60 steps and the others waited 39% of the run"
+    )
     assert verdict.why.endswith("of the run for it, but its own time is like its peers'")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from timing_logger.analysis._change_points import change_points
 from timing_logger.analysis._frames import Floats, Ints
 from timing_logger.analysis._peers import log_ratios, peer_medians
+from timing_logger.analysis._run_length import part_of_run
 from timing_logger.analysis._slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis._step_times import StepTimes
 from timing_logger.analysis._transfers import MESSAGE, Link
@@ -65,7 +66,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     excess_ms = _excess_ms(times, found)
     lost_ms = _blocked_at_most(times, excess_ms * times.transfers.n)
     cost_ms = float(lost_ms.sum())
-    gate = _at_least("part of the run that slow transfers cost", cost_ms / times.run_ms, MIN_COST_SHARE)
+    gate = _at_least("part of the run that slow transfers cost", part_of_run(times, cost_ms), MIN_COST_SHARE)
     if not gate.passed:
         return None
     cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
@@ -89,10 +90,10 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
 def mostly_transfers(times: StepTimes) -> Verdict | None:
     """The verdict that most of the run is transfers, which nothing in it could be compared with."""
     n = times.transfers.n
-    if not len(times.transfers.links) or not times.run_ms > 0:
+    if not len(times.transfers.links):
         return None
     blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
-    gate = _at_least("part of the run in transfers", float(blocked_ms.sum()) / times.run_ms, MOSTLY)
+    gate = _at_least("part of the run in transfers", part_of_run(times, float(blocked_ms.sum())), MOSTLY)
     if not gate.passed:
         return None
     total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)

@@ -47,8 +47,7 @@ def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> s
 
 def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     """Who arrives last without being slow passes on the delay of somebody else."""
-    waits = times.waits.own_ms[candidate.slow.steps]
-    is_last = (waits == 0).mean(axis=0)
+    is_last = (times.waits.last_share[candidate.slow.steps] >= 0.5).mean(axis=0)
     levels = column_medians(times.self_ms[candidate.slow.steps])
     own = levels[candidate.column]
     late = [i for i in np.flatnonzero(is_last >= 0.5) if i != candidate.column and levels[i] < own]

@@ -78,7 +78,7 @@ def why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> 
     met = ~np.isnan(own_ms).all(axis=1)
     if not met.any() or not length_ms > 0:
         return ""
-    is_last = own_ms[met] == np.fmin.reduce(own_ms[met], axis=1)[:, None]
+    is_last = times.waits.last_share[met] > MOST
     waited_ms = np.nansum(times.waits.others_ms - own_ms, axis=0) - _own_excess_ms(times, roles)
     rank = int(np.argmax(np.where(is_last.mean(axis=0) > MOST, waited_ms, -np.inf)))
     part = float(waited_ms[rank]) / length_ms

@@ -16,11 +16,12 @@ from timing_logger.analysis._frames import (
     Frame,
     Ints,
     coded_text,
+    dense_codes,
     each_text,
     new_column,
     taken,
 )
-from timing_logger.analysis._grouped import sums
+from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.matching import durations_ms
@@ -70,10 +71,13 @@ class Waits(NamedTuple):
     Attributes:
         own_ms: how long the rank waited.
         others_ms: how long the other ranks of its collectives waited, on average.
+        last_share: of the groups that it met in the step, the part in which no other rank waited less: in
+            which it was the last to arrive, all their collectives taken together.
     """
 
     own_ms: Floats
     others_ms: Floats
+    last_share: Floats
 
 
 def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
@@ -162,12 +166,28 @@ def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
 
 def waits_by_step(met: Meetings, shape: Shape) -> Waits:
     """Who waited for whom in the collectives."""
-    step = met.step[met.parts.row]
+    step, column = met.step[met.parts.row], met.column[met.parts.row]
     own_ms = clock_free_wait_ms(met.parts, met.elapsed_ms, met.counts)
     others_ms = _means_of_others(own_ms, met.parts.instance)
     known = ~np.isnan(own_ms) & ~np.isnan(step)
-    cell = step[known].astype(np.int64) * shape.ranks + met.column[met.parts.row][known]
-    return Waits(*(_cell_sums(cell, values[known], shape) for values in (own_ms, others_ms)))
+    cell = step[known].astype(np.int64) * shape.ranks + column[known]
+    of_group, was_last = _last_of_groups(met.parts.communicator[known], cell, own_ms[known], shape)
+    return Waits(
+        own_ms=_by_cell(cell, own_ms[known], shape),
+        others_ms=_by_cell(cell, others_ms[known], shape),
+        last_share=_by_cell(of_group, was_last, shape) / _by_cell(of_group, np.ones(len(of_group)), shape),
+    )
+
+
+def _last_of_groups(communicator: Ints, cell: Ints, own_ms: Floats, shape: Shape) -> tuple[Ints, Floats]:
+    """For each group, step and rank its cell, and whether no other rank waited less in them together."""
+    pair = dense_codes(communicator, cell)
+    example = any_row_of(pair)
+    total_ms = np.bincount(pair, own_ms)
+    group = dense_codes(communicator[example], cell[example] // shape.ranks)
+    least_ms = np.full(int(group.max(initial=-1)) + 1, np.inf)
+    np.minimum.at(least_ms, group, total_ms)
+    return cell[example], (total_ms == least_ms[group]).astype(np.float64)
 
 
 def _means_of_others(values: Floats, instance: Ints) -> Floats:
@@ -177,10 +197,9 @@ def _means_of_others(values: Floats, instance: Ints) -> Floats:
     return (sums(values, instance, n_instances)[instance] - values) / np.maximum(n_known - 1, 1)
 
 
-def _cell_sums(cell: Ints, values: Floats, shape: Shape) -> Floats:
-    """NaN in cells of which nothing is known."""
+def _by_cell(cell: Ints, values: Floats, shape: Shape) -> Floats:
+    """Sums, steps x ranks; NaN in cells without any."""
     n_cells = shape.steps * shape.ranks
     total = np.bincount(cell, values, minlength=n_cells)
-    count = np.bincount(cell, minlength=n_cells)
-    summed: Floats = np.where(count > 0, total, np.nan).reshape(shape)
-    return summed
+    known = np.bincount(cell, minlength=n_cells) > 0
+    return np.where(known, total, np.nan).reshape(shape)

@@ -23,7 +23,6 @@ from timing_logger.analysis._frames import (
 from timing_logger.analysis._group_members import stated_world_size
 from timing_logger.analysis._grouped import rows_of_each
 from timing_logger.analysis._meetings import Part, Shape, Waits, meetings, rows_to_match, waits_by_step
-from timing_logger.analysis._peers import row_medians
 from timing_logger.analysis._rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
 from timing_logger.analysis._steps import Numbering, Span, numbered_by_epoch, steps_of
@@ -79,11 +78,6 @@ class StepTimes:
     def span(self, steps: Integers) -> Span:
         """From the first to the last of the steps at these positions."""
         return self.numbering.span(self.iterations[steps])
-
-    @property
-    def run_ms(self) -> float:
-        """How long the recorded steps took together: each as long as on the typical rank."""
-        return float(np.nansum(row_medians(self.step_ms))) if self.step_ms.size else 0.0
 
     @property
     def rows_suffice(self) -> bool:
@@ -226,7 +220,7 @@ def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Ite
 def _nothing(has_iterations: bool) -> StepTimes:
     none = np.zeros((0, 0))
     return StepTimes(
-        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none), none, none, none,
+        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none, none), none, none, none,
         Transfers([], none, none.astype(np.int64)),
         from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
     )  # fmt: skip

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._candidates import Candidate
+from timing_logger.analysis._communication import mostly_transfers, slow_communication
 from timing_logger.analysis._culprits import MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis._evidence import (
     few_steps,
@@ -92,7 +93,25 @@ def judgement_on(
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
         return Judgement(times, verdict, role_of, are_comparable=False)
     found = _judged(times, role_of)
-    return found._replace(verdict=_as_far_as_known(found.verdict, found.times, role_of))
+    hosts = {file["rank"]: str((file.get("sidecar") or {}).get("host") or "") for file in files}
+    verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
+    verdict = _as_far_as_known(verdict, found.times, role_of)
+    if verdict.verdict == "healthy" and verdict.judged:
+        verdict = _rather_communication(verdict, times, mostly_transfers(times))
+    return found._replace(verdict=verdict)
+
+
+def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | None) -> Verdict:
+    """The verdict that communication is slow, if there is such a one and it costs more than the other."""
+    if slow is None or (verdict.verdict != "healthy" and slow.cost_ms <= verdict.cost_ms):
+        return verdict
+    return replace(
+        slow,
+        suspects=verdict.suspects,
+        cost_share=part_of_run(times, slow.cost_ms),
+        unjudged_ranks=verdict.unjudged_ranks,
+        evidence=(*slow.evidence, *verdict.evidence),
+    )
 
 
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
