@@ -20,7 +20,9 @@ Kept = Callable[[str, str], bool]
 """Whether rows of (operation, group) are logged."""
 
 _INTEGERS = ("iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer")
-_ALL_ALIKE = {"layer_name": "", "phase": "train", "clock": "host", "thread": "MainThread", "status": "ok"}
+_ALL_ALIKE = {
+    "layer_name": "", "phase": "train", "clock": "host", "thread": "MainThread", "status": "ok", "stream": "",
+}  # fmt: skip
 
 
 class Call(NamedTuple):
