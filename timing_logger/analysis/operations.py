@@ -8,6 +8,7 @@ for the operation: ``ISEND_INDEX``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
@@ -81,6 +82,7 @@ operation handles (nccl-tests, doc/PERFORMANCE.md)."""
 _LONGEST_FIRST = sorted(COMMUNICATION | _OTHERS | _SAME_AS.keys(), key=len, reverse=True)
 
 
+@lru_cache(maxsize=4096)  # names are few, but anybody's
 def base_operation(name: str) -> str:
     """``"ALLREDUCE_DENSE"`` -> ``"ALLREDUCE"``, ``"ISEND_INDEX"`` -> ``"SEND"``; else the name itself."""
     plain = name.upper()
