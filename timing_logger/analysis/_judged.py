@@ -15,6 +15,9 @@ from timing_logger.analysis._step_times import StepTimes
 MIN_STEPS_TO_JUDGE = 3
 """A level is held for so many steps; what is shorter is a spike, and no rank is healthy because of it."""
 
+MIN_COVERED = 0.5
+"""A role is judged by rows that cover this part of its time at least: it may wait unseen in the rest."""
+
 MOST = 0.5
 """Who is the last in more than this part of the steps is so in most of them."""
 
@@ -32,7 +35,18 @@ def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...
     return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_TO_JUDGE)
 
 
-def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
+def why_not_healthy(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why a run is not called healthy in which nobody is known to be slow, in words; "" if it is."""
+    if len(unjudged_ranks(times, roles)) == len(times.ranks):
+        return _why_nobody(times, roles)
+    return (
+        _why_hidden(times)
+        or _why_roles_look_alike(times, roles)
+        or _why_waits_are_not_understood(times, roles)
+    )
+
+
+def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
     """Why no rank could be compared with another, in words."""
     if not times.ranks:
         return "there are no rows"
@@ -47,7 +61,7 @@ def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
     return f"there are not {MIN_STEPS_TO_JUDGE} steps that are known of two ranks of one role"
 
 
-def why_hidden(times: StepTimes) -> str:
+def _why_hidden(times: StepTimes) -> str:
     """Why a slow rank would look like its peers, in words; "" if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
@@ -67,7 +81,24 @@ def why_hidden(times: StepTimes) -> str:
     )
 
 
-def why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
+def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why a role that is slow would look like the others, in words; "" if it would not.
+
+    Ranks of several roles may hold each other up in messages that are not logged. The time between what is
+    logged is then the same for all of them, whoever makes it long.
+    """
+    if not times.from_gaps or len(set(roles.values())) < 2:
+        return ""
+    worked_ms, spent_ms = np.nansum(times.phase_ms[:-1]), np.nansum(times.gap_ms)
+    if worked_ms >= MIN_COVERED * spent_ms:
+        return ""
+    return (
+        "ranks of several roles may wait for each other in something that is not logged, and too little of "
+        "their own work is, so a slow role looks like the others"
+    )
+
+
+def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
     """Why a run is not healthy of which no rank is known to be slow, in words; "" if it may be.
 
     One rank was the last in most steps, and the others waited visibly for it, longer than its own time
