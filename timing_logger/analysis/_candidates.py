@@ -83,8 +83,9 @@ class Candidate:
 
     @property
     def may_be_suspected(self) -> bool:
-        """Slow, though perhaps in few steps, or no more than its peers differ among themselves."""
-        return all(gate.passed for gate in self.gates if gate.name not in (_STEPS, _PEERS))
+        """Slow, though perhaps in rather few steps, or no more than its peers differ among themselves."""
+        enough = self.lasted or len(self.slow.steps) >= MIN_COSTLY_STEPS
+        return enough and all(gate.passed for gate in self.gates if gate.name not in (_STEPS, _PEERS))
 
     @property
     def lasted(self) -> bool:
