@@ -166,6 +166,14 @@ def test_a_slower_stage_is_a_role_also_without_the_messages(logged: str, seed: i
     assert (verdict.verdict, verdict.labels, verdict.ranks) == ("role", "stage 3", (9, 10, 11))
 
 
+def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> None:
+    """Messages that are not logged hold all stages up alike."""
+    timings, roles = last_stage_slower(1)
+    verdict = stragglers(timings[timings["operation"] == "REDUCE_SCATTER"], roles=roles)
+    assert (verdict.verdict, verdict.judged) == ("healthy", False)
+    assert verdict.why.startswith("ranks of several roles may wait for each other in something")
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_a_name_that_hides_waiting_hides_no_slower_stage(seed: int) -> None:
     """Clipping all-reduces the norm inside its row: it is long on everybody but the slow stage."""

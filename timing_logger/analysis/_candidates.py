@@ -31,6 +31,9 @@ MIN_COSTLY_STEPS = 10
 MIN_COST_SHARE = 0.01
 """A rank that costs less than this part of the run is no news."""
 
+VISIBLE_COST = 0.05
+"""What costs this part of the run is seen by everybody who looks at its timeline."""
+
 FEW_STEPS = 10
 """With fewer steps in the run noise alone may look steady, so a rank must be slower to be named."""
 
@@ -44,6 +47,7 @@ _WAITED = "part of its excess that others waited"
 _STEPS = "steps"
 _GAP = "score below that of its peers"
 _PEERS = "z among the peers"
+_COST = "part of the run that it costs"
 _MIN_BURSTS = 3
 _MIN_PEERS_FOR_SPREAD = 2
 
@@ -83,8 +87,13 @@ class Candidate:
 
     @property
     def may_be_suspected(self) -> bool:
-        """Slow, though perhaps in few steps, or no more than its peers differ among themselves."""
-        return all(gate.passed for gate in self.gates if gate.name not in (_STEPS, _PEERS))
+        """Slow, though perhaps in few steps, or no more than its peers differ among themselves.
+
+        A rank that costs the run visibly may also be slow by little.
+        """
+        is_costly = any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
+        failed = [gate for gate in self.gates if not gate.passed and gate.name not in (_STEPS, _PEERS)]
+        return all(is_costly and gate.name == _GAP and gate.value >= gate.bound / 2 for gate in failed)
 
     @property
     def lasted(self) -> bool:
@@ -139,7 +148,7 @@ def _candidate(
         Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
         *_spread_gate(ratios[slow.steps], slow.column),
         _at_least(_GAP, _gap(scores, slow.column), _least_gap(ratios)),
-        _at_least("part of the run that it costs", cost_share, MIN_COST_SHARE),
+        _at_least(_COST, cost_share, MIN_COST_SHARE),
         _steps_gate(slow, ratios, cost_share),
         *_wait_gate(times, columns, slow, excess_ms),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from timing_logger.analysis._candidates import VISIBLE_COST
 from timing_logger.analysis._frames import Floats
 from timing_logger.analysis._peers import members, peer_medians, row_medians
 from timing_logger.analysis._run_length import run_ms
@@ -15,11 +16,11 @@ from timing_logger.analysis._step_times import StepTimes
 MIN_STEPS_TO_JUDGE = 3
 """A level is held for so many steps; what is shorter is a spike, and no rank is healthy because of it."""
 
+MIN_COVERED = 0.5
+"""A role is judged by rows that cover this part of its time at least: it may wait unseen in the rest."""
+
 MOST = 0.5
 """Who is the last in more than this part of the steps is so in most of them."""
-
-VISIBLE_WAITS = 0.05
-"""Waits that are this part of the run are seen by everybody who looks at its timeline."""
 
 
 def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
@@ -32,7 +33,18 @@ def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...
     return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_TO_JUDGE)
 
 
-def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
+def why_not_healthy(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why a run is not called healthy in which nobody is known to be slow, in words; "" if it is."""
+    if len(unjudged_ranks(times, roles)) == len(times.ranks):
+        return _why_nobody(times, roles)
+    return (
+        _why_hidden(times)
+        or _why_roles_look_alike(times, roles)
+        or _why_waits_are_not_understood(times, roles)
+    )
+
+
+def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
     """Why no rank could be compared with another, in words."""
     if not times.ranks:
         return "there are no rows"
@@ -47,7 +59,7 @@ def why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
     return f"there are not {MIN_STEPS_TO_JUDGE} steps that are known of two ranks of one role"
 
 
-def why_hidden(times: StepTimes) -> str:
+def _why_hidden(times: StepTimes) -> str:
     """Why a slow rank would look like its peers, in words; "" if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
@@ -67,11 +79,27 @@ def why_hidden(times: StepTimes) -> str:
     )
 
 
-def why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
+def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
+    """Why a role that is slow would look like the others, in words; "" if it would not.
+
+    Ranks of several roles may hold each other up in messages that are not logged. The time between what is
+    logged is then the same for all of them, whoever makes it long.
+    """
+    if not times.from_gaps or len(set(roles.values())) < 2:
+        return ""
+    worked_ms, spent_ms = np.nansum(times.phase_ms[:-1]), np.nansum(times.gap_ms)
+    if worked_ms >= MIN_COVERED * spent_ms:
+        return ""
+    return (
+        "ranks of several roles may wait for each other in something that is not logged, and too little of "
+        "their own work is, so a slow role looks like the others"
+    )
+
+
+def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
     """Why a run is not healthy of which no rank is known to be slow, in words; "" if it may be.
 
-    One rank was the last in most steps, and the others waited visibly for it, longer than its own time
-    beyond theirs tells.
+    One rank was the last in most steps, and the others waited visibly for it.
     """
     length_ms = run_ms(times)
     own_ms = times.waits.own_ms
@@ -79,15 +107,21 @@ def why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> 
     if not met.any() or not length_ms > 0:
         return ""
     is_last = times.waits.last_share[met] > MOST
-    waited_ms = np.nansum(times.waits.others_ms - own_ms, axis=0) - _own_excess_ms(times, roles)
+    waited_ms = np.nansum(times.waits.others_ms - own_ms, axis=0)
     rank = int(np.argmax(np.where(is_last.mean(axis=0) > MOST, waited_ms, -np.inf)))
     part = float(waited_ms[rank]) / length_ms
-    if is_last[:, rank].mean() <= MOST or part < VISIBLE_WAITS:
+    if is_last[:, rank].mean() <= MOST or part < VISIBLE_COST:
         return ""
     n_last, n_steps = is_last[:, rank].sum(), met.sum()
+    is_slower = _own_excess_ms(times, roles)[rank] >= MOST * waited_ms[rank]
+    said = (
+        "and its own time is longer, but by too little or in too few steps to name it"
+        if is_slower
+        else "but its own time is like its peers'"
+    )
     return (
         f"rank {times.ranks[rank]} was the last in {n_last} of {n_steps} steps and the others waited "
-        f"{part:.0%} of the run for it, but its own time is like its peers'"
+        f"{part:.0%} of the run for it, {said}"
     )
 
 

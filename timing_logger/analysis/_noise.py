@@ -17,6 +17,7 @@ import numpy as np
 from timing_logger.analysis._frames import Floats
 
 MAD_TO_SIGMA = 1.4826  # for normal noise
+_QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas
 _MIN_STRETCHES = 8
 """So many stretches of a length must lie in a run, for the run to tell how much they differ."""
 
@@ -72,7 +73,7 @@ def noise_of(series: Floats) -> Noise:
     errors = [1.0]
     for length in lengths[1:]:
         white = length**-0.5
-        errors.append(max(white, robust_sigma(_between_neighbours(columns, length)) / 2**0.5))
+        errors.append(max(white, _sigma_of_quieter(_between_neighbours(columns, length)) / 2**0.5))
     return Noise(tuple(lengths), tuple(errors))
 
 
@@ -86,6 +87,14 @@ def _in_sigmas(series: Floats) -> list[Floats]:
 def _lengths(n_steps: int) -> list[int]:
     longest = max(1, n_steps // _MIN_STRETCHES)
     return sorted({*(2**i for i in range(longest.bit_length())), longest})
+
+
+def _sigma_of_quieter(differences: Floats) -> float:
+    """The standard deviation as the smallest quarter tells it: half of the differences between long stretches
+    have one and the same change of level in them."""
+    if not len(differences):
+        return 0.0
+    return float(np.quantile(np.abs(differences), 0.25)) / _QUARTILE_OF_SIZES
 
 
 def _between_neighbours(columns: Sequence[Floats], length: int) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from timing_logger.analysis._candidates import MIN_STEPS
 from timing_logger.analysis._change_points import change_points
 from timing_logger.analysis._frames import Floats
+from timing_logger.analysis._judged import MIN_COVERED
 from timing_logger.analysis._peers import (
     column_medians,
     log_ratios,
@@ -31,9 +32,6 @@ from timing_logger.analysis.verdict import Gate, Verdict
 
 MAX_LOST_SHARE = 1 - FLAGGED_SCORE
 """More than this part of the time lost to each step's slowest rank is too much."""
-
-MIN_COVERED = 0.5
-"""A role is judged by rows that cover this part of its time at least: it may wait unseen in the rest."""
 
 
 def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:

@@ -26,12 +26,7 @@ from timing_logger.analysis._evidence import (
     what_it_rests_on,
     why_not,
 )
-from timing_logger.analysis._judged import (
-    unjudged_ranks,
-    why_hidden,
-    why_nobody,
-    why_waits_are_not_understood,
-)
+from timing_logger.analysis._judged import unjudged_ranks, why_not_healthy
 from timing_logger.analysis._likelihood import RESAMPLINGS
 from timing_logger.analysis._lockstep import Party
 from timing_logger.analysis._lost_time import waited_for_ms
@@ -116,15 +111,9 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
 
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
     """The verdict with what could not be judged: nobody is said to be healthy of whom that is not known."""
-    unjudged = unjudged_ranks(times, roles)
-    nobody = len(unjudged) == len(times.ranks)
-    why = (
-        why_nobody(times, roles)
-        if nobody
-        else why_hidden(times) or why_waits_are_not_understood(times, roles)
-    )
-    if verdict.verdict != "healthy" or not why:
-        return replace(verdict, unjudged_ranks=unjudged)
+    why = why_not_healthy(times, roles) if verdict.verdict == "healthy" else ""
+    if not why:
+        return replace(verdict, unjudged_ranks=unjudged_ranks(times, roles))
     return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
