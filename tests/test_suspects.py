@@ -215,10 +215,24 @@ def test_a_run_in_which_everybody_waits_for_a_rank_that_works_no_longer_is_not_c
     times = step_times(data_parallel(factors(60, 4, noise=0.03)))
     verdict = judged(waited_for(times, 1, 15.0))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
-    assert verdict.why.startswith(
-        "rank 1 was the last in 60 of 60 steps and the others waited 39% of the run"
-    )
+    assert verdict.why.startswith("rank 1 was the last in 60 of 60 steps and the others waited 4")
     assert verdict.why.endswith("of the run for it, but its own time is like its peers'")
+
+
+def test_a_rank_too_little_slow_to_be_suspected_for_which_all_wait_visibly_leaves_no_healthy_run() -> None:
+    factor = factors(200, 4, noise=0.005)
+    factor[:, 1] *= 1.07
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.ranks, verdict.judged) == ("healthy", (), False)
+    assert "rank 1 was the last in 200 of 200 steps" in verdict.why
+    assert verdict.why.endswith("its own time is longer, but by too little or in too few steps to name it")
+
+
+def test_a_costly_rank_that_is_a_little_slow_is_probably_it() -> None:
+    factor = factors(200, 4, noise=0.005)
+    factor[:, 1] *= 1.10
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.ranks, verdict.suspects[0].ranks) == ("suspect", (), (1,))
 
 
 def test_waits_too_short_to_be_seen_are_no_reason_for_doubt() -> None:

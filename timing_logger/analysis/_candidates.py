@@ -34,6 +34,9 @@ MIN_COST_SHARE = 0.01
 VISIBLE_COST = 0.05
 """What costs this part of the run is seen by everybody who looks at its timeline."""
 
+SUSPECTED_GAP = 0.075
+"""A costly rank whose score is this much lower than that of its peers is suspected, though not named."""
+
 FEW_STEPS = 10
 """With fewer steps in the run noise alone may look steady, so a rank must be slower to be named."""
 
@@ -87,13 +90,15 @@ class Candidate:
 
     @property
     def may_be_suspected(self) -> bool:
-        """Slow, though perhaps in few steps, or no more than its peers differ among themselves.
+        """Slow, though perhaps in rather few steps, or no more than its peers differ among themselves.
 
         A rank that costs the run visibly may also be slow by little.
         """
-        is_costly = any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
+        has_ten = len(self.slow.steps) >= MIN_COSTLY_STEPS
+        by_little = has_ten and any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
         failed = [gate for gate in self.gates if not gate.passed and gate.name not in (_STEPS, _PEERS)]
-        return all(is_costly and gate.name == _GAP and gate.value >= gate.bound / 2 for gate in failed)
+        is_slow = all(by_little and gate.name == _GAP and gate.value >= SUSPECTED_GAP for gate in failed)
+        return is_slow and (has_ten or self.lasted)
 
     @property
     def lasted(self) -> bool:
