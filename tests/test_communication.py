@@ -12,6 +12,8 @@ import pytest
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import Verdict, stragglers
+from timing_logger.report import verdict_sentence
+from timing_logger.report.html.page import report_html
 
 N_STEPS = 120
 
@@ -124,3 +126,28 @@ def test_transfers_that_vary_by_chance_are_not_named(seed: int) -> None:
     rng = np.random.default_rng(seed)
     times = np.exp(rng.normal(0, 0.4, (N_STEPS, 4))) * (1 + 20 * (rng.random((N_STEPS, 4)) < 0.02))
     assert stragglers(run(PAIRS, times, seed=seed)).verdict != "communication"
+
+
+# -- what is said ----------------------------------------------------------------------------------------
+
+
+def test_the_sentence_names_the_group_the_operation_and_the_cost() -> None:
+    times = usual(4)
+    times[:, 2] = 20
+    sentence = verdict_sentence(stragglers(run(PAIRS, times)))
+    assert sentence.startswith(
+        "Verdict: communication is slow in group dp 2, in ALLREDUCE, in iterations 0 to"
+    )
+    assert "% of the run" in sentence
+
+
+def test_of_a_run_that_is_mostly_transfers_no_slowness_is_claimed() -> None:
+    sentence = verdict_sentence(stragglers(run([range(4)], usual(1), work_ms=1.0)))
+    assert sentence.startswith("Verdict: most of the run is communication, and nothing in it says whether")
+
+
+def test_the_page_says_it_too() -> None:
+    times = usual(4)
+    times[:, 2] = 20
+    page = report_html(run(PAIRS, times))
+    assert "Communication is slow in group dp 2." in page

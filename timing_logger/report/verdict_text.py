@@ -68,7 +68,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         "suspect": f"probably {who_is_suspected(verdict)}",
         "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
         "group-wide": "all ranks are slower than in their own past",
-        "communication": f"communication is slow{_at_whom(verdict)}",
+        "communication": what_communication_does(verdict),
         "diffuse": "diffuse. Much time is lost to late ranks, but to nobody in particular",
     }[verdict.verdict]
     return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
@@ -95,8 +95,11 @@ def ranges(ranks: Sequence[int]) -> str:
     return ", ".join([*told[:_MOST_NAMED], *more])
 
 
-def _at_whom(verdict: Verdict) -> str:
-    return f" at rank{'s' * (len(verdict.ranks) > 1)} {ranges(verdict.ranks)}" if verdict.ranks else ""
+def what_communication_does(verdict: Verdict) -> str:
+    """That it is slow, and in which group; or that it is most of a run which tells no more."""
+    if not verdict.cost_ms > 0:
+        return "most of the run is communication, and nothing in it says whether that is slow"
+    return f"communication is slow{f' in group {verdict.labels}' if verdict.labels else ''}"
 
 
 def _of_the_judged(verdict: Verdict) -> str:

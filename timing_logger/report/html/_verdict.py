@@ -11,7 +11,7 @@ from timing_logger.record import escape_text
 from timing_logger.report._words import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
-from timing_logger.report.verdict_text import ranges, saved, who_is_suspected
+from timing_logger.report.verdict_text import ranges, saved, what_communication_does, who_is_suspected
 
 _MAX_NAMED = 8
 
@@ -61,7 +61,7 @@ def _headline(verdict: Verdict) -> str:
         return f"{role} is slower than the others: {_ranks(verdict).lower()}."
     return {
         "group-wide": "All ranks slowed down together.",
-        "communication": f"Communication is slow: {_where_it_is_slow(verdict)}.",
+        "communication": _sentence(what_communication_does(verdict)),
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
         "healthy": "No rank is slow."
         if not verdict.unjudged_ranks
@@ -69,9 +69,8 @@ def _headline(verdict: Verdict) -> str:
     }[verdict.verdict]
 
 
-def _where_it_is_slow(verdict: Verdict) -> str:
-    parts = [escape_text(verdict.phase), _ranks(verdict).lower() if verdict.ranks else ""]
-    return ", ".join(part for part in parts if part) or "transfers take longer, without waiting"
+def _sentence(words: str) -> str:
+    return f"{escape_text(words[0].upper() + words[1:])}."
 
 
 def _ranks(verdict: Verdict) -> str:
