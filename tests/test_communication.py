@@ -151,3 +151,36 @@ def test_the_page_says_it_too() -> None:
     times[:, 2] = 20
     page = report_html(run(PAIRS, times))
     assert "Communication is slow in group dp 2." in page
+
+
+def mesh(kinds: Sequence[tuple[Sequence[Sequence[int]], float]]) -> pd.DataFrame:
+    """Steps of work, and an all-reduce in each group of each kind, which takes so many ms."""
+    rng = np.random.default_rng(0)
+    n_ranks = 1 + max(rank for groups, _ in kinds for members in groups for rank in members)
+    now, rows = np.zeros(n_ranks), []
+    for step in range(N_STEPS):
+        works_ms = 40.0 * np.exp(rng.normal(0, 0.03, n_ranks))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        now = now + works_ms
+        for kind, (groups, usual_ms) in enumerate(kinds):
+            for number, members in enumerate(map(np.array, groups)):
+                done = np.full(len(members), now[members].max() + usual_ms * np.exp(rng.normal(0, 0.05)))
+                named = {"group": f"{kind}.{number}", "group_size": len(members), "seq": step}
+                named |= {"message_size_bytes": 1_000_000}
+                rows.append(_row("ALLREDUCE", step, now[members], done - now[members], members, **named))
+                now[members] = done
+    return _table(rows, None)
+
+
+def test_groups_of_another_kind_are_not_slow_for_what_they_are() -> None:
+    tensor, data = np.arange(16).reshape(4, 4).tolist(), np.arange(16).reshape(4, 4).T.tolist()
+    assert stragglers(mesh([(tensor, 0.5), (data, 8.0)])).verdict == "healthy"
+
+
+def test_groups_across_hosts_are_compared_with_such_alone() -> None:
+    ranks = np.arange(16).reshape(4, 2, 2)  # host, and two ways to group its ranks
+    kinds = [(ranks.reshape(-1, 2).tolist(), 0.5), (ranks.transpose(0, 2, 1).reshape(-1, 2).tolist(), 0.5)]
+    across = [[0, 4], [8, 12], [1, 5], [9, 13], [2, 6], [10, 14]]
+    timings = mesh([*kinds, (across, 8.0)])
+    timings.attrs["files"] = [{"rank": r, "sidecar": {"host": f"node{r // 4}"}} for r in range(16)]
+    assert stragglers(timings).verdict == "healthy"
