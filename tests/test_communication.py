@@ -184,3 +184,20 @@ def test_groups_across_hosts_are_compared_with_such_alone() -> None:
     timings = mesh([*kinds, (across, 8.0)])
     timings.attrs["files"] = [{"rank": r, "sidecar": {"host": f"node{r // 4}"}} for r in range(16)]
     assert stragglers(timings).verdict == "healthy"
+
+
+def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -> None:
+    """A ring of messages, of which those from rank 1 to rank 2 take 30 ms."""
+    now, rows, everybody = np.zeros(6), [], np.arange(6)
+    for step in range(N_STEPS):
+        rows.append(_row("FORWARD", step, now, np.full(6, 40.0)))
+        now = now + 40.0
+        took = np.where(everybody == 1, 30.0, 1.0)  # of the message to the next
+        named = {"group": "ring", "group_size": 6, "seq": step, "message_size_bytes": 4096}
+        arrives = np.roll(now + took, 1)
+        rows.append(_row("RECV", step, now, arrives - now, peer=np.roll(everybody, 1), **named))
+        rows.append(_row("SEND", step, now, took, peer=np.roll(everybody, -1), **named))
+        now = np.full(6, np.maximum(arrives, now + took).max())
+    verdict = stragglers(_table(rows, None))
+    assert verdict.verdict == "communication"
+    assert "All slow transfers have rank 1, 2 in them, but so have others of their kind." in verdict.evidence

@@ -237,19 +237,28 @@ def in_words(times: StepTimes, link: Link) -> str:
 
 
 def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
-    """Which ranks all slow links have, and no other link of their kind has."""
+    """Which ranks all slow links have, and whether other links of their kind have them too."""
     takes_part = times.transfers.takes_part(len(times.ranks))
     alike = _same_family(times, slow, hosts)
-    common = takes_part[slow].all(axis=0) & ~takes_part[alike].any(axis=0)
+    everywhere = takes_part[slow].all(axis=0)
+    common = everywhere & ~takes_part[alike].any(axis=0)
     ranks = [times.ranks[i] for i in np.flatnonzero(common)]
-    if not ranks or len(ranks) == len(times.ranks):
+    if 0 < len(ranks) < len(times.ranks):
+        yield f"All slow transfers, and no others of their kind, have rank {_listed(ranks)} in them."
+        its_hosts = {hosts.get(rank, "") for rank in ranks}
+        if len(its_hosts) == 1 and (host := its_hosts.pop()):
+            yield f"That is the host {host}."
+    elif takes_part[slow].any(axis=0).all():
         yield "All ranks take part in them, so whose link it is cannot be told."
-        return
-    named = ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
-    yield f"All slow transfers, and no others of their kind, have rank {named} in them."
-    its_hosts = {hosts.get(rank, "") for rank in ranks}
-    if len(its_hosts) == 1 and (host := its_hosts.pop()):
-        yield f"That is the host {host}."
+    elif everywhere.any():
+        ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
+        yield f"All slow transfers have rank {_listed(ranks)} in them, but so have others of their kind."
+    else:
+        yield "They have no rank in common, so whose link it is cannot be told."
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
 
 
 def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
