@@ -151,3 +151,53 @@ def test_the_page_says_it_too() -> None:
     times[:, 2] = 20
     page = report_html(run(PAIRS, times))
     assert "Communication is slow in group dp 2." in page
+
+
+def mesh(kinds: Sequence[tuple[Sequence[Sequence[int]], float]]) -> pd.DataFrame:
+    """Steps of work, and an all-reduce in each group of each kind, which takes so many ms."""
+    rng = np.random.default_rng(0)
+    n_ranks = 1 + max(rank for groups, _ in kinds for members in groups for rank in members)
+    now, rows = np.zeros(n_ranks), []
+    for step in range(N_STEPS):
+        works_ms = 40.0 * np.exp(rng.normal(0, 0.03, n_ranks))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        now = now + works_ms
+        for kind, (groups, usual_ms) in enumerate(kinds):
+            for number, members in enumerate(map(np.array, groups)):
+                done = np.full(len(members), now[members].max() + usual_ms * np.exp(rng.normal(0, 0.05)))
+                named = {"group": f"{kind}.{number}", "group_size": len(members), "seq": step}
+                named |= {"message_size_bytes": 1_000_000}
+                rows.append(_row("ALLREDUCE", step, now[members], done - now[members], members, **named))
+                now[members] = done
+    return _table(rows, None)
+
+
+def test_groups_of_another_kind_are_not_slow_for_what_they_are() -> None:
+    tensor, data = np.arange(16).reshape(4, 4).tolist(), np.arange(16).reshape(4, 4).T.tolist()
+    assert stragglers(mesh([(tensor, 0.5), (data, 8.0)])).verdict == "healthy"
+
+
+def test_groups_across_hosts_are_compared_with_such_alone() -> None:
+    ranks = np.arange(16).reshape(4, 2, 2)  # host, and two ways to group its ranks
+    kinds = [(ranks.reshape(-1, 2).tolist(), 0.5), (ranks.transpose(0, 2, 1).reshape(-1, 2).tolist(), 0.5)]
+    across = [[0, 4], [8, 12], [1, 5], [9, 13], [2, 6], [10, 14]]
+    timings = mesh([*kinds, (across, 8.0)])
+    timings.attrs["files"] = [{"rank": r, "sidecar": {"host": f"node{r // 4}"}} for r in range(16)]
+    assert stragglers(timings).verdict == "healthy"
+
+
+def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -> None:
+    """A ring of messages, of which those from rank 1 to rank 2 take 30 ms."""
+    now, rows, everybody = np.zeros(6), [], np.arange(6)
+    for step in range(N_STEPS):
+        rows.append(_row("FORWARD", step, now, np.full(6, 40.0)))
+        now = now + 40.0
+        took = np.where(everybody == 1, 30.0, 1.0)  # of the message to the next
+        named = {"group": "ring", "group_size": 6, "seq": step, "message_size_bytes": 4096}
+        arrives = np.roll(now + took, 1)
+        rows.append(_row("RECV", step, now, arrives - now, peer=np.roll(everybody, 1), **named))
+        rows.append(_row("SEND", step, now, took, peer=np.roll(everybody, -1), **named))
+        now = np.full(6, np.maximum(arrives, now + took).max())
+    verdict = stragglers(_table(rows, None))
+    assert verdict.verdict == "communication"
+    assert "All slow transfers have rank 1, 2 in them, but so have others of their kind." in verdict.evidence

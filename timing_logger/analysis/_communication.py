@@ -60,7 +60,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     Args:
         hosts: of each rank, as far as they are known.
     """
-    found = [*_slower_than_others(times), *_slower_than_before(times)]
+    found = [*_slower_than_others(times, hosts), *_slower_than_before(times)]
     if not found:
         return None
     excess_ms = _excess_ms(times, found)
@@ -114,15 +114,32 @@ def _at_least(name: str, value: float, bound: float) -> Gate:
 # -- against others of their kind ------------------------------------------------------------------------
 
 
-def _slower_than_others(times: StepTimes) -> Iterator[_Slow]:
-    for members in _families(times.transfers.links):
+def _slower_than_others(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[_Slow]:
+    for members in _families(times, hosts):
         mean_ms = times.transfers.mean_ms[:, members]
         usual_ms = peer_medians(mean_ms)
         ratios = log_ratios(mean_ms, usual_ms)
-        for slow in _persistently(ratios):
-            if slow.level >= np.log(MIN_TIMES) and len(slow.steps) >= min(MIN_STEPS, _recorded(ratios)):
-                usual_here_ms = usual_ms[slow.steps, slow.column]
-                yield _Slow(int(members[slow.column]), slow.steps, usual_here_ms, past=False)
+        least = min(MIN_STEPS, _recorded(ratios))
+        found = [
+            slow
+            for slow in _persistently(ratios)
+            if slow.level >= np.log(MIN_TIMES) and len(slow.steps) >= least
+        ]
+        if _may_be_two_kinds(
+            times.transfers.links[members[0]], len({slow.column for slow in found}), len(members)
+        ):
+            continue
+        for slow in found:
+            usual_here_ms = usual_ms[slow.steps, slow.column]
+            yield _Slow(int(members[slow.column]), slow.steps, usual_here_ms, past=False)
+
+
+def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
+    """Whether what looks slow may be meant to be: half of the groups of a size or more.
+
+    Tensor-parallel and data-parallel groups of a square mesh have equal sizes, and are equally many.
+    """
+    return link.operation != MESSAGE and 2 * n_slow >= n_members
 
 
 def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
@@ -138,11 +155,17 @@ def _recorded(values: Floats) -> int:
     return max(1, int((~np.isnan(values)).any(axis=1).sum()))
 
 
-def _families(links: Sequence[Link]) -> Iterator[Ints]:
+def _families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
     families: dict[object, list[int]] = {}
-    for i, link in enumerate(links):
-        families.setdefault(link.family, []).append(i)
+    for i, link in enumerate(times.transfers.links):
+        families.setdefault(_family(times, link, hosts), []).append(i)
     yield from (np.array(members) for members in families.values() if len(members) >= _MIN_FAMILY)
+
+
+def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
+    """Links of one family do the same between other ranks, on as many hosts: a network is no bus."""
+    on = {hosts.get(times.ranks[column], "") for column in link.columns}
+    return *link.family, len(on)
 
 
 # -- against their own past ------------------------------------------------------------------------------
@@ -214,21 +237,31 @@ def in_words(times: StepTimes, link: Link) -> str:
 
 
 def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
-    """Which ranks all slow links have, and no other link of their kind has."""
+    """Which ranks all slow links have, and whether other links of their kind have them too."""
     takes_part = times.transfers.takes_part(len(times.ranks))
-    alike = _same_family(times.transfers.links, slow)
-    common = takes_part[slow].all(axis=0) & ~takes_part[alike].any(axis=0)
+    alike = _same_family(times, slow, hosts)
+    everywhere = takes_part[slow].all(axis=0)
+    common = everywhere & ~takes_part[alike].any(axis=0)
     ranks = [times.ranks[i] for i in np.flatnonzero(common)]
-    if not ranks or len(ranks) == len(times.ranks):
+    if 0 < len(ranks) < len(times.ranks):
+        yield f"All slow transfers, and no others of their kind, have rank {_listed(ranks)} in them."
+        its_hosts = {hosts.get(rank, "") for rank in ranks}
+        if len(its_hosts) == 1 and (host := its_hosts.pop()):
+            yield f"That is the host {host}."
+    elif takes_part[slow].any(axis=0).all():
         yield "All ranks take part in them, so whose link it is cannot be told."
-        return
-    named = ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
-    yield f"All slow transfers, and no others of their kind, have rank {named} in them."
-    its_hosts = {hosts.get(rank, "") for rank in ranks}
-    if len(its_hosts) == 1 and (host := its_hosts.pop()):
-        yield f"That is the host {host}."
+    elif everywhere.any():
+        ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
+        yield f"All slow transfers have rank {_listed(ranks)} in them, but so have others of their kind."
+    else:
+        yield "They have no rank in common, so whose link it is cannot be told."
 
 
-def _same_family(links: Sequence[Link], slow: Sequence[int]) -> list[int]:
-    families = {links[i].family for i in slow}
-    return [i for i, link in enumerate(links) if link.family in families and i not in set(slow)]
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
+
+
+def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
+    family = [_family(times, link, hosts) for link in times.transfers.links]
+    families = {family[i] for i in slow}
+    return [i for i in range(len(family)) if family[i] in families and i not in set(slow)]
