@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from simulated_runs import PHASES_MS, data_parallel, factors, pipeline
+from simulated_runs import PHASES_MS, _row, _table, data_parallel, factors, pipeline
 
 from timing_logger.analysis import Verdict, stragglers, windows
 
@@ -557,3 +557,19 @@ def test_a_rank_of_twice_the_time_is_named_also_in_a_run_of_few_steps() -> None:
     slow[:, 2] *= 2
     verdict = stragglers(data_parallel(slow))
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
+
+
+def test_a_slow_rank_is_found_where_it_is_waited_for_in_messages_before_the_collective() -> None:
+    now, rows, both = np.zeros(2), [], np.arange(2)
+    for step in range(80):
+        works_ms = np.array([20.0, 30.0]) * np.exp(np.random.default_rng(step).normal(0, 0.02, 2))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        now = now + works_ms
+        done = np.full(2, now.max() + 0.5)
+        named = {"group": "world", "group_size": 2, "seq": step, "message_size_bytes": 4096}
+        for name in ("SEND", "RECV"):
+            rows.append(_row(name, step, now, done - now, peer=1 - both, **named))
+        rows.append(_row("ALLREDUCE", step, done, np.full(2, 1.5), **named))
+        now = done + 1.5
+    verdict = stragglers(_table(rows, None))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (1,))

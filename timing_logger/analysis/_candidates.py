@@ -20,6 +20,7 @@ from timing_logger.analysis._run_length import part_of_run
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis._step_times import StepTimes
+from timing_logger.analysis._transfers import MESSAGE
 from timing_logger.analysis.verdict import Gate
 
 MIN_STEPS = 20
@@ -212,6 +213,22 @@ def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: 
     # A delay that is passed on may be waited for elsewhere than in its own collectives: by its peers. Of two
     # peers by the one who waits longer: the other may be slower still.
     peers_ms = -peer_medians(-times.waits.own_ms[np.ix_(steps, columns)])[:, slow.column]
-    waited_ms = max(np.nansum(times.waits.others_ms[steps, column] - own_ms), np.nansum(peers_ms - own_ms))
+    waited_ms = max(
+        np.nansum(times.waits.others_ms[steps, column] - own_ms),
+        np.nansum(peers_ms - own_ms),
+        _waited_in_messages_ms(times, columns, slow, steps),
+    )
     share = float(waited_ms) / known_excess_ms if known_excess_ms > 0 else float("nan")
     return (_at_least(_WAITED, share, MIN_WAITED),)
+
+
+def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
+    """How much longer a peer was blocked, where a delay may be waited for in messages; else 0.
+
+    After an exchange with neighbours all come to the next collective at once.
+    """
+    if not any(link.operation == MESSAGE for link in times.transfers.links):
+        return 0.0
+    blocked_ms = times.blocked_ms[np.ix_(steps, columns)]
+    beyond_ms = -peer_medians(-blocked_ms)[:, slow.column] - blocked_ms[:, slow.column]
+    return float(np.nansum(beyond_ms))
