@@ -128,6 +128,34 @@ def test_transfers_that_vary_by_chance_are_not_named(seed: int) -> None:
     assert stragglers(run(PAIRS, times, seed=seed)).verdict != "communication"
 
 
+def test_transfers_that_were_slow_for_a_few_steps_are_named_where_they_cost_much() -> None:
+    times = usual(1)
+    times[60:75] = 40
+    verdict = stragglers(run([range(4)], times))
+    assert (verdict.verdict, verdict.window) == ("communication", "bounded")
+    assert (verdict.first_iteration, verdict.last_iteration) == (60, 74)
+
+
+def test_messages_that_one_waitall_waited_for_are_not_taken_to_last_until_it_ends() -> None:
+    """In a ring of three, the message between the two quick ranks ends where the slow one's do."""
+    now, rows, ranks = np.zeros(3), [], np.arange(3)
+    rng = np.random.default_rng(1)
+    for step in range(N_STEPS):
+        works_ms = np.array([20.0, 30.0, 20.0]) * np.exp(rng.normal(0, 0.02, 3))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        now = now + works_ms
+        named = {"group": "ring", "group_size": 3, "seq": step, "message_size_bytes": 4096}
+        done = np.full(3, now.max() + 0.5)  # everybody exchanges with everybody
+        for to in (1, 2):
+            for name, other in (("ISEND", (ranks + to) % 3), ("IRECV", (ranks - to) % 3)):
+                rows.append(_row(name, step, now, done - now, peer=other, **named))
+                rows.append(_row("WAIT", step, now, done - now, peer=other, **named))
+        rows.append(_row("ALLREDUCE", step, done, np.full(3, 1.0), **named))
+        now = done + 1.0
+    verdict = stragglers(_table(rows, None))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (1,))
+
+
 # -- what is said ----------------------------------------------------------------------------------------
 
 

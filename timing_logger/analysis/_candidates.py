@@ -20,7 +20,6 @@ from timing_logger.analysis._run_length import part_of_run
 from timing_logger.analysis._self_time import Integers
 from timing_logger.analysis._slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis._step_times import StepTimes
-from timing_logger.analysis._transfers import MESSAGE
 from timing_logger.analysis.verdict import Gate
 
 MIN_STEPS = 20
@@ -227,7 +226,7 @@ def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps,
 
     After an exchange with neighbours all come to the next collective at once.
     """
-    if not any(link.operation == MESSAGE for link in times.transfers.links):
+    if not times.transfers.has_messages:
         return 0.0
     blocked_ms = times.blocked_ms[np.ix_(steps, columns)]
     beyond_ms = -peer_medians(-blocked_ms)[:, slow.column] - blocked_ms[:, slow.column]

@@ -31,7 +31,10 @@ MIN_COST_SHARE = 0.05
 MOSTLY = 0.5
 """Where ranks are blocked in transfers for this part of the run, that is said, whatever it was before."""
 
-MIN_STEPS = 20
+MIN_STEPS = 10
+"""Transfers are slow for at least so many steps, or for all that the run has."""
+
+_MIN_PAST = 20  # steps that a level must have been held for, to be what a transfer usually takes
 _MIN_FAMILY = 3  # of two one cannot say which is usual
 _MIN_SIGMA = 0.1
 _MIN_PART = 0.02  # of what the costliest link costs: others say nothing of where the trouble is
@@ -175,7 +178,7 @@ def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
     """Stretches of a link's series whose level is far above the least that it held before."""
     for i, mean_ms in enumerate(times.transfers.mean_ms.T):
         at = np.flatnonzero(~np.isnan(mean_ms))
-        if len(at) < 2 * MIN_STEPS:
+        if len(at) < _MIN_PAST + MIN_STEPS:
             continue
         series = np.log(mean_ms[at])
         if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_STEPS:
@@ -191,7 +194,7 @@ def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]
         length = span[1] - span[0]
         if level - least >= np.log(MIN_TIMES) and length >= MIN_STEPS:
             yield _Slow(link, at[slice(*span)], np.full(length, np.exp(least)), past=True)
-        if length >= MIN_STEPS:
+        if length >= _MIN_PAST:
             least = min(least, level)
 
 

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._frames import Bools, Floats, Ints, coded_text, dense_codes, numbers
+from timing_logger.analysis._frames import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
 from timing_logger.analysis._grouped import any_row_of
 from timing_logger.analysis._meetings import Meetings, Shape
-from timing_logger.analysis._messages import find_messages
+from timing_logger.analysis._messages import Messages, find_messages
 from timing_logger.analysis.bandwidth import size_classes
-from timing_logger.analysis.operations import ALL_TO_ALL
+from timing_logger.analysis.operations import ALL_TO_ALL, goes_on
 from timing_logger.analysis.waiting import transfer_times_ms
 
 MESSAGE = "SEND"
@@ -49,11 +49,13 @@ class Transfers(NamedTuple):
         links: all of them.
         mean_ms: steps x links, of one transfer; NaN in steps without.
         n: steps x links, how many there were.
+        has_messages: whether any message has a row on both sides, also if nothing tells how long it took.
     """
 
     links: list[Link]
     mean_ms: Floats
     n: Ints
+    has_messages: bool = False
 
     def takes_part(self, n_ranks: int) -> Bools:
         """Links x ranks: whether the rank is one of the link's."""
@@ -66,7 +68,8 @@ class Transfers(NamedTuple):
 def transfers_by_step(met: Meetings, shape: Shape, world_size: int | None) -> Transfers:
     """The transfers of collectives in which everybody needs everybody, and of messages."""
     first, ends, transfer_ms = _of_collectives(met)
-    send, receive = find_messages(met.frame, world_size)
+    messages = find_messages(met.frame, world_size)
+    send, receive = _ended_alone(met, messages)
     message_ms = np.minimum(*(numbers(met.frame, "elapsed_ms")[side] for side in (send, receive)))
     # Groups by their number among the communicators, pairs of ranks by one beyond these.
     pair = met.column[send] * shape.ranks + met.column[receive] + 1 + ends.max(initial=-1)
@@ -83,7 +86,23 @@ def transfers_by_step(met: Meetings, shape: Shape, world_size: int | None) -> Tr
     n_cells = shape.steps * len(links)
     count = np.bincount(cell, minlength=n_cells).reshape(shape.steps, len(links))
     total_ms = np.bincount(cell, elapsed_ms[known], minlength=n_cells).reshape(count.shape)
-    return Transfers(links, np.where(count > 0, total_ms / np.maximum(count, 1), np.nan), count)
+    mean_ms = np.where(count > 0, total_ms / np.maximum(count, 1), np.nan)
+    return Transfers(links, mean_ms, count, has_messages=len(messages.send) > 0)
+
+
+def _ended_alone(met: Meetings, messages: Messages) -> Messages:
+    """The messages of which no side ended together with another that its process had left in the background.
+
+    Of those that one ``Waitall`` waited for, only the last is known to have taken as long as its row says.
+    """
+    both = np.concatenate(messages)
+    elapsed_s = numbers(met.frame, "elapsed_ms")[both] / 1e3
+    end_s = numbers(met.frame, "start_counter")[both] + elapsed_s
+    together = dense_codes(met.column[both], np.rint(end_s * 1e7))
+    in_background = each_text(coded_text(met.frame, "operation"), goes_on)[both]
+    alone = (np.bincount(together)[together] == 1) | ~in_background | np.isnan(end_s)
+    is_told = np.logical_and(*np.split(alone, 2))
+    return Messages(*(side[is_told] for side in messages))
 
 
 def _of_collectives(met: Meetings) -> tuple[Ints, Ints, Floats]:
