@@ -222,12 +222,12 @@ def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: 
 
 
 def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
-    """How much longer a peer was blocked, where a delay may be waited for in messages; else 0.
+    """How much longer a peer was blocked, where a delay may be waited for in messages; else -inf.
 
     After an exchange with neighbours all come to the next collective at once.
     """
     if not times.transfers.has_messages:
-        return 0.0
+        return -np.inf
     blocked_ms = times.blocked_ms[np.ix_(steps, columns)]
     beyond_ms = -peer_medians(-blocked_ms)[:, slow.column] - blocked_ms[:, slow.column]
     return float(np.nansum(beyond_ms))
