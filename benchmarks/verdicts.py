@@ -19,7 +19,15 @@ from pathlib import Path
 
 from verdict_accuracy import page
 from verdict_accuracy.cells import repetitions, scenarios
-from verdict_accuracy.figures import COLUMNS, Results, calibration, least_found, median_percent, worst_lines
+from verdict_accuracy.figures import (
+    COLUMNS,
+    Results,
+    calibration,
+    known,
+    least_found,
+    median_percent,
+    worst_lines,
+)
 from verdict_accuracy.scoring import Outcome, scored
 from verdict_accuracy.simulation import STEPS, Scenario, simulate
 from verdict_accuracy.targets import standings
@@ -88,7 +96,8 @@ def summary(results: Results) -> Iterator[str]:
     ):
         yield from (f"\n{words}", *(f"  {figure:5.1f}%  {scenario}" for scenario, figure in lines))
     everything = [outcome for outcomes in results.values() for outcome in outcomes]
-    yield f"\nFalse alarms claim {median_percent(everything, 'claimed'):.1f}% of the run (median)"
+    if known(everything, "claimed"):
+        yield f"\nFalse alarms claim {median_percent(everything, 'claimed'):.1f}% of the run (median)"
     yield "\nLikelihoods of first suspects"
     for one in calibration(results):
         yield f"  {one.low:.2f} to {one.high:.2f}: {one.n}, stated {one.stated:.2f}, right {one.right:.2f}"
