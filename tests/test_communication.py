@@ -136,6 +136,24 @@ def test_transfers_that_were_slow_for_a_few_steps_are_named_where_they_cost_much
     assert (verdict.first_iteration, verdict.last_iteration) == (60, 74)
 
 
+@pytest.mark.parametrize("groups", [[range(4)], PAIRS], ids=["all", "pairs"])
+def test_an_outage_of_few_steps_is_named_where_it_costs_a_good_part_of_the_run(
+    groups: Sequence[Sequence[int]],
+) -> None:
+    times = usual(len(groups))
+    times[60:64, -1] = 400  # 3.2 s of 8.2
+    verdict = stragglers(run(groups, times))
+    assert (verdict.verdict, verdict.window) == ("communication", "bounded")
+    assert (verdict.first_iteration, verdict.last_iteration) == (60, 63)
+    assert verdict.cost_ms == pytest.approx(4 * 399 * 2.0, rel=0.05)
+
+
+def test_an_outage_of_few_steps_that_costs_little_is_not_named() -> None:
+    times = usual(1)
+    times[60:64] = 40  # 0.3 s of 5.3
+    assert stragglers(run([range(4)], times)).verdict == "healthy"
+
+
 def test_messages_that_one_waitall_waited_for_are_not_taken_to_last_until_it_ends() -> None:
     """In a ring of three, the message between the two quick ranks ends where the slow one's do."""
     now, rows, ranks = np.zeros(3), [], np.arange(3)

@@ -272,6 +272,14 @@ def test_a_slow_rank_is_named_also_where_noise_has_a_memory() -> None:
     assert (verdict.first_iteration, verdict.last_iteration) == pytest.approx((60, 119), abs=2)
 
 
+def test_two_of_four_ranks_that_are_slow_one_after_the_other_are_both_named() -> None:
+    factor = factors(200, 4, noise=0.05, seed=3)
+    factor[:100, 0] *= 1.5
+    factor[100:, 1] *= 1.5
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, sorted(verdict.ranks)) == ("rank", [0, 1])
+
+
 def test_ranks_that_are_slow_in_turn_are_no_single_rank_s_fault() -> None:
     """Each of them explains all that was lost while it was slow, and none of them the run."""
     factor = factors(320, 8, noise=0.05)

@@ -34,6 +34,9 @@ MOSTLY = 0.5
 MIN_STEPS = 10
 """Transfers are slow for at least so many steps, or for all that the run has."""
 
+MIN_COSTLY_STEPS = 3
+"""Fewer will do, down to this many, if they cost more: 1 / (part of the run that they cost)."""
+
 _MIN_PAST = 20  # steps that a level must have been held for, to be what a transfer usually takes
 _MIN_FAMILY = 3  # of two one cannot say which is usual
 _MIN_SIGMA = 0.1
@@ -63,11 +66,15 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     Args:
         hosts: of each rank, as far as they are known.
     """
-    found = [*_slower_than_others(times, hosts), *_slower_than_before(times)]
+    found = [
+        slow
+        for slow in (*_slower_than_others(times, hosts), *_slower_than_before(times))
+        if len(slow.steps) >= _least_steps(times, slow)
+    ]
     if not found:
         return None
     excess_ms = _excess_ms(times, found)
-    lost_ms = _blocked_at_most(times, excess_ms * times.transfers.n)
+    lost_ms = _lost_ms(times, found)
     cost_ms = float(lost_ms.sum())
     gate = _at_least("part of the run that slow transfers cost", part_of_run(times, cost_ms), MIN_COST_SHARE)
     if not gate.passed:
@@ -83,7 +90,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
         window=_window(times, steps), **times.span(steps)._asdict(), score=usual / took, cost_ms=cost_ms,
         gates=(Gate("times as long", took / usual, MIN_TIMES, took / usual >= MIN_TIMES), gate),
         evidence=(
-            f"{in_words(times, link)} take {took:.3g} ms without waiting, {took / usual:.1f} times what "
+            f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times what "
             f"{'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
             *_in_common(times, slow, hosts),
         ),
@@ -122,12 +129,7 @@ def _slower_than_others(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[
         mean_ms = times.transfers.mean_ms[:, members]
         usual_ms = peer_medians(mean_ms)
         ratios = log_ratios(mean_ms, usual_ms)
-        least = min(MIN_STEPS, _recorded(ratios))
-        found = [
-            slow
-            for slow in _persistently(ratios)
-            if slow.level >= np.log(MIN_TIMES) and len(slow.steps) >= least
-        ]
+        found = [slow for slow in _persistently(ratios) if slow.level >= np.log(MIN_TIMES)]
         if _may_be_two_kinds(
             times.transfers.links[members[0]], len({slow.column for slow in found}), len(members)
         ):
@@ -148,14 +150,10 @@ def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
 def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
     """Of columns that are slow often enough to be looked at closely."""
     with np.errstate(invalid="ignore"):
-        often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_STEPS, _recorded(ratios))
+        often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_COSTLY_STEPS, len(ratios))
     for slow in slow_steps(ratios) if often.any() else ():
         if often[slow.column]:
             yield slow
-
-
-def _recorded(values: Floats) -> int:
-    return max(1, int((~np.isnan(values)).any(axis=1).sum()))
 
 
 def _families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
@@ -178,10 +176,10 @@ def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
     """Stretches of a link's series whose level is far above the least that it held before."""
     for i, mean_ms in enumerate(times.transfers.mean_ms.T):
         at = np.flatnonzero(~np.isnan(mean_ms))
-        if len(at) < _MIN_PAST + MIN_STEPS:
+        if len(at) < _MIN_PAST + MIN_COSTLY_STEPS:
             continue
         series = np.log(mean_ms[at])
-        if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_STEPS:
+        if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_COSTLY_STEPS:
             continue
         edges = [0, *change_points(series, cap=2 * np.log(MIN_TIMES), min_sigma=_MIN_SIGMA), len(series)]
         yield from _grown(i, at, series, list(pairwise(edges)))
@@ -192,13 +190,25 @@ def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]
     least = np.inf
     for span, level in zip(spans, levels, strict=True):
         length = span[1] - span[0]
-        if level - least >= np.log(MIN_TIMES) and length >= MIN_STEPS:
+        if level - least >= np.log(MIN_TIMES):
             yield _Slow(link, at[slice(*span)], np.full(length, np.exp(least)), past=True)
         if length >= _MIN_PAST:
             least = min(least, level)
 
 
 # -- what it costs, and where it is ------------------------------------------------------------------------
+
+
+def _least_steps(times: StepTimes, slow: _Slow) -> float:
+    """The more of the run they cost, the fewer steps will do; at most as many as the link is recorded in."""
+    cost_share = part_of_run(times, float(_lost_ms(times, [slow]).sum()))
+    needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
+    recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
+    return min(MIN_STEPS, needed, recorded)
+
+
+def _lost_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
+    return _blocked_at_most(times, _excess_ms(times, found) * times.transfers.n)
 
 
 def _excess_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
@@ -228,6 +238,13 @@ def _window(times: StepTimes, steps: Ints) -> str:
     if steps[-1] < len(times.iterations) - 1 - edge:
         return "bounded"
     return "persistent" if steps[0] <= edge else "ongoing"
+
+
+def _counted_from(link: Link) -> str:
+    """A message in the background may be done long before anybody asks."""
+    if link.operation == MESSAGE:
+        return "from when the later side began until it knew of the end"
+    return "without waiting"
 
 
 def in_words(times: StepTimes, link: Link) -> str:

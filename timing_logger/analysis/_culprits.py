@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from timing_logger.analysis._candidates import MIN_COST_SHARE, Candidate, candidates
 from timing_logger.analysis._evidence import phase_of
 from timing_logger.analysis._likelihood import likelihoods
@@ -13,6 +15,7 @@ from timing_logger.analysis._lockstep import Party, parties
 from timing_logger.analysis._lost_time import explained, saved_ms
 from timing_logger.analysis._peers import members
 from timing_logger.analysis._run_length import part_of_run
+from timing_logger.analysis._slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis._step_times import StepTimes
 from timing_logger.analysis.verdict import Gate, Suspect
 
@@ -95,11 +98,17 @@ def _fewest_that_explain(
 
 
 def _too_many(times: StepTimes, roles: Mapping[int, str], chosen: Sequence[Party]) -> bool:
-    """Half of a role or more has no peers to be slow against. Between logged communication there may
-    be waiting that is not logged: then slow ranks in several roles may be one delay, passed on."""
+    """Half of a role at once has no peers to be slow against, and more than half in turn is no news of
+    these. Between logged communication there may be waiting that is not logged: then slow ranks in several
+    roles may be one delay, passed on."""
+    slow = np.zeros(times.self_ms.shape, np.bool_)
+    for party in chosen:
+        slow[np.ix_(party.first.slow.steps, np.array(party.columns))] = True
     for columns in members(times.ranks, roles).values():
-        slow = {column for party in chosen for column in party.columns} & set(columns.tolist())
-        if len(slow) > max(1, (len(columns) - 1) // 2):
+        of_role = slow[:, columns]
+        at_once = of_role.sum(axis=1) > max(1, (len(columns) - 1) // 2)
+        in_turn = int(of_role.any(axis=0).sum())
+        if at_once.mean() > MIN_RECURRING_SHARE or in_turn > max(1, len(columns) // 2):
             return True
     return times.from_gaps and len({party.first.role for party in chosen}) > 1
 
