@@ -90,8 +90,8 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
         window=_window(times, steps), **times.span(steps)._asdict(), score=usual / took, cost_ms=cost_ms,
         gates=(Gate("times as long", took / usual, MIN_TIMES, took / usual >= MIN_TIMES), gate),
         evidence=(
-            f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times what "
-            f"{'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
+            f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times "
+            f"what {'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
             *_in_common(times, slow, hosts),
         ),
     )  # fmt: skip
