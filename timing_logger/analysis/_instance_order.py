@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis._epochs import Meaning, epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -24,7 +25,6 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
-from timing_logger.analysis._steps import epochs_of
 from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
 from timing_logger.analysis.operations import is_collective, is_wait
 
@@ -80,11 +80,13 @@ class InOrder(NamedTuple):
         rows: with the columns that were asked for, and ``EPOCH_OF_STEP``.
         number: by which they are sorted within a segment.
         segments: all of them.
+        epochs: what they are for in the process.
     """
 
     rows: pd.DataFrame
     number: Floats
     segments: list[Segment]
+    epochs: Meaning = Meaning.NOTHING
 
     def between(self, first: int, end: int) -> pd.DataFrame:
         rows: pd.DataFrame = self.rows.iloc[first:end]
@@ -105,7 +107,8 @@ def in_order(
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     named = coded_text(frame, "operation")
     collective = each_text(named, is_collective)
-    epoch, counted = epochs_of(frame)
+    epochs = epochs_of(frame)
+    counted = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED
     kind, number = _places(frame, collective, each_text(named, is_wait))
     kept = (kind != OTHERS) | each_text(named, others)
     group, group_size = coded_text(frame, "group"), numbers(frame, "group_size")
@@ -128,7 +131,9 @@ def in_order(
     kept_columns = {"rank", "incarnation", *columns}
     rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
     rows = rows.reset_index(drop=True)
-    return InOrder(rows.assign(**{EPOCH_OF_STEP: epoch[order]}), number[order], segments)
+    return InOrder(
+        rows.assign(**{EPOCH_OF_STEP: epochs.of_row[order]}), number[order], segments, epochs.meaning
+    )
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
@@ -166,12 +171,13 @@ class Process(NamedTuple):
     Attributes:
         rank: of the process.
         n_rows: that were chosen, of whatever operation.
-        segments: as ``in_order`` found them.
+        segments, epochs: as ``in_order`` found them.
     """
 
     rank: int
     n_rows: int
     segments: list[Segment]
+    epochs: Meaning
 
 
 class Range(NamedTuple):
@@ -182,6 +188,7 @@ class Range(NamedTuple):
         run: the how-manieth incarnation of their rank they are of, from 0.
         least, below: numbers from the one on, and before the other.
         ranks: those of the group in the whole run, with blanks between.
+        epochs: what they are for in the whole run.
     """
 
     key: Key
@@ -189,6 +196,7 @@ class Range(NamedTuple):
     least: float
     below: float
     ranks: str
+    epochs: Meaning
 
 
 def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -> list[list[Range]]:
@@ -202,7 +210,7 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
     for process, its_run in zip(processes, run, strict=True):
         for segment in process.segments:
             segments.setdefault((segment.key, its_run), []).append(segment)
-    ranks = _ranks_of_groups(processes, run)
+    ranks, epochs = _ranks_of_groups(processes, run), max(process.epochs for process in processes)
     blocks: list[list[Range]] = []
     room = 0
     for key, its_run in sorted(segments, key=_as_instances_are_numbered):
@@ -211,7 +219,7 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
                 blocks.append([])
                 room = rows_per_block
             room -= n_rows
-            blocks[-1].append(Range(key, its_run, least, below, ranks.get((key[:3], its_run), "")))
+            blocks[-1].append(Range(key, its_run, least, below, ranks.get((key[:3], its_run), ""), epochs))
     return blocks
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -17,7 +18,6 @@ from timing_logger.analysis._frames import (
     coded_text,
     dense_codes,
     each_text,
-    numbers,
     opened,
 )
 from timing_logger.analysis._group_members import stated_world_size
@@ -141,13 +141,14 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     number, numbering = steps_of(frame)
     if not has_iterations:
         number = _ordinals(process, frame)
-    rows, epoch = WorkRows.of(frame, number), numbers(frame, "epoch")
+    rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
     found, epochs, place = [], [], np.full(len(frame), -1)
     for chosen in rows_of_each(process):
         steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
         found.append(steps)
-        epochs.append(_epochs(number[chosen], epoch[chosen], steps.iterations, numbering))
-        place[chosen] = _places(number[chosen], steps.iterations)
+        at = _places(number[chosen], steps.iterations)
+        epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
+        place[chosen] = at
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
     return PartOfStepTimes(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
@@ -171,13 +172,10 @@ def _places(number: Floats, iterations: Ints) -> Ints:
     return place
 
 
-def _epochs(step: Floats, epoch: Floats, steps: Ints, numbering: Numbering) -> Floats:
-    """The epoch of each step; of one that lies in two, as iterations do not restart, its first row's."""
-    if numbering.restarts:
-        return numbering.epochs_of(steps)
-    known = ~np.isnan(step) & ~np.isnan(epoch)
-    found = np.full(len(steps), np.nan)
-    found[np.searchsorted(steps, step[known][::-1])] = epoch[known][::-1]
+def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
+    """The epoch of each step of a process: that of any of its rows."""
+    found = np.full(n_steps, np.nan)
+    found[place[place >= 0]] = epoch[place >= 0]
     return found
 
 
