@@ -193,6 +193,15 @@ def test_the_first_run_of_a_rank_matches_the_first_of_the_others() -> None:
     assert states(matched) == [("complete", "")] * 4
 
 
+def test_a_rank_of_which_the_first_file_is_lost_matches_the_others_second() -> None:
+    rows = [numbered(0, 1, group_size=3)] * 5
+    timings = table(*rows, incarnations=[1, 2, 1, 2, 2]).assign(rank=[0] * 4 + [1] * 4 + [2] * 2)
+    matched = match_collectives(timings)
+    assert matched.groupby("instance")["incarnation"].apply(list).tolist() == [[1, 1]] * 2 + [[2, 2, 2]] * 2
+    missing = ("incomplete", "no rows of 1 of the group's ranks")
+    assert states(matched) == [missing] * 2 + [("complete", "")] * 2
+
+
 # -- by order --------------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
+from timing_logger.analysis._runs import runs_of
 from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
 from timing_logger.analysis.operations import is_collective, is_wait
 
@@ -169,12 +170,13 @@ class Process(NamedTuple):
     """What is known of one file's rows before they are looked at again.
 
     Attributes:
-        rank: of the process.
+        rank, incarnation: of the process.
         n_rows: that were chosen, of whatever operation.
         segments, epochs: as ``in_order`` found them.
     """
 
     rank: int
+    incarnation: int
     n_rows: int
     segments: list[Segment]
     epochs: Meaning
@@ -185,7 +187,7 @@ class Range(NamedTuple):
 
     Attributes:
         key: what they have in common.
-        run: the how-manieth incarnation of their rank they are of, from 0.
+        run: the run that they are of, as ``runs_of`` has it.
         least, below: numbers from the one on, and before the other.
         ranks: those of the group in the whole run, with blanks between.
         epochs: what they are for in the whole run.
@@ -224,13 +226,13 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
 
 
 def runs(processes: Sequence[Process]) -> list[int]:
-    """For each process, how many earlier ones of its rank have rows."""
-    n_earlier: dict[int, int] = {}
-    found = []
-    for process in processes:
-        found.append(n_earlier.get(process.rank, 0))
-        n_earlier[process.rank] = found[-1] + (process.n_rows > 0)
-    return found
+    """For each process the run that it was of; one without rows was of none, and has any."""
+    has_rows = np.array([process.n_rows > 0 for process in processes])
+    rank, incarnation = np.array([process[:2] for process in processes], np.int64).T
+    found = np.zeros(len(processes), np.int64)
+    found[has_rows] = runs_of(rank[has_rows], incarnation[has_rows])
+    of_each: list[int] = found.tolist()
+    return of_each
 
 
 def _as_instances_are_numbered(of_key: tuple[Key, int]) -> tuple[bool, str, float, int, bool]:

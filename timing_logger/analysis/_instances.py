@@ -22,7 +22,8 @@ from timing_logger.analysis._frames import (
     each_text,
     numbers,
 )
-from timing_logger.analysis._grouped import order_by
+from timing_logger.analysis._grouped import any_row_of, order_by
+from timing_logger.analysis._runs import runs_of
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.operations import base_operation, is_collective
@@ -166,21 +167,15 @@ def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, fir
 
 
 def _runs(frame: Frame) -> Ints:
-    """The how-manieth incarnation of its rank in this table each row belongs to, from 0.
-
-    Only such of the same number are matched: a job that was restarted counts its operations anew. Their
-    own numbers need not agree, since a rank may have been started more often than another.
-    """
+    """The run that each row was of; only rows of one run are matched, as each counts its operations anew."""
     if RUN_OF_RANK in frame.columns:
         return frame[RUN_OF_RANK].to_numpy()
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
     if (incarnation == incarnation[:1]).all():
         return np.zeros(len(rank), np.int64)
     process = dense_codes(rank, incarnation)
-    _, any_row = np.unique(process, return_index=True)
-    rank_of_process = rank[any_row]
-    run_of_process = np.arange(len(any_row)) - np.searchsorted(rank_of_process, rank_of_process)
-    return run_of_process[process]
+    one = any_row_of(process)
+    return runs_of(rank[one], incarnation[one])[process]
 
 
 def _earlier_alike(key: Ints, starts: Floats) -> Ints:

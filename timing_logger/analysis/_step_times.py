@@ -21,7 +21,7 @@ from timing_logger.analysis._frames import (
     opened,
 )
 from timing_logger.analysis._group_members import stated_world_size
-from timing_logger.analysis._grouped import rows_of_each
+from timing_logger.analysis._grouped import any_row_of, rows_of_each
 from timing_logger.analysis._meetings import Part, Shape, Waits, meetings, rows_to_match, waits_by_step
 from timing_logger.analysis._rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
@@ -110,6 +110,7 @@ class PartOfStepTimes(NamedTuple):
 
     Attributes:
         processes: by rank and incarnation.
+        incarnations: of these.
         epochs: for each process those of its steps; NaN where none is known.
         to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` makes it.
         numbering: what the numbers of their steps mean.
@@ -119,6 +120,7 @@ class PartOfStepTimes(NamedTuple):
     """
 
     processes: list[RankSteps]
+    incarnations: list[int]
     epochs: list[Floats]
     to_match: Any
     numbering: Numbering
@@ -151,7 +153,10 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
         place[chosen] = at
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    return PartOfStepTimes(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
+    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
+    return PartOfStepTimes(
+        found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
+    )
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
@@ -245,7 +250,7 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    to_match = [Part(part.to_match, len(part.processes)) for part in parts]
+    to_match = [Part(part.to_match, part.incarnations) for part in parts]
     met = meetings(to_match, columns, rows, by_step=has_iterations)
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
