@@ -12,7 +12,7 @@ import numpy as np
 
 from timing_logger.analysis._frames import Bools, Floats, Frame, Ints, dense_codes, numbers
 from timing_logger.analysis._passes import counted_passes
-from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS
+from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 
 
 class Meaning(IntEnum):
@@ -28,11 +28,13 @@ class Epochs(NamedTuple):
 
     Attributes:
         of_row: NaN where none is known.
+        restarts: whether iterations restart in the row's process.
         meaning: they tell steps apart where iterations restart in some process. They are counted in processes
             that record one at most, and whose iterations fall back.
     """
 
     of_row: Floats
+    restarts: Bools
     meaning: Meaning
 
 
@@ -40,18 +42,20 @@ def epochs_of(frame: Frame) -> Epochs:
     """The epochs of a table that ``opened`` returned."""
     if EPOCH_OF_STEP in frame.columns:
         meaning = frame[MEANING_OF_EPOCHS].to_numpy()
-        return Epochs(numbers(frame, EPOCH_OF_STEP), Meaning(int(meaning.max(initial=0))))
+        restarts = frame[PROCESS_RESTARTS].to_numpy()
+        return Epochs(numbers(frame, EPOCH_OF_STEP), restarts, Meaning(int(meaning.max(initial=0))))
     recorded, iteration = numbers(frame, "epoch"), numbers(frame, "iteration")
     process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
     least, greatest = _ends(process, recorded)
-    restarts = processes_that_restart(process, recorded, iteration)
-    epoch = _of_whole_iterations(process, recorded, iteration, _open(process, recorded, restarts))
+    restarting = processes_that_restart(process, recorded, iteration)
+    restarts = np.isin(process, restarting)
+    epoch = _of_whole_iterations(process, recorded, iteration, _open(process, recorded, restarting))
     passes = counted_passes(frame, ~(least < greatest)[process])
     if passes is None:
-        return Epochs(epoch, Meaning.TELL_STEPS_APART if len(restarts) else Meaning.NOTHING)
+        return Epochs(epoch, restarts, Meaning.TELL_STEPS_APART if len(restarting) else Meaning.NOTHING)
     counted = (np.bincount(process, passes) > 0)[process]
     epoch = np.where(counted, passes + np.nan_to_num(least)[process], epoch)
-    return Epochs(epoch, Meaning.TELL_AND_ARE_COUNTED)
+    return Epochs(epoch, restarts | counted, Meaning.TELL_AND_ARE_COUNTED)
 
 
 def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> Ints:

@@ -26,7 +26,7 @@ from timing_logger.analysis._frames import (
     opened,
 )
 from timing_logger.analysis._runs import runs_of
-from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
+from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP, PROCESS_RESTARTS
 from timing_logger.analysis.operations import is_collective, is_wait
 
 if TYPE_CHECKING:
@@ -132,9 +132,8 @@ def in_order(
     kept_columns = {"rank", "incarnation", *columns}
     rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
     rows = rows.reset_index(drop=True)
-    return InOrder(
-        rows.assign(**{EPOCH_OF_STEP: epochs.of_row[order]}), number[order], segments, epochs.meaning
-    )
+    of_epochs = {EPOCH_OF_STEP: epochs.of_row[order], PROCESS_RESTARTS: epochs.restarts[order]}
+    return InOrder(rows.assign(**of_epochs), number[order], segments, epochs.meaning)
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from timing_logger._sources import compact, joined
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._flaws import find_flaws
 from timing_logger.analysis._frames import (
     Bools,
@@ -24,17 +25,18 @@ from timing_logger.analysis._frames import (
 from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._instances import Instances, find_instances
 from timing_logger.analysis._runs import runs_of
-from timing_logger.analysis.columns import RUN_OF_RANK
+from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS, RUN_OF_RANK
 from timing_logger.analysis.matching import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.waiting import clock_free_wait_ms, complete_among, with_bytes
 
 _COLUMNS = (
     "rank", "incarnation", "operation", "group", "group_size", "seq", "peer", "message_size_bytes",
-    "status", "elapsed_ms", "start_counter",
+    "status", "elapsed_ms", "start_counter", "iteration",
 )  # fmt: skip
 
 _PROCESS, _PLACE = "process", "place"
+_OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
 
 
 class Shape(NamedTuple):
@@ -90,7 +92,11 @@ def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
         place: where its step stands among those of the process; -1 outside of any.
     """
     row = np.flatnonzero(each_text(coded_text(frame, "operation"), _is_matched))
+    epochs = epochs_of(frame)
     table = taken(frame, _COLUMNS, row).with_columns(
+        new_column(frame, EPOCH_OF_STEP, epochs.of_row[row]),
+        new_column(frame, PROCESS_RESTARTS, epochs.restarts[row]),
+        new_column(frame, MEANING_OF_EPOCHS, np.full(len(row), int(epochs.meaning), np.int8)),
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
     )
@@ -141,7 +147,7 @@ def _of_all(parts: Sequence[Part]) -> Frame:
         {str(name): small[name] for name in small} | {_PROCESS: small[_PROCESS] + before}
         for small, before in zip((compact(part.rows) for part in parts), first, strict=True)
     ]
-    return nw.from_native(joined(moved, [*_COLUMNS, _PROCESS, _PLACE]), eager_only=True)
+    return nw.from_native(joined(moved, [*_COLUMNS, *_OF_EPOCHS, _PROCESS, _PLACE]), eager_only=True)
 
 
 def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:

@@ -135,9 +135,9 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
 
 def _steps(part: SynchronisedSteps) -> Floats:
     process = dense_codes(part.rank, part.incarnation)
-    restarts = processes_that_restart(process, part.epoch, part.iteration)
-    meaning = Meaning.TELL_STEPS_APART if len(restarts) else Meaning.NOTHING
-    return numbered(Epochs(part.epoch, meaning), part.iteration).number
+    restarts = np.isin(process, processes_that_restart(process, part.epoch, part.iteration))
+    meaning = Meaning.TELL_STEPS_APART if restarts.any() else Meaning.NOTHING
+    return numbered(Epochs(part.epoch, restarts, meaning), part.iteration).number
 
 
 def _same_on_all(by_step_and_rank: Floats) -> Any:
