@@ -118,10 +118,9 @@ def _of_whole_iterations(process: Ints, epoch: Floats, iteration: Floats, wanted
 
 
 def _carried_on(epoch: Floats, process: Ints) -> Floats:
-    """With the epoch of the step before where one states none, of the process's first where there is none."""
-    known = np.flatnonzero(~np.isnan(epoch))
-    before = known[np.maximum(np.searchsorted(known, np.arange(len(epoch)), side="right") - 1, 0)]
-    behind = known[np.minimum(np.searchsorted(known, np.arange(len(epoch))), len(known) - 1)]
-    of_process = (process[before] == process) & (before <= np.arange(len(epoch)))
-    filled: Floats = epoch[np.where(of_process, before, behind)]
-    return filled
+    """With the epoch of the process's step before where one states none, or else of that behind."""
+    known, place = np.flatnonzero(~np.isnan(epoch)), np.arange(len(epoch))
+    before = known[np.maximum(np.searchsorted(known, place, side="right") - 1, 0)]
+    behind = known[np.minimum(np.searchsorted(known, place), len(known) - 1)]
+    nearest = np.where((process[before] == process) & (before <= place), before, behind)
+    return np.where(process[nearest] == process, epoch[nearest], np.nan)
