@@ -166,6 +166,13 @@ def test_a_life_of_a_rank_without_collectives_counts_as_one(tmp_path: Path) -> N
     assert_blocks_say_the_same(tmp_path, 100)
 
 
+def test_a_rank_of_which_the_first_file_is_lost_is_matched_in_blocks_as_in_the_table(tmp_path: Path) -> None:
+    steps = [record(seq=seq, group_size=3, elapsed_ms=2.0) for seq in range(4)]
+    written(tmp_path, [[steps, steps]] * 3)
+    (tmp_path / "timing-rank1.csv").unlink()
+    assert_blocks_say_the_same(tmp_path, 8)
+
+
 @pytest.mark.parametrize("epoch", [None, 0])
 def test_a_rank_that_died_before_iterations_began_anew_stays_with_the_first_pass(
     tmp_path: Path, epoch: int | None

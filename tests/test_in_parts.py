@@ -62,6 +62,7 @@ rows = st.lists(
         start_s=st.integers(1, 40).map(lambda tenths: tenths / 10),
         elapsed_ms=st.none() | st.integers(1, 3000).map(lambda sevenths: sevenths / 7),
         iteration=st.none() | st.integers(0, 3),
+        epoch=st.none() | st.integers(0, 2),
         seq=st.none() | st.integers(0, 3),
         group=st.sampled_from(["", "tp", "world"]),
         group_size=st.none() | st.integers(1, 3),
@@ -151,6 +152,40 @@ def test_a_process_without_iterations_does_not_tell_how_long_an_epoch_is() -> No
     ]
     counted_from_0 = [record("RECV", 3.1, 18.0, iteration=None)]
     assert_parts_say_the_same(table(begins_anew, counted_from_0))
+
+
+def _work(*steps: tuple[int | None, int | None]) -> list[Record]:
+    """Rows of these epochs and iterations, one after the other."""
+    plain: dict[str, Any] = {"seq": None, "group": "", "group_size": None}
+    return [
+        record("FORWARD", 1 + i / 10, 90.0, epoch=epoch, iteration=iteration, **plain)
+        for i, (epoch, iteration) in enumerate(steps)
+    ]
+
+
+RESTARTS = _work((0, 0), (1, 0))
+
+
+def test_an_iteration_in_two_epochs_is_one_step_though_another_rank_restarts() -> None:
+    timings = table(RESTARTS, _work((0, 0), (0, 1), (1, 1), (1, 2)))
+    assert_parts_say_the_same(timings)
+    assert (analysis.overlap(timings)["rank"] == 1).sum() == 3
+
+
+def test_an_iteration_that_states_no_epoch_in_one_row_is_one_step_though_another_rank_restarts() -> None:
+    timings = table(RESTARTS, _work((0, 0), (None, 1), (1, 2), (None, 2)))
+    assert_parts_say_the_same(timings)
+    assert analysis.overlap(timings).query("rank == 1")["epoch"].tolist() == [0, 0, 1]
+
+
+def test_an_epoch_that_rows_outside_of_any_iteration_state_is_no_other_ranks() -> None:
+    outside_alone = _work((None, 0), (0, None))
+    assert_parts_say_the_same(table(outside_alone, _work((2, 0), (None, None)), RESTARTS))
+
+
+def test_whether_epochs_are_recorded_or_counted_is_asked_of_each_rank() -> None:
+    assert_parts_say_the_same(table(RESTARTS, _work((0, 0), (0, 2), (0, 0), (0, 2))))
+    assert_parts_say_the_same(table(RESTARTS, _work((None, 0), (None, 2), (None, 0), (None, 2))))
 
 
 def test_parts_know_how_many_ranks_the_run_has() -> None:

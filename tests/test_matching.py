@@ -183,6 +183,39 @@ def test_instances_with_other_troubles_have_other_reasons() -> None:
     ]  # fmt: skip
 
 
+TWO_LIVES = [record(start_s=1 + i, seq=i % 50, iteration=i, group_size=3) for i in range(100)]
+
+
+@pytest.mark.parametrize("lost", [slice(0, 50), slice(0, 70), slice(0, 30), slice(20, 50), slice(20, 80)])
+def test_a_group_made_anew_is_matched_by_iteration_where_a_rank_lacks_rows(lost: slice) -> None:
+    kept = [*TWO_LIVES[: lost.start], *TWO_LIVES[lost.stop :]]
+    matched = match_collectives(table(TWO_LIVES, TWO_LIVES, kept))
+    assert matched.groupby("instance")["iteration"].nunique().max() == 1
+    lacking = [("incomplete", "rank 2 missing")] * (lost.stop - lost.start)
+    assert sorted(states(matched)) == sorted([("complete", "")] * (100 - len(lacking)) + lacking)
+
+
+def test_different_lives_of_a_group_are_a_mismatch_where_no_rank_tells_them_apart() -> None:
+    matched = match_collectives(table(TWO_LIVES[:50], TWO_LIVES[:50], TWO_LIVES[50:]))
+    why = "ranks are 50 iterations apart: these are probably rows of different runs, or of a group that was "
+    assert states(matched) == [("mismatched", why + "made anew")] * 50
+
+
+def test_ranks_may_be_an_iteration_apart_or_not_say_in_which_they_were() -> None:
+    iterations = [4, 5, None, 5]
+    matched = match_collectives(table(*(numbered(0, iteration=i) for i in iterations)))
+    assert states(matched) == [("complete", "")]
+
+
+@pytest.mark.parametrize("epochs", [[0, 1], [None, None]], ids=["recorded", "counted"])
+def test_a_rank_that_counts_anew_in_each_epoch_meets_one_that_counts_on(epochs: list[int | None]) -> None:
+    rows = [record(start_s=1 + i, seq=i, iteration=i, epoch=epochs[0], group_size=2) for i in range(20)]
+    anew = [row._replace(iteration=i % 10, epoch=epochs[i // 10]) for i, row in enumerate(rows)]
+    assert set(states(match_collectives(table(rows, anew)))) == {("complete", "")}
+    on = [row._replace(epoch=epochs[i // 10]) for i, row in enumerate(rows)]
+    assert set(states(match_collectives(table(on, anew)))) == {("complete", "")}
+
+
 # -- runs of a rank ------------------------------------------------------------------------------------
 
 
@@ -191,6 +224,15 @@ def test_the_first_run_of_a_rank_matches_the_first_of_the_others() -> None:
     matched = match_collectives(table(*rows, incarnations=[1, 2, 3, 5]).assign(rank=[0] * 4 + [1] * 4))
     assert matched.groupby("instance")["incarnation"].apply(list).tolist() == [[1, 3], [1, 3], [2, 5], [2, 5]]
     assert states(matched) == [("complete", "")] * 4
+
+
+def test_a_rank_of_which_the_first_file_is_lost_matches_the_others_second() -> None:
+    rows = [numbered(0, 1, group_size=3)] * 5
+    timings = table(*rows, incarnations=[1, 2, 1, 2, 2]).assign(rank=[0] * 4 + [1] * 4 + [2] * 2)
+    matched = match_collectives(timings)
+    assert matched.groupby("instance")["incarnation"].apply(list).tolist() == [[1, 1]] * 2 + [[2, 2, 2]] * 2
+    missing = ("incomplete", "no rows of 1 of the group's ranks")
+    assert states(matched) == [missing] * 2 + [("complete", "")] * 2
 
 
 # -- by order --------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from timing_logger._rows_on_disk import RowsOnDisk
 from timing_logger._sources import compact, joined
 from timing_logger._workers import Cluster, Processes, Workers
 from timing_logger.analysis._block_parts import Columns
+from timing_logger.analysis._epochs import Meaning
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instance_order import (
     InOrder,
@@ -35,7 +36,7 @@ from timing_logger.analysis._instance_order import (
     places,
     runs,
 )
-from timing_logger.analysis.columns import RANKS_OF_GROUP, RUN_OF_RANK
+from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
 from timing_logger.errors import TooLargeError
 from timing_logger.reading import TimingFiles
 
@@ -119,7 +120,7 @@ def _read(file: File, reading: _Reading) -> _Read:
     rows = compact(rows)
     ordered = in_order(rows, reading.question.columns, reading.question.others, reading.spacing)
     rows.attrs.update(files=[description], left_out=reading.left_out)
-    process = Process(file[0].name.rank, len(rows), ordered.segments)
+    process = Process(*file[0].name, len(rows), ordered.segments, ordered.epochs)
     return _Read(ordered, process, reading.question.by_file.part(rows))
 
 
@@ -132,18 +133,19 @@ def _planned(processes: Sequence[Process], rows_per_block: int, spacing: int) ->
 
 def _taken(kept: InOrder | RowsOnDisk, ranges: Sequence[Range], run: int) -> list[Columns]:
     """A process's rows of a block, in pieces, with the columns that say what a block alone does not tell."""
-    found = [(kept.between(0, 0), "")]  # no rows have types too
+    found = [_with_what_the_run_tells(kept.between(0, 0), run, "", Meaning.NOTHING)]  # no rows have types too
     found += [
-        (kept.between(first, end), one.ranks)
+        _with_what_the_run_tells(kept.between(first, end), run, one.ranks, one.epochs)
         for one, first, end in places(kept.segments, kept.number, ranges, run)
     ]
-    return [_with_what_the_run_tells(rows, run, ranks) for rows, ranks in found]
+    return found
 
 
-def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str) -> Columns:
+def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str, epochs: Meaning) -> Columns:
     all_alike = np.zeros(len(rows), np.int8)
     return {str(name): rows[name] for name in rows} | {
         RUN_OF_RANK: pd.Series(run, range(len(rows)), np.int64),
+        MEANING_OF_EPOCHS: pd.Series(int(epochs), range(len(rows)), np.int8),
         RANKS_OF_GROUP: pd.Series(pd.Categorical.from_codes(all_alike, pd.Index([ranks], dtype="str"))),
     }
 

@@ -7,6 +7,7 @@ from enum import IntFlag
 
 import numpy as np
 
+from timing_logger.analysis._epochs import Meaning, epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -19,6 +20,7 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of
 from timing_logger.analysis._instances import Instances
+from timing_logger.analysis._lives import MOST_APART
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
@@ -43,6 +45,7 @@ class Flaw(IntFlag):
     OPERATIONS = 16
     SIZES = 32
     ROOTS = 64
+    ITERATIONS = 128
 
 
 def states(flaws: Ints) -> Ints:
@@ -67,6 +70,7 @@ def find_flaws(frame: Frame, parts: Instances) -> Ints:
         Flaw.OPERATIONS: _differ(parts.operation.astype(np.float64), parts.first),
         Flaw.SIZES: _differ(np.where(parts.is_one_of(_EQUAL_BYTES), sizes, np.nan), parts.first),
         Flaw.ROOTS: _differ(np.where(parts.is_one_of(FROM_ROOT | TO_ROOT), roots, np.nan), parts.first),
+        Flaw.ITERATIONS: _iterations_apart(frame, parts) > MOST_APART,
     }
     return sum((flaw * has_it for flaw, has_it in found.items()), np.zeros(len(parts.first), np.int64))
 
@@ -104,6 +108,36 @@ def _unequal_counts(parts: Instances) -> Bools:
     return ((least < most)[step] & ~parts.numbered)[parts.first]
 
 
+def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
+    """How far apart the iterations are in which the parts of each instance say that they were; 0 if unknown.
+
+    Where iterations restart in some processes, these are compared within an epoch, and the others by
+    themselves.
+    """
+    iteration = numbers(frame, "iteration")[parts.row]
+    number = np.repeat(np.arange(len(parts.first)), parts.n_parts)
+    apart = _range(iteration, number)
+    if not (apart > MOST_APART).any():
+        return apart
+    epochs = epochs_of(frame)
+    if epochs.meaning == Meaning.NOTHING:
+        return apart
+    restarts = epochs.restarts[parts.row]
+    alike = dense_codes(number, restarts, np.where(restarts, epochs.of_row[parts.row], 0.0))
+    apart = np.zeros(len(parts.first))
+    np.maximum.at(apart, number[any_row_of(alike)], _range(iteration, alike))
+    return apart
+
+
+def _range(values: Floats, of: Ints) -> Floats:
+    """The greatest known value less the least, for each number in ``of``; 0 if none is known."""
+    most, least = (np.full(of.max(initial=-1) + 1, end) for end in (-np.inf, np.inf))
+    np.fmax.at(most, of, values)
+    np.fmin.at(least, of, values)
+    between: Floats = np.maximum(most - least, 0.0)
+    return between
+
+
 def _differ(values: Floats, first: Ints) -> Bools:
     """Whether an instance has several values; NaN agrees with all."""
     return np.fmax.reduceat(values, first) > np.fmin.reduceat(values, first)
@@ -119,12 +153,14 @@ def reasons_for(frame: Frame, parts: Instances, flaws: Ints) -> tuple[list[str],
     if not len(flawed):
         return reasons, reason_of
     statuses = coded_text(frame, "status")
-    alike = dense_codes(_fingerprints(parts, statuses[0][parts.row])[flawed], flaws[flawed])
+    apart = _iterations_apart(frame, parts)
+    apart = np.where(flaws & Flaw.ITERATIONS, apart, 0.0)
+    alike = dense_codes(_fingerprints(parts, statuses[0][parts.row])[flawed], flaws[flawed], apart[flawed])
     _, examples = np.unique(alike, return_index=True)
     members = _members(frame, parts)
     reasons += [
-        "; ".join(_sentences(parts, int(flawed[i]), Flaw(int(flaws[flawed[i]])), statuses, members))
-        for i in examples
+        "; ".join(_sentences(parts, int(i), Flaw(int(flaws[i])), apart[i], statuses, members))
+        for i in flawed[examples]
     ]
     reason_of[flawed] = 1 + alike
     return reasons, reason_of
@@ -138,7 +174,12 @@ def _fingerprints(parts: Instances, status: Ints) -> Ints:
 
 
 def _sentences(
-    parts: Instances, instance: int, flaws: Flaw, statuses: tuple[Ints, list[str]], members: Ints
+    parts: Instances,
+    instance: int,
+    flaws: Flaw,
+    apart: float,
+    statuses: tuple[Ints, list[str]],
+    members: Ints,
 ) -> Iterator[str]:
     here = slice(parts.first[instance], parts.first[instance] + parts.n_parts[instance])
     communicator, size = parts.communicator[here][0], parts.group_size[here][0]
@@ -153,6 +194,11 @@ def _sentences(
         yield "sizes differ"
     if Flaw.ROOTS in flaws:
         yield "roots differ"
+    if Flaw.ITERATIONS in flaws:
+        yield (
+            f"ranks are {apart:.0f} iterations apart: these are probably rows of different runs, or of a "
+            "group that was made anew"
+        )
     if Flaw.MISSING in flaws and Flaw.NAME_SHARED not in flaws:
         yield from _missing(np.setdiff1d(known, parts.rank[here]), size - len(known))
     if Flaw.UNFINISHED in flaws:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis._epochs import Meaning, epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -24,8 +25,8 @@ from timing_logger.analysis._frames import (
     numbers,
     opened,
 )
-from timing_logger.analysis._steps import epochs_of
-from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP
+from timing_logger.analysis._runs import runs_of
+from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP, PROCESS_RESTARTS
 from timing_logger.analysis.operations import is_collective, is_wait
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ class InOrder(NamedTuple):
         rows: with the columns that were asked for, and ``EPOCH_OF_STEP``.
         number: by which they are sorted within a segment.
         segments: all of them.
+        epochs: what they are for in the process.
     """
 
     rows: pd.DataFrame
     number: Floats
     segments: list[Segment]
+    epochs: Meaning = Meaning.NOTHING
 
     def between(self, first: int, end: int) -> pd.DataFrame:
         rows: pd.DataFrame = self.rows.iloc[first:end]
@@ -105,7 +108,8 @@ def in_order(
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     named = coded_text(frame, "operation")
     collective = each_text(named, is_collective)
-    epoch, counted = epochs_of(frame)
+    epochs = epochs_of(frame)
+    counted = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED
     kind, number = _places(frame, collective, each_text(named, is_wait))
     kept = (kind != OTHERS) | each_text(named, others)
     group, group_size = coded_text(frame, "group"), numbers(frame, "group_size")
@@ -128,7 +132,8 @@ def in_order(
     kept_columns = {"rank", "incarnation", *columns}
     rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
     rows = rows.reset_index(drop=True)
-    return InOrder(rows.assign(**{EPOCH_OF_STEP: epoch[order]}), number[order], segments)
+    of_epochs = {EPOCH_OF_STEP: epochs.of_row[order], PROCESS_RESTARTS: epochs.restarts[order]}
+    return InOrder(rows.assign(**of_epochs), number[order], segments, epochs.meaning)
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
@@ -164,14 +169,16 @@ class Process(NamedTuple):
     """What is known of one file's rows before they are looked at again.
 
     Attributes:
-        rank: of the process.
+        rank, incarnation: of the process.
         n_rows: that were chosen, of whatever operation.
-        segments: as ``in_order`` found them.
+        segments, epochs: as ``in_order`` found them.
     """
 
     rank: int
+    incarnation: int
     n_rows: int
     segments: list[Segment]
+    epochs: Meaning
 
 
 class Range(NamedTuple):
@@ -179,9 +186,10 @@ class Range(NamedTuple):
 
     Attributes:
         key: what they have in common.
-        run: the how-manieth incarnation of their rank they are of, from 0.
+        run: the run that they are of, as ``runs_of`` has it.
         least, below: numbers from the one on, and before the other.
         ranks: those of the group in the whole run, with blanks between.
+        epochs: what they are for in the whole run.
     """
 
     key: Key
@@ -189,6 +197,7 @@ class Range(NamedTuple):
     least: float
     below: float
     ranks: str
+    epochs: Meaning
 
 
 def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -> list[list[Range]]:
@@ -202,7 +211,7 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
     for process, its_run in zip(processes, run, strict=True):
         for segment in process.segments:
             segments.setdefault((segment.key, its_run), []).append(segment)
-    ranks = _ranks_of_groups(processes, run)
+    ranks, epochs = _ranks_of_groups(processes, run), max(process.epochs for process in processes)
     blocks: list[list[Range]] = []
     room = 0
     for key, its_run in sorted(segments, key=_as_instances_are_numbered):
@@ -211,18 +220,18 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
                 blocks.append([])
                 room = rows_per_block
             room -= n_rows
-            blocks[-1].append(Range(key, its_run, least, below, ranks.get((key[:3], its_run), "")))
+            blocks[-1].append(Range(key, its_run, least, below, ranks.get((key[:3], its_run), ""), epochs))
     return blocks
 
 
 def runs(processes: Sequence[Process]) -> list[int]:
-    """For each process, how many earlier ones of its rank have rows."""
-    n_earlier: dict[int, int] = {}
-    found = []
-    for process in processes:
-        found.append(n_earlier.get(process.rank, 0))
-        n_earlier[process.rank] = found[-1] + (process.n_rows > 0)
-    return found
+    """For each process the run that it was of; one without rows was of none, and has any."""
+    has_rows = np.array([process.n_rows > 0 for process in processes])
+    rank, incarnation = np.array([process[:2] for process in processes], np.int64).T
+    found = np.zeros(len(processes), np.int64)
+    found[has_rows] = runs_of(rank[has_rows], incarnation[has_rows])
+    of_each: list[int] = found.tolist()
+    return of_each
 
 
 def _as_instances_are_numbered(of_key: tuple[Key, int]) -> tuple[bool, str, float, int, bool]:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from timing_logger.analysis._epochs import Meaning, epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -22,7 +23,9 @@ from timing_logger.analysis._frames import (
     each_text,
     numbers,
 )
-from timing_logger.analysis._grouped import order_by
+from timing_logger.analysis._grouped import any_row_of, order_by
+from timing_logger.analysis._lives import lives, lives_by_iteration
+from timing_logger.analysis._runs import runs_of
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.operations import base_operation, is_collective
@@ -150,7 +153,11 @@ def _numbered(
     key = dense_codes(communicator, ~numbered, step)
     starts = numbers(frame, "start_counter")[row]
     earlier = _earlier_alike(dense_codes(key, rank), starts)
-    life = _lives(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
+    life = lives(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
+    if life.any() and epochs_of(frame).meaning == Meaning.NOTHING:
+        life = lives_by_iteration(
+            life, key, rank, np.where(numbered, numbers(frame, "iteration")[row], np.nan)
+        )
     instance = dense_codes(
         communicator, ~numbered, np.where(numbered, life, step), np.where(numbered, seq, earlier)
     )
@@ -166,21 +173,15 @@ def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, fir
 
 
 def _runs(frame: Frame) -> Ints:
-    """The how-manieth incarnation of its rank in this table each row belongs to, from 0.
-
-    Only such of the same number are matched: a job that was restarted counts its operations anew. Their
-    own numbers need not agree, since a rank may have been started more often than another.
-    """
+    """The run that each row was of; only rows of one run are matched, as each counts its operations anew."""
     if RUN_OF_RANK in frame.columns:
         return frame[RUN_OF_RANK].to_numpy()
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
     if (incarnation == incarnation[:1]).all():
         return np.zeros(len(rank), np.int64)
     process = dense_codes(rank, incarnation)
-    _, any_row = np.unique(process, return_index=True)
-    rank_of_process = rank[any_row]
-    run_of_process = np.arange(len(any_row)) - np.searchsorted(rank_of_process, rank_of_process)
-    return run_of_process[process]
+    one = any_row_of(process)
+    return runs_of(rank[one], incarnation[one])[process]
 
 
 def _earlier_alike(key: Ints, starts: Floats) -> Ints:
@@ -191,20 +192,3 @@ def _earlier_alike(key: Ints, starts: Floats) -> Ints:
     found = np.empty(len(key), np.int64)
     found[order] = earlier
     return found
-
-
-def _lives(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
-    """How often the group had been made anew under its old name, which numbers operations from 0 again.
-
-    That is seen where a number comes again: from there on it is the group's next life.
-
-    Args:
-        earlier: how often the row's number had been there before.
-    """
-    if not earlier.any():
-        return earlier
-    order = order_by(group_of_rank, starts)
-    offset = group_of_rank[order] * (earlier.max() + 1)
-    lives = np.empty_like(earlier)
-    lives[order] = np.maximum.accumulate(earlier[order] + offset) - offset
-    return lives

@@ -9,6 +9,7 @@ import narwhals as nw
 import numpy as np
 
 from timing_logger._sources import compact, joined
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._flaws import find_flaws
 from timing_logger.analysis._frames import (
     Bools,
@@ -23,17 +24,19 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import any_row_of, sums
 from timing_logger.analysis._instances import Instances, find_instances
-from timing_logger.analysis.columns import RUN_OF_RANK
+from timing_logger.analysis._runs import runs_of
+from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS, RUN_OF_RANK
 from timing_logger.analysis.matching import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.waiting import clock_free_wait_ms, complete_among, with_bytes
 
 _COLUMNS = (
     "rank", "incarnation", "operation", "group", "group_size", "seq", "peer", "message_size_bytes",
-    "status", "elapsed_ms", "start_counter",
+    "status", "elapsed_ms", "start_counter", "iteration",
 )  # fmt: skip
 
 _PROCESS, _PLACE = "process", "place"
+_OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
 
 
 class Shape(NamedTuple):
@@ -89,7 +92,11 @@ def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
         place: where its step stands among those of the process; -1 outside of any.
     """
     row = np.flatnonzero(each_text(coded_text(frame, "operation"), _is_matched))
+    epochs = epochs_of(frame)
     table = taken(frame, _COLUMNS, row).with_columns(
+        new_column(frame, EPOCH_OF_STEP, epochs.of_row[row]),
+        new_column(frame, PROCESS_RESTARTS, epochs.restarts[row]),
+        new_column(frame, MEANING_OF_EPOCHS, np.full(len(row), int(epochs.meaning), np.int8)),
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
     )
@@ -101,10 +108,10 @@ def _is_matched(name: str) -> bool:
 
 
 class Part(NamedTuple):
-    """The rows to match of some processes, and how many processes these are."""
+    """The rows to match of some processes, and which incarnations of their ranks these are."""
 
     rows: Any
-    n_processes: int
+    incarnations: Sequence[int]
 
 
 def meetings(
@@ -118,8 +125,10 @@ def meetings(
         by_step: whether collectives without a number are matched step by step.
     """
     frame = _of_all(parts)
+    incarnations = np.concatenate([part.incarnations for part in parts])
+    run_of = runs_of(np.array(columns, np.int64), incarnations)
     process, place = (frame[name].to_numpy().astype(np.int64) for name in (_PROCESS, _PLACE))
-    frame = frame.with_columns(new_column(frame, RUN_OF_RANK, _runs(columns)[process]))
+    frame = frame.with_columns(new_column(frame, RUN_OF_RANK, run_of[process]))
     step = _steps(process, place, steps)
     found = find_instances(frame, step if by_step else np.full(len(step), np.nan))
     complete = complete_among(found, find_flaws(frame, found))
@@ -132,23 +141,13 @@ def _of_all(parts: Sequence[Part]) -> Frame:
     """One table, in which processes are numbered through."""
     if len(parts) == 1:
         return nw.from_native(parts[0].rows, eager_only=True)
-    n_processes = [part.n_processes for part in parts]
+    n_processes = [len(part.incarnations) for part in parts]
     first = np.cumsum(n_processes) - n_processes
     moved = [
         {str(name): small[name] for name in small} | {_PROCESS: small[_PROCESS] + before}
         for small, before in zip((compact(part.rows) for part in parts), first, strict=True)
     ]
-    return nw.from_native(joined(moved, [*_COLUMNS, _PROCESS, _PLACE]), eager_only=True)
-
-
-def _runs(columns: Sequence[int]) -> Ints:
-    """For each process, how many of its rank came before."""
-    n_before: dict[int, int] = {}
-    found = []
-    for column in columns:
-        found.append(n_before.get(column, 0))
-        n_before[column] = found[-1] + 1
-    return np.array(found, np.int64)
+    return nw.from_native(joined(moved, [*_COLUMNS, *_OF_EPOCHS, _PROCESS, _PLACE]), eager_only=True)
 
 
 def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:

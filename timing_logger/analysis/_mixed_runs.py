@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from timing_logger.analysis._runs import runs_of
 from timing_logger.record import NS_PER_S
 
 MAX_APART_S = 60
@@ -26,8 +28,8 @@ class _Lifetime(NamedTuple):
 def different_runs(files: Sequence[_File]) -> str:
     """Why files look as if they were of different runs, and which; "" if nothing speaks for it.
 
-    Compared are the first incarnations of all ranks in the table with each other, the second ones with each
-    other: a restart into the same folder is no mixture.
+    Compared are the files of what counts as one run, see ``runs_of``: a restart into the same folder is no
+    mixture.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
@@ -40,11 +42,11 @@ def different_runs(files: Sequence[_File]) -> str:
 
 
 def _by_run(files: Sequence[_File]) -> Iterable[list[_File]]:
-    runs = defaultdict(list)
     in_order = sorted(files, key=lambda file: (file["rank"], file.get("incarnation", 1)))
-    for _, of_rank in groupby(in_order, key=lambda file: file["rank"]):
-        for number, file in enumerate(of_rank):
-            runs[number].append(file)
+    processes = [(file["rank"], file.get("incarnation", 1)) for file in in_order]
+    runs = defaultdict(list)
+    for file, run in zip(in_order, runs_of(*np.array(processes, np.int64).reshape(-1, 2).T), strict=True):
+        runs[int(run)].append(file)
     return runs.values()
 
 

@@ -30,11 +30,15 @@ _LEAST_FALL = 2
 """What is behind by one is late, not counted anew."""
 
 
-def counted_passes(frame: Frame) -> Floats | None:
-    """For each row how often iterations had restarted in its process; None if they never did."""
+def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
+    """For each row how often iterations had restarted in its process; None if they never did.
+
+    Args:
+        wanted: the rows of the processes that are looked at.
+    """
     iteration = numbers(frame, "iteration")
     process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
-    inside = ~np.isnan(iteration)
+    inside = ~np.isnan(iteration) & wanted
     falling = _where_it_falls(iteration[inside], process[inside])
     if not len(falling):
         return None

@@ -23,11 +23,11 @@ from timing_logger.analysis._block_parts import (
     joined_measured,
     with_work,
 )
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._flaws import STATES, find_flaws, reasons_for, states
 from timing_logger.analysis._frames import Frame, Ints, new_column, nullable_integers, opened, taken
 from timing_logger.analysis._in_parts import InParts
 from timing_logger.analysis._instances import Instances, find_instances
-from timing_logger.analysis._steps import epochs_of
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.waiting import Arrivals, clock_free_wait_ms, clock_violations, complete_among
 
@@ -85,7 +85,7 @@ def _waits(frame: Frame, parts: Instances, arrivals: Arrivals) -> Columns:
     wait_ms = clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
     known = np.flatnonzero(~np.isnan(wait_ms))
     row = parts.row[known]
-    epoch, _ = epochs_of(frame)
+    epoch = epochs_of(frame).of_row
     table = taken(frame, ["rank", "incarnation", "iteration"], row).with_columns(
         nullable_integers(frame, "epoch", epoch[row]),
         new_column(frame, "clock_free_wait_ms", wait_ms[known]),

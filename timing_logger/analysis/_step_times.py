@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -17,11 +18,10 @@ from timing_logger.analysis._frames import (
     coded_text,
     dense_codes,
     each_text,
-    numbers,
     opened,
 )
 from timing_logger.analysis._group_members import stated_world_size
-from timing_logger.analysis._grouped import rows_of_each
+from timing_logger.analysis._grouped import any_row_of, rows_of_each
 from timing_logger.analysis._meetings import Part, Shape, Waits, meetings, rows_to_match, waits_by_step
 from timing_logger.analysis._rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis._self_time import Integers, is_own_work
@@ -110,6 +110,7 @@ class PartOfStepTimes(NamedTuple):
 
     Attributes:
         processes: by rank and incarnation.
+        incarnations: of these.
         epochs: for each process those of its steps; NaN where none is known.
         to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` makes it.
         numbering: what the numbers of their steps mean.
@@ -119,6 +120,7 @@ class PartOfStepTimes(NamedTuple):
     """
 
     processes: list[RankSteps]
+    incarnations: list[int]
     epochs: list[Floats]
     to_match: Any
     numbering: Numbering
@@ -141,16 +143,20 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     number, numbering = steps_of(frame)
     if not has_iterations:
         number = _ordinals(process, frame)
-    rows, epoch = WorkRows.of(frame, number), numbers(frame, "epoch")
+    rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
     found, epochs, place = [], [], np.full(len(frame), -1)
     for chosen in rows_of_each(process):
         steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
         found.append(steps)
-        epochs.append(_epochs(number[chosen], epoch[chosen], steps.iterations, numbering))
-        place[chosen] = _places(number[chosen], steps.iterations)
+        at = _places(number[chosen], steps.iterations)
+        epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
+        place[chosen] = at
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    return PartOfStepTimes(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
+    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
+    return PartOfStepTimes(
+        found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
+    )
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
@@ -171,13 +177,10 @@ def _places(number: Floats, iterations: Ints) -> Ints:
     return place
 
 
-def _epochs(step: Floats, epoch: Floats, steps: Ints, numbering: Numbering) -> Floats:
-    """The epoch of each step; of one that lies in two, as iterations do not restart, its first row's."""
-    if numbering.restarts:
-        return numbering.epochs_of(steps)
-    known = ~np.isnan(step) & ~np.isnan(epoch)
-    found = np.full(len(steps), np.nan)
-    found[np.searchsorted(steps, step[known][::-1])] = epoch[known][::-1]
+def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
+    """The epoch of each step of a process: that of any of its rows."""
+    found = np.full(n_steps, np.nan)
+    found[place[place >= 0]] = epoch[place >= 0]
     return found
 
 
@@ -247,7 +250,7 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    to_match = [Part(part.to_match, len(part.processes)) for part in parts]
+    to_match = [Part(part.to_match, part.incarnations) for part in parts]
     met = meetings(to_match, columns, rows, by_step=has_iterations)
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),

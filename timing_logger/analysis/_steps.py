@@ -12,18 +12,8 @@ from typing import Any, NamedTuple
 import narwhals as nw
 import numpy as np
 
-from timing_logger.analysis._frames import (
-    Bools,
-    Floats,
-    Frame,
-    Ints,
-    dense_codes,
-    known,
-    nullable_integers,
-    numbers,
-)
-from timing_logger.analysis._passes import counted_passes
-from timing_logger.analysis.columns import EPOCH_OF_STEP
+from timing_logger.analysis._epochs import Epochs, Meaning, epochs_of
+from timing_logger.analysis._frames import Floats, Frame, Ints, nullable_integers, numbers
 
 
 class Span(NamedTuple):
@@ -108,40 +98,22 @@ def with_epoch(names: Sequence[str], present: Container[str]) -> list[str]:
 
 def steps_of(frame: Frame) -> Steps:
     """The steps of a table that ``opened`` returned, with the columns that ``counted_passes`` needs."""
-    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
-    epoch, counted = epochs_of(frame)
-    return numbered(process, epoch, numbers(frame, "iteration"), counted=counted)
+    return numbered(epochs_of(frame), numbers(frame, "iteration"))
 
 
-def epochs_of(frame: Frame) -> tuple[Floats, bool]:
-    """The epoch of each row; and whether it is counted, as only one is recorded and iterations fall back."""
-    if EPOCH_OF_STEP in frame.columns:
-        return _epochs_of_block(frame)
-    recorded = numbers(frame, "epoch")
-    stated = known(recorded)
-    if len(stated) and stated.min() < stated.max():
-        return recorded, False
-    passes = counted_passes(frame)
-    if passes is None:
-        return recorded, False
-    return passes + (stated[0] if len(stated) else 0.0), True
-
-
-def _epochs_of_block(frame: Frame) -> tuple[Floats, bool]:
-    """What all rows of each process told; a process that never began anew was in the first pass."""
-    epoch, recorded = numbers(frame, EPOCH_OF_STEP), numbers(frame, "epoch")
-    counted = bool((~np.isnan(epoch) & (epoch != recorded)).any())
-    return np.where(np.isnan(epoch) & counted, 0.0, epoch), counted
-
-
-def numbered(process: Ints, epoch: Floats, iteration: Floats, *, counted: bool = False) -> Steps:
-    """The steps of rows of which this is known; a process is one incarnation of a rank."""
-    if not counted and not _restart(process, epoch, iteration):
+def numbered(epochs: Epochs, iteration: Floats) -> Steps:
+    """The steps of rows of which this is known."""
+    if epochs.meaning == Meaning.NOTHING:
         return Steps(iteration, Numbering(np.zeros(0)))
+    counted, epoch = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED, epochs.of_row
+    if counted:  # a process that never began anew was in the first pass all the time
+        epoch = np.nan_to_num(epoch, nan=0.0)
     inside = ~np.isnan(iteration)
     number = np.full(len(iteration), np.nan)
-    numbering, number[inside] = numbered_by_epoch(epoch[inside], iteration[inside], counted=counted)
-    return Steps(number, numbering)
+    if inside.any():
+        numbering, number[inside] = numbered_by_epoch(epoch[inside], iteration[inside], counted=counted)
+        return Steps(number, numbering)
+    return Steps(number, Numbering(np.zeros(0)))
 
 
 def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[Numbering, Ints]:
@@ -151,30 +123,3 @@ def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[
     per_epoch = int(iteration.max()) - least + 1
     number = code * per_epoch + (iteration - least).astype(np.int64)
     return Numbering(epochs, least, per_epoch, counted), number
-
-
-def _restart(process: Ints, epoch: Floats, iteration: Floats) -> bool:
-    """Whether in some process an epoch goes back to iterations that the one before had."""
-    rows = _where_anything_changes(process, epoch, iteration, ~np.isnan(epoch) & ~np.isnan(iteration))
-    if not len(rows) or epoch[rows].min() == epoch[rows].max():
-        return False
-    key = dense_codes(process[rows], epoch[rows])
-    least, greatest = np.full(key.max() + 1, np.inf), np.full(key.max() + 1, -np.inf)
-    np.minimum.at(least, key, iteration[rows])
-    np.maximum.at(greatest, key, iteration[rows])
-    process_of_key = np.zeros(len(least), np.int64)
-    process_of_key[key] = process[rows]
-    follows = process_of_key[1:] == process_of_key[:-1]
-    # A single iteration that lies in two epochs is no restart; epochs of one iteration each are.
-    goes_back = (least[1:] < greatest[:-1]) | (least[1:] <= least[:-1])
-    return bool((follows & goes_back).any())
-
-
-def _where_anything_changes(process: Ints, epoch: Floats, iteration: Floats, wanted: Bools) -> Ints:
-    """The first of each run of equal rows: a small part, and all that there is to know of them."""
-    rows = np.flatnonzero(wanted)
-    changes = [np.diff(values[rows], prepend=-1) != 0 for values in (process, epoch, iteration)]
-    changed: Bools = np.logical_or.reduce(changes)
-    if len(rows):
-        changed[0] = True
-    return rows[changed]

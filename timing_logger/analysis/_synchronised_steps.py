@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -21,7 +22,6 @@ from timing_logger.analysis._frames import (
     numbers,
 )
 from timing_logger.analysis._grouped import any_row_of, sums
-from timing_logger.analysis._steps import epochs_of
 from timing_logger.analysis.operations import synchronises_all_ranks
 from timing_logger.record import OK
 
@@ -63,7 +63,7 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
     row = np.flatnonzero(each_text(operation, synchronises_all_ranks) & is_ok & (elapsed_ms >= 0))
     rank, incarnation = (frame[name].to_numpy()[row] for name in ("rank", "incarnation"))
     iteration, seq = (numbers(frame, name)[row] for name in ("iteration", "seq"))
-    epoch = epochs_of(frame)[0][row]
+    epoch = epochs_of(frame).of_row[row]
     seq = np.where(np.isnan(iteration), seq, np.nan)
     name = dense_codes(operation[0][row], group[0][row])
     key = dense_codes(name, rank, incarnation, epoch, iteration, seq)

@@ -30,6 +30,8 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 ``windows`` and ``scores`` too."""
 
 RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
+MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
 """Columns of a block of a run (``_instance_order``), for what its rows alone would not tell: the how-manieth
-incarnation of its rank each row is of; the ranks that its group has in the whole run, as text; and the epoch
-of its step, counted where none is recorded."""
+incarnation of its rank each row is of; the ranks that its group has in the whole run, as text; the epoch of
+its step, counted where none is recorded; what epochs are for in the run; and whether iterations restart in
+the row's process."""

@@ -42,8 +42,9 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Parts belong together if they have the same group (name and size) and ``seq``. Those without a
     ``seq`` are taken in the order in which they began in the group, anew in each step; where
-    ranks have unequally many there, nobody can tell which is which, and they are mismatched. Ranks
-    that were started several times are matched first with first, second with second. If more ranks
+    ranks have unequally many there, nobody can tell which is which, and they are mismatched. So are parts
+    of iterations that are more than 1 apart. Runs of ranks that were started several times are matched by
+    their number if some rank has all, else first with first, second with second. If more ranks
     than a group has carry its name, several groups share it, and they are mismatched too.
 
     ``WAIT`` and messages are no collectives. One that goes on in the background (``IALLREDUCE``)

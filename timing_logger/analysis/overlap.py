@@ -10,6 +10,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis._blocking import lanes_of, unblocked_work
+from timing_logger.analysis._epochs import epochs_of
 from timing_logger.analysis._frames import (
     Bools,
     Floats,
@@ -96,11 +97,11 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
     steps = steps_of(frame)
     step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
     row = any_row_of(step)
-    stated = np.where(np.isnan(steps.number), np.nan, numbers(frame, "epoch"))
-    epoch = steps.columns(frame, row) or {"epoch": nullable_integers(frame, "epoch", stated[row])}
+    epoch = np.where(np.isnan(steps.number), np.nan, epochs_of(frame).of_row)
     figures = _figures(frame, step, _Steps.of(frame, row))
     table = taken(frame, _STEP, row).with_columns(
-        *epoch.values(), *(new_column(frame, name, values) for name, values in figures.items())
+        nullable_integers(frame, "epoch", epoch[row]),
+        *(new_column(frame, name, values) for name, values in figures.items()),
     )
     return PartOfOverlap(table, steps.numbering)
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis._epochs import Epochs, Meaning, processes_that_restart
 from timing_logger.analysis._frames import Floats, dense_codes, groups, known, like, opened, wall_s
 from timing_logger.analysis._grouped import sums
 from timing_logger.analysis._steps import numbered
@@ -134,7 +135,9 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
 
 def _steps(part: SynchronisedSteps) -> Floats:
     process = dense_codes(part.rank, part.incarnation)
-    return numbered(process, part.epoch, part.iteration).number
+    restarts = np.isin(process, processes_that_restart(process, part.epoch, part.iteration))
+    meaning = Meaning.TELL_STEPS_APART if restarts.any() else Meaning.NOTHING
+    return numbered(Epochs(part.epoch, restarts, meaning), part.iteration).number
 
 
 def _same_on_all(by_step_and_rank: Floats) -> Any:
