@@ -188,6 +188,13 @@ def test_whether_epochs_are_recorded_or_counted_is_asked_of_each_rank() -> None:
     assert_parts_say_the_same(table(RESTARTS, _work((None, 0), (None, 2), (None, 0), (None, 2))))
 
 
+def test_a_row_without_epoch_of_a_rank_that_restarts_is_of_no_epoch_though_another_rank_counts_them() -> None:
+    counts = _work((None, 0), (None, 2), (None, 0), (None, 2))
+    timings = table(counts, _work((None, 0), (0, 0), (0, 2), (1, 0)))
+    assert_parts_say_the_same(timings)
+    assert analysis.overlap(timings).query("rank == 1")["epoch"].fillna(-1).tolist() == [0, 0, 1, -1]
+
+
 def test_parts_know_how_many_ranks_the_run_has() -> None:
     sent = [record("SEND", 1.0, 1.0, group_size=3, seq=0, peer=2)]
     received = [record("RECV", 1.0, 1.0, group_size=3, seq=0, peer=0)]

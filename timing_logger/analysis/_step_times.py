@@ -212,11 +212,11 @@ def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Ite
     iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
     if not any(part.numbering.restarts for part in parts):
         return Numbering(np.zeros(0)), iter(iterations)
-    epochs = np.concatenate([epoch for part in parts for epoch in part.epochs])
     counted = any(part.numbering.counted for part in parts)
+    epochs = [epoch for part in parts for epoch in part.epochs]
     if counted:  # a process that never began anew was in the first pass all the time
-        epochs = np.nan_to_num(epochs, nan=0.0)
-    numbering, number = numbered_by_epoch(epochs, np.concatenate(iterations), counted=counted)
+        epochs = [np.zeros(len(epoch)) if np.isnan(epoch).all() else epoch for epoch in epochs]
+    numbering, number = numbered_by_epoch(np.concatenate(epochs), np.concatenate(iterations), counted=counted)
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 

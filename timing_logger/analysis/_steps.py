@@ -107,7 +107,7 @@ def numbered(epochs: Epochs, iteration: Floats) -> Steps:
         return Steps(iteration, Numbering(np.zeros(0)))
     counted, epoch = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED, epochs.of_row
     if counted:  # a process that never began anew was in the first pass all the time
-        epoch = np.nan_to_num(epoch, nan=0.0)
+        epoch = np.where(np.isnan(epoch) & ~epochs.restarts, 0.0, epoch)
     inside = ~np.isnan(iteration)
     number = np.full(len(iteration), np.nan)
     if inside.any():

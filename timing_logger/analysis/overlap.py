@@ -111,10 +111,10 @@ def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoData
     table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
     if not any(part.numbering.restarts for part in parts):
         table = table.drop("epoch")
-    elif any(
-        part.numbering.counted for part in parts
-    ):  # who never began anew was in the first pass all the time
-        first_pass = nw.col("epoch").is_null() & ~nw.col("iteration").is_null()
+    elif any(part.numbering.counted for part in parts):
+        # A process that never began anew was in the first pass all the time.
+        has_no_epoch = nw.col("epoch").max().over("rank", "incarnation").is_null()
+        first_pass = has_no_epoch & ~nw.col("iteration").is_null()
         table = table.with_columns(epoch=nw.when(first_pass).then(0).otherwise(nw.col("epoch")))
     return cast("IntoDataFrameT", table.to_native())
 
