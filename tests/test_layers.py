@@ -25,6 +25,7 @@ ONLINE = [
     "timing_logger._device.accelerator",
     "timing_logger._device.devices",
     "timing_logger._device.intervals",
+    "timing_logger._device.anchors",
     "timing_logger._device.clock",
     "timing_logger._device.rows",
     "timing_logger._device",

@@ -92,7 +92,7 @@ class DeviceAnchor(NamedTuple):
     """One moment known on a device's clock and on ``perf_counter``.
 
     ``uncertainty_ns`` is half the time between issuing the event and seeing it done;
-    ``missed_by_ns`` how far the anchor before, carried on to this moment, was off.
+    ``missed_by_ns`` how far the anchors before, carried on at their rate to this moment, were off.
     """
 
     perf_counter_ns: int
