@@ -164,6 +164,12 @@ class ScriptedAccelerator:
         assert index == 0
         event.record("training" if stream is None else stream)
 
+    @contextmanager
+    def current(self, stream: Any, index: int) -> Iterator[None]:
+        self.asks.append("enter a stream")
+        yield
+        self.asks.append("leave it")
+
     def is_failure(self, error: Exception) -> bool:
         return "CUDA error" in str(error)
 

@@ -25,6 +25,7 @@ from timing_logger._device import devices
 from timing_logger._device.clock import RENEW_NS, DeviceClock
 from timing_logger._device.devices import PAIRS_PER_DEVICE, device
 from timing_logger._device.intervals import DeviceInterval, open_interval
+from timing_logger._device.stream_marks import MOST_INTERVALS
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -287,6 +288,42 @@ def test_flush_does_not_wait_for_what_came_after_it(
     assert recording.logger.stats.pending == 1
 
 
+def test_a_stream_full_of_marks_gets_no_more_of_them(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    """One more would hold the interpreter's lock until the device gets on."""
+    scripted_device.busy = True
+    for _ in range(MOST_INTERVALS + 5):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    assert [(row.status, row.end_ns) for row in recording.rows_so_far] == [("unresolved", None)] * 5
+    scripted_device.stream_id = 7  # there is room in another
+    with recording.logger.record_device_operation("FORWARD"):
+        pass
+    scripted_device.get_on()
+    assert [row.status for row in recording.rows[5:]] == ["ok"] * (MOST_INTERVALS + 1)
+    assert clocks(recording)[0]["full"] == 5
+
+
+def test_a_stream_that_gets_on_is_never_full(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    for _ in range(3 * MOST_INTERVALS):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    assert {row.status for row in recording.rows} == {"ok"}
+
+
+def test_where_the_device_cannot_be_asked_no_stream_is_known_to_be_full(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.harmless = False
+    for _ in range(2 * MOST_INTERVALS):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    assert {row.status for row in recording.rows} == {"ok"}
+
+
 # -- graph capture -----------------------------------------------------------------------------------
 
 
@@ -352,7 +389,8 @@ def test_an_exhausted_pool_leaves_rows_without_a_duration_and_is_counted(
     recording: Recording, scripted_device: ScriptedAccelerator
 ) -> None:
     scripted_device.busy = True
-    for _ in range(PAIRS_PER_DEVICE + 5):
+    for number in range(PAIRS_PER_DEVICE + 5):
+        scripted_device.stream_id = number % 32
         with recording.logger.record_device_operation("FORWARD"):
             pass
     rows = recording.rows_so_far

@@ -23,6 +23,7 @@ ONLINE = [
     "timing_logger._channel",
     "timing_logger._engine_threads",
     "timing_logger._device.accelerator",
+    "timing_logger._device.stream_marks",
     "timing_logger._device.devices",
     "timing_logger._device.intervals",
     "timing_logger._device.anchors",

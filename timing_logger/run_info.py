@@ -112,6 +112,7 @@ class DeviceClockInfo(NamedTuple):
         event_pairs: in the pool, which never shrinks.
         captured: blocks let pass, because their stream was being captured into a graph.
         exhausted: blocks that found no events free; their rows are ``unresolved``.
+        full: blocks whose stream held so many marks already that one more might have blocked; so are theirs.
         failure: what the device said when it failed, after which it was asked nothing more; or why it
             has no anchors, where durations are right and starts are the moments of issue.
     """
@@ -124,6 +125,7 @@ class DeviceClockInfo(NamedTuple):
     event_pairs: int
     captured: int
     exhausted: int
+    full: int
     failure: str
 
 

@@ -45,7 +45,7 @@ class GroupRanks:
         return self._identity.collectives
 
     def travels_from(self, device: torch.device) -> bool:
-        return device.type == "cpu" or self._timed.timing.in_stream(device.type)
+        return device.type == "cpu" or self._timed.timing.in_stream(device)
 
     def sum(self, tensor: Tensor) -> None:
         there = self._where_it_travels(tensor)

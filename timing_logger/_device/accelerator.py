@@ -66,8 +66,14 @@ class Accelerator:
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
         index = stream.device.index
-        with self._module.device(index), self._module.stream(stream):
+        with self.current(stream, index):
             return self.is_capturing(), index
+
+    @contextmanager
+    def current(self, stream: Any, index: int) -> Iterator[None]:
+        """A block in which ``stream``, of device ``index``, is the calling thread's current one."""
+        with self._module.device(index), self._module.stream(stream):
+            yield
 
     def mark(self, event: Event, stream: Any, index: int) -> None:
         """Record ``event`` in ``stream``, or the current one, of device ``index``, whichever is current."""
@@ -169,3 +175,12 @@ def _find() -> Accelerator | None:
         return None
     _found = Accelerator(torch, kind)
     return _found
+
+
+def _forget() -> None:
+    """In a forked child: its parent's device is out of reach, as torch says when asked anew."""
+    global _found
+    _found = None
+
+
+os.register_at_fork(after_in_child=_forget)

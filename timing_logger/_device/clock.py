@@ -82,6 +82,7 @@ class DeviceClock:
             event_pairs=device.pool.made,
             captured=device.captured.value,
             exhausted=device.pool.exhausted.value,
+            full=device.full.value,
             failure=device.failed or self._refused,
         )
 

@@ -61,12 +61,14 @@ class DeviceInterval:
         issued_ns: ``perf_counter_ns`` when it was opened: the device cannot have begun before.
         elapsed_ns: the duration, once it is known.
         ended: whether its end was marked.
-        lost: the duration will never be known: the pool was exhausted, the device failed, the end
-            was captured into a graph, or came before the start, in another stream.
+        lost: the duration will never be known: the pool was exhausted, the stream full, the device
+            failed, the end was captured into a graph, or came before the start, in another stream.
         stream: the ``torch.Stream`` that it occupies; None if that is not known.
     """
 
-    __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost", "stream")
+    __slots__ = (
+        "__weakref__", "_events", "device", "elapsed_ns", "ended", "issued_ns", "lost", "stream",
+    )  # fmt: skip
 
     device: Device
     elapsed_ns: int | None
@@ -97,6 +99,13 @@ class DeviceInterval:
         """The mark of its start; of a lost interval there may be none."""
         event: Event = self._events.start
         return event
+
+    def has_begun(self) -> bool:
+        """Whether the device has passed its start, or cannot be asked."""
+        if self.lost:
+            return True
+        with self.device.accelerator.asking(self.device.index) as harmless:
+            return not harmless or self.start_event.query()
 
     def end(self, stream: Any = None) -> None:
         """Mark the end in ``stream``; None for the calling thread's current one.
@@ -216,9 +225,15 @@ def open_interval(stream: Any = None) -> Interval | None:
         if capturing:
             on.captured.increment()
             return None
-        interval = _begin(on, on.pool.take(), stream, issued_ns)
-        if stream is None:
-            interval.stream = accelerator.current_stream(index)
+        occupied = accelerator.current_stream(index) if stream is None else stream
+        marks = on.marks_in(occupied)
+        if marks.is_full(DeviceInterval.has_begun):
+            on.full.increment()
+            interval = _begin(on, None, stream, issued_ns)
+        else:
+            interval = _begin(on, on.pool.take(), stream, issued_ns)
+            marks.note(interval)
+        interval.stream = occupied
         return interval
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
