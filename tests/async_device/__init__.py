@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 
-from async_device.build import build, missing
+from async_device.build import build, load, missing
 
 __all__ = ["build", "missing", "register"]
 
@@ -26,7 +26,7 @@ def register() -> None:
 
     if NAME == torch._C._get_privateuse1_backend_name():
         return
-    torch.ops.load_library(build())
+    load()
     torch.utils.rename_privateuse1_backend(NAME)
     from async_device import device_module
 

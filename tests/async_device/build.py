@@ -6,15 +6,19 @@ It lies in the user's cache, so that a clean clone of the same sources finds it 
 from __future__ import annotations
 
 import fcntl
+import functools
 import hashlib
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
+from typing import Any
 
 SOURCES = Path(__file__).parent / "csrc"
-_NAME = "async_device"
+_NAME = "async_device_library"  # of the module, too
 
 
 def missing() -> str:
@@ -24,6 +28,8 @@ def missing() -> str:
         return f"no C++ compiler ({compiler})"
     if not shutil.which("ninja", path=_path()):
         return "no ninja, which torch's extension builder needs"
+    if not Path(sysconfig.get_path("include"), "Python.h").exists():
+        return "no Python.h"
     return ""
 
 
@@ -67,6 +73,17 @@ def build() -> Path:
     return library
 
 
+@functools.cache
+def load() -> Any:
+    """The library as a module. From then on this process has another accelerator than before."""
+    spec = importlib.util.spec_from_file_location(_NAME, build())
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def _path() -> str:
     """Where programs are looked for: first where pip puts those of this Python's packages."""
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -81,9 +98,8 @@ def _build_here(library: Path) -> None:
     cpp_extension.load(
         name=_NAME,
         sources=[str(source) for source in sorted(SOURCES.glob("*.cpp"))],
-        extra_cflags=["-O1", "-Wall", "-Wno-unused-function"],
+        extra_cflags=["-O1", "-Wall"],
         build_directory=str(scratch),
-        is_python_module=False,
         verbose=True,
     )
     (scratch / library.name).replace(library)

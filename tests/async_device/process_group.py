@@ -23,6 +23,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from async_device.build import load
+
 NAME = "asyncccl"
 
 _OPS = {
@@ -55,56 +57,17 @@ class Exchange(NamedTuple):
         )  # fmt: skip
 
 
-class StreamWork(dist.Work):
-    """What was put into ``stream``, until :meth:`seal`; somebody may wait for it then."""
-
-    def __init__(self, stream: torch.Stream, result: Any, *, host_waits: bool = False) -> None:
-        super().__init__()
-        self._stream = stream
-        self._result = result
-        self._host_waits = host_waits
-        self._end = torch.Event()
-        self._future: torch.futures.Future[Any] = torch.futures.Future(devices=[stream.device])
-
-    def seal(self) -> None:
-        with self._stream:
-            self._end.record(self._stream)
-            self._future.set_result(self._result)
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        torch.accelerator.current_stream(self._stream.device).wait_event(self._end)
-        if self._host_waits:
-            self._end.synchronize()
-        return True
-
-    def synchronize(self) -> None:
-        self.wait()
-
-    def is_completed(self) -> bool:
-        return bool(self._end.query())
-
-    def is_success(self) -> bool:
-        return True
-
-    def result(self) -> Any:
-        return self._result
-
-    def get_future(self) -> torch.futures.Future[Any]:
-        return self._future
-
-
 class _Bundle:
     """The calls between ``_start_coalescing`` and ``_end_coalescing``: one work."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.outputs: list[Tensor] = []
-        self.work: StreamWork | None = None
         self.asynchronous = False
 
 
-class StreamGroup(dist.ProcessGroup):
-    """The process group; torch makes it where the backend is called ``asyncccl``.
+class StreamBackend:
+    """The backend: the methods that torch calls in C++ arrive here by name.
 
     Attributes:
         extra_ms: by so much every operation of every group lasts longer than it would.
@@ -112,19 +75,13 @@ class StreamGroup(dist.ProcessGroup):
 
     extra_ms = 0.0
 
-    def __init__(self, store: dist.Store, rank: int, size: int, timeout: timedelta) -> None:
-        super().__init__(rank, size)
-        self._store = store
+    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
+        self._rank = rank
+        self._size = size
         self._directory = _shared_directory(store, rank)
         self._issued: Counter[str] = Counter()
         self._streams: dict[tuple[torch.device, object], torch.Stream] = {}
         self._bundle: _Bundle | None = None
-
-    def getBackendName(self) -> str:
-        return NAME
-
-    def get_group_store(self) -> dist.Store:
-        return self._store
 
     # -- how a call is queued ----------------------------------------------------------------------------
 
@@ -137,41 +94,35 @@ class StreamGroup(dist.ProcessGroup):
     def _queue(self, exchange: Exchange, outputs: Any, opts: Any, peer: object = "collectives") -> Any:
         """The work of ``exchange``, in the stream where it belongs; None if that is the current one."""
         asynchronous = getattr(opts, "asyncOp", True)
-        if self._bundle is not None:
-            return self._add_to_bundle(exchange, outputs, asynchronous)
+        if self._bundle is not None:  # its work comes in the end
+            self._bundle.exchanges.append(exchange)
+            self._bundle.outputs.extend(_flat(outputs))
+            self._bundle.asynchronous = asynchronous
+            return None
         if not asynchronous:
             exchange.queue(self.extra_ms)
             return None
-        return self._in_own_stream([exchange], StreamWork(self._stream(exchange.device, peer), outputs))
+        return self._in_own_stream(self._stream(exchange.device, peer), [exchange], _flat(outputs))
 
-    def _in_own_stream(self, exchanges: Sequence[Exchange], work: StreamWork) -> StreamWork:
-        stream = work._stream
+    def _in_own_stream(
+        self, stream: torch.Stream, exchanges: Sequence[Exchange], outputs: list[Tensor], *, host_waits: bool = False
+    ) -> dist.Work:
         stream.wait_stream(torch.accelerator.current_stream(stream.device))
         with stream:
             for exchange in exchanges:
                 exchange.queue(self.extra_ms)
-        work.seal()
+        work: dist.Work = load().work(stream, outputs, host_waits)
         return work
 
-    def _start_coalescing(self, device: torch.device) -> None:
+    def start_coalescing(self) -> None:
         self._bundle = _Bundle()
 
-    def _add_to_bundle(self, exchange: Exchange, outputs: Any, asynchronous: bool) -> StreamWork | None:
-        bundle = self._bundle
-        assert bundle is not None
-        bundle.exchanges.append(exchange)
-        bundle.outputs.extend(_flat(outputs))
-        bundle.asynchronous = asynchronous
-        if asynchronous and bundle.work is None:
-            bundle.work = StreamWork(self._stream(exchange.device), bundle.outputs)
-        return bundle.work
-
-    def _end_coalescing(self, device: torch.device) -> Any:
+    def end_coalescing(self) -> dist.Work | None:
         bundle, self._bundle = self._bundle, None
         assert bundle is not None
         exchanges = sorted(bundle.exchanges, key=lambda one: bool(one.incoming))  # nobody waits before it has sent
-        if bundle.work is not None:
-            return self._in_own_stream(exchanges, bundle.work)
+        if bundle.asynchronous:
+            return self._in_own_stream(self._stream(exchanges[0].device), exchanges, bundle.outputs)
         for exchange in exchanges:
             exchange.queue(self.extra_ms)
         return None
@@ -182,7 +133,7 @@ class StreamGroup(dist.ProcessGroup):
         """Under which names this rank leaves something for each rank, and finds what each has left, this time."""
         number = self._issued[kind]
         self._issued[kind] += 1
-        start, me, ranks = f"{self._directory}/{kind}-{number}", self.rank(), range(self.size())
+        start, me, ranks = f"{self._directory}/{kind}-{number}", self._rank, range(self._size)
         return [f"{start}-{me}-{to}" for to in ranks], [f"{start}-{source}-{me}" for source in ranks]
 
     def _exchange(
@@ -200,14 +151,14 @@ class StreamGroup(dist.ProcessGroup):
         return Exchange(some.device, out, got, into, _op(opts))
 
     def _all(self, tensor: Tensor) -> list[Tensor]:
-        return [tensor] * self.size()
+        return [tensor] * self._size
 
     def _room(self, tensor: Tensor) -> list[Tensor]:
         """For one like ``tensor`` from each rank."""
-        return [torch.empty_like(tensor) for _ in range(self.size())]
+        return [torch.empty_like(tensor) for _ in range(self._size)]
 
     def _only(self, rank: int, tensor: Tensor | None) -> list[Tensor | None]:
-        return [tensor if each == rank else None for each in range(self.size())]
+        return [tensor if each == rank else None for each in range(self._size)]
 
     # -- collectives -------------------------------------------------------------------------------------
 
@@ -217,51 +168,51 @@ class StreamGroup(dist.ProcessGroup):
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
         (tensor,) = tensors
-        mine = self.rank() == opts.rootRank
+        mine = self._rank == opts.rootRank
         to_root = self._only(opts.rootRank, tensor)
         exchange = self._exchange(to_root, self._room(tensor) if mine else None, tensor if mine else None, opts)
         return self._queue(exchange, tensors, opts)
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
         (tensor,) = tensors
-        if self.rank() == opts.rootRank:
-            others = [None if each == self.rank() else tensor for each in range(self.size())]
-            return self._queue(self._exchange(others, None) if self.size() > 1 else _nothing(tensor), tensors, opts)
+        if self._rank == opts.rootRank:
+            others = [None if each == self._rank else tensor for each in range(self._size)]
+            return self._queue(self._exchange(others, None) if self._size > 1 else _nothing(tensor), tensors, opts)
         return self._queue(self._exchange(None, self._only(opts.rootRank, tensor)), tensors, opts)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
         return self._queue(self._exchange(self._all(inputs[0]), outputs[0]), outputs, opts)
 
-    def all_gather_single(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
-        return self._queue(self._exchange(self._all(given), output.chunk(self.size())), [output], opts)
+    def _allgather_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
+        return self._queue(self._exchange(self._all(given), output.chunk(self._size)), [output], opts)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None) -> Any:
         exchange = self._exchange(inputs[0], self._room(outputs[0]), outputs[0], opts)
         return self._queue(exchange, outputs, opts)
 
-    def reduce_scatter_single(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
-        exchange = self._exchange(given.chunk(self.size()), self._room(output), output, opts)
+    def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
+        exchange = self._exchange(given.chunk(self._size), self._room(output), output, opts)
         return self._queue(exchange, [output], opts)
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
-        room = outputs[0] if self.rank() == opts.rootRank else None
+        room = outputs[0] if self._rank == opts.rootRank else None
         return self._queue(self._exchange(self._only(opts.rootRank, inputs[0]), room), outputs, opts)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
-        given = inputs[0] if self.rank() == opts.rootRank else None
+        given = inputs[0] if self._rank == opts.rootRank else None
         return self._queue(self._exchange(given, self._only(opts.rootRank, outputs[0])), outputs, opts)
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         return self._queue(self._exchange(inputs, outputs), outputs, opts)
 
-    def all_to_all_single(
+    def alltoall_base(
         self, output: Tensor, given: Tensor, output_sizes: list[int], sizes: list[int], opts: Any = None
     ) -> Any:
         exchange = self._exchange(self._parts(given, sizes), self._parts(output, output_sizes))
         return self._queue(exchange, [output], opts)
 
     def _parts(self, tensor: Tensor, sizes: list[int]) -> Sequence[Tensor]:
-        return tensor.split(sizes) if sizes else tensor.chunk(self.size())
+        return tensor.split(sizes) if sizes else tensor.chunk(self._size)
 
     def barrier(self, opts: Any = None) -> Any:
         index = getattr(getattr(opts, "device", None), "index", None)
@@ -269,7 +220,7 @@ class StreamGroup(dist.ProcessGroup):
         token = torch.empty(1, dtype=torch.uint8, device=device)
         exchange = self._exchange(self._all(token), self._room(token))
         if getattr(opts, "asyncOp", True):
-            return self._in_own_stream([exchange], StreamWork(self._stream(device), [], host_waits=True))
+            return self._in_own_stream(self._stream(device), [exchange], [], host_waits=True)
         exchange.queue(self.extra_ms)
         torch.accelerator.current_stream(device).synchronize()
         return None
@@ -279,32 +230,33 @@ class StreamGroup(dist.ProcessGroup):
     def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
         return self._together([(self.allreduce, [tensor]) for tensor in tensors], opts)
 
-    def all_gather_single_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
         pairs = zip(outputs, inputs, strict=True)
-        return self._together([(self.all_gather_single, *pair) for pair in pairs], opts)
+        return self._together([(self._allgather_base, *pair) for pair in pairs], opts)
 
-    def reduce_scatter_single_coalesced(
+    def reduce_scatter_tensor_coalesced(
         self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
     ) -> Any:
         pairs = zip(outputs, inputs, strict=True)
-        return self._together([(self.reduce_scatter_single, *pair) for pair in pairs], opts)
+        return self._together([(self._reduce_scatter_base, *pair) for pair in pairs], opts)
 
     def _together(self, calls: list[tuple[Any, ...]], opts: Any) -> Any:
-        device = torch.device("asyncdev")
-        self._start_coalescing(device)
-        for call, *args in calls:
-            call(*args, opts)
-        return self._end_coalescing(device)
+        """Also inside a block that coalesces already: torch hands over its all-reduces in this way there."""
+        if self._bundle is not None:
+            return [call(*args, opts) for call, *args in calls][-1]
+        self.start_coalescing()
+        self._together(calls, opts)
+        return self.end_coalescing()
 
     # -- messages ----------------------------------------------------------------------------------------
 
     def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> Any:
-        name = self._message(self.rank(), to, tag)
+        name = self._message(self._rank, to, tag)
         exchange = Exchange(tensors[0].device, {name: tensors[0]}, {}, None, "")
         return self._queue(exchange, tensors, None, peer=to)
 
     def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Any:
-        name = self._message(source, self.rank(), tag)
+        name = self._message(source, self._rank, tag)
         exchange = Exchange(tensors[0].device, {}, {name: tensors[0]}, None, "")
         return self._queue(exchange, tensors, None, peer=source)
 
@@ -313,18 +265,16 @@ class StreamGroup(dist.ProcessGroup):
         self._issued[kind] += 1
         return f"{kind}-{self._issued[kind]}"
 
-    # as they were called before torch 2.13
-    _allgather_base = all_gather_single
-    _reduce_scatter_base = reduce_scatter_single
-    allgather_into_tensor_coalesced = all_gather_single_coalesced
-    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
-    alltoall_base = all_to_all_single
-
 
 def register() -> None:
     """Make ``asyncccl`` a backend of ``torch.distributed``, and the one for the device."""
     if NAME.upper() not in dist.Backend._plugins:
-        dist.Backend.register_backend(NAME, StreamGroup, devices=["asyncdev"])
+        dist.Backend.register_backend(NAME, _make, devices=["asyncdev"])
+
+
+def _make(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.Backend:
+    made: dist.Backend = load().backend(StreamBackend(store, rank, size), rank, size, NAME)
+    return made
 
 
 def _nothing(tensor: Tensor) -> Exchange:
