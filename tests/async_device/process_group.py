@@ -1,0 +1,304 @@
+"""``asyncccl``: a process group on the device that queues as NCCL's does.
+
+A collective is a kernel. With ``async_op=True`` it runs in a stream of the group's own, between what the current
+stream holds before and what waits for its work; with ``async_op=False`` in the current stream, and the call returns
+None (torch 2.8 and later). ``Work.wait()`` blocks the current stream and not the host. Futures are complete at once
+and carry events, so their callbacks run in a stream of torch's pool. Messages run in a stream for each peer.
+
+The bytes travel between ranks of one machine as files, which the stream's thread writes and reads.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from async_device.build import load
+
+NAME = "asyncccl"
+
+_OPS = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "avg",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.PRODUCT: "product",
+}
+
+
+class Exchange(NamedTuple):
+    """One kernel: what it leaves for others and takes from them, and what it makes of that.
+
+    ``outgoing`` and ``incoming`` are tensors by the names under which ranks leave them for one another; what comes is
+    reduced by ``op`` into ``into``, if there is such a tensor.
+    """
+
+    device: torch.device
+    outgoing: dict[str, Tensor]
+    incoming: dict[str, Tensor]
+    into: Tensor | None
+    op: str
+
+    def queue(self, ms: float) -> None:
+        """Put it into the current stream of its device, to last ``ms`` longer than it takes."""
+        torch.ops.asyncdev.exchange(
+            [*self.outgoing], [*self.outgoing.values()], [*self.incoming], [*self.incoming.values()],
+            self.into, self.op, ms, self.device.index,
+        )  # fmt: skip
+
+
+class _Bundle:
+    """The calls between ``_start_coalescing`` and ``_end_coalescing``: one work."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self.outputs: list[Tensor] = []
+        self.asynchronous = False
+
+
+class StreamBackend:
+    """The backend: the methods that torch calls in C++ arrive here by name.
+
+    Attributes:
+        extra_ms: by so much every operation of every group lasts longer than it would.
+    """
+
+    extra_ms = 0.0
+
+    def __init__(self, store: dist.Store, rank: int, size: int) -> None:
+        self._rank = rank
+        self._size = size
+        self._directory = _shared_directory(store, rank)
+        self._issued: Counter[str] = Counter()
+        self._streams: dict[tuple[torch.device, object], torch.Stream] = {}
+        self._bundle: _Bundle | None = None
+
+    # -- how a call is queued ----------------------------------------------------------------------------
+
+    def _stream(self, device: torch.device, purpose: object = "collectives") -> torch.Stream:
+        key = device, purpose
+        if key not in self._streams:
+            self._streams[key] = torch.Stream(device=device)
+        return self._streams[key]
+
+    def _queue(self, exchange: Exchange, outputs: Any, opts: Any, peer: object = "collectives") -> Any:
+        """The work of ``exchange``, in the stream where it belongs; None if that is the current one."""
+        asynchronous = getattr(opts, "asyncOp", True)
+        if self._bundle is not None:  # its work comes in the end
+            self._bundle.exchanges.append(exchange)
+            self._bundle.outputs.extend(_flat(outputs))
+            self._bundle.asynchronous = asynchronous
+            return None
+        if not asynchronous:
+            exchange.queue(self.extra_ms)
+            return None
+        return self._in_own_stream(self._stream(exchange.device, peer), [exchange], _flat(outputs))
+
+    def _in_own_stream(
+        self, stream: torch.Stream, exchanges: Sequence[Exchange], outputs: list[Tensor], *, host_waits: bool = False
+    ) -> dist.Work:
+        stream.wait_stream(torch.accelerator.current_stream(stream.device))
+        with stream:
+            for exchange in exchanges:
+                exchange.queue(self.extra_ms)
+        work: dist.Work = load().work(stream, outputs, host_waits)
+        return work
+
+    def start_coalescing(self) -> None:
+        self._bundle = _Bundle()
+
+    def end_coalescing(self) -> dist.Work | None:
+        bundle, self._bundle = self._bundle, None
+        assert bundle is not None
+        exchanges = sorted(bundle.exchanges, key=lambda one: bool(one.incoming))  # nobody waits before it has sent
+        if bundle.asynchronous:
+            return self._in_own_stream(self._stream(exchanges[0].device), exchanges, bundle.outputs)
+        for exchange in exchanges:
+            exchange.queue(self.extra_ms)
+        return None
+
+    # -- what is left for whom ---------------------------------------------------------------------------
+
+    def _names(self, kind: str) -> tuple[list[str], list[str]]:
+        """Under which names this rank leaves something for each rank, and finds what each has left, this time."""
+        number = self._issued[kind]
+        self._issued[kind] += 1
+        start, me, ranks = f"{self._directory}/{kind}-{number}", self._rank, range(self._size)
+        return [f"{start}-{me}-{to}" for to in ranks], [f"{start}-{source}-{me}" for source in ranks]
+
+    def _exchange(
+        self,
+        outgoing: Sequence[Tensor | None] | None,
+        incoming: Sequence[Tensor | None] | None,
+        into: Tensor | None = None,
+        opts: Any = None,
+    ) -> Exchange:
+        """A collective: ``outgoing`` has the tensor for each rank, ``incoming`` that from each rank."""
+        leave, take = self._names("collective")
+        out = {name: one for name, one in zip(leave, outgoing or ()) if one is not None}
+        got = {name: one for name, one in zip(take, incoming or ()) if one is not None}
+        some = next(iter((*out.values(), *got.values())))
+        return Exchange(some.device, out, got, into, _op(opts))
+
+    def _all(self, tensor: Tensor) -> list[Tensor]:
+        return [tensor] * self._size
+
+    def _room(self, tensor: Tensor) -> list[Tensor]:
+        """For one like ``tensor`` from each rank."""
+        return [torch.empty_like(tensor) for _ in range(self._size)]
+
+    def _only(self, rank: int, tensor: Tensor | None) -> list[Tensor | None]:
+        return [tensor if each == rank else None for each in range(self._size)]
+
+    # -- collectives -------------------------------------------------------------------------------------
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        (tensor,) = tensors
+        return self._queue(self._exchange(self._all(tensor), self._room(tensor), tensor, opts), tensors, opts)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        (tensor,) = tensors
+        mine = self._rank == opts.rootRank
+        to_root = self._only(opts.rootRank, tensor)
+        exchange = self._exchange(to_root, self._room(tensor) if mine else None, tensor if mine else None, opts)
+        return self._queue(exchange, tensors, opts)
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
+        (tensor,) = tensors
+        if self._rank == opts.rootRank:
+            others = [None if each == self._rank else tensor for each in range(self._size)]
+            return self._queue(self._exchange(others, None) if self._size > 1 else _nothing(tensor), tensors, opts)
+        return self._queue(self._exchange(None, self._only(opts.rootRank, tensor)), tensors, opts)
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
+        return self._queue(self._exchange(self._all(inputs[0]), outputs[0]), outputs, opts)
+
+    def _allgather_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
+        return self._queue(self._exchange(self._all(given), output.chunk(self._size)), [output], opts)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None) -> Any:
+        exchange = self._exchange(inputs[0], self._room(outputs[0]), outputs[0], opts)
+        return self._queue(exchange, outputs, opts)
+
+    def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
+        exchange = self._exchange(given.chunk(self._size), self._room(output), output, opts)
+        return self._queue(exchange, [output], opts)
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
+        room = outputs[0] if self._rank == opts.rootRank else None
+        return self._queue(self._exchange(self._only(opts.rootRank, inputs[0]), room), outputs, opts)
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
+        given = inputs[0] if self._rank == opts.rootRank else None
+        return self._queue(self._exchange(given, self._only(opts.rootRank, outputs[0])), outputs, opts)
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+        return self._queue(self._exchange(inputs, outputs), outputs, opts)
+
+    def alltoall_base(
+        self, output: Tensor, given: Tensor, output_sizes: list[int], sizes: list[int], opts: Any = None
+    ) -> Any:
+        exchange = self._exchange(self._parts(given, sizes), self._parts(output, output_sizes))
+        return self._queue(exchange, [output], opts)
+
+    def _parts(self, tensor: Tensor, sizes: list[int]) -> Sequence[Tensor]:
+        return tensor.split(sizes) if sizes else tensor.chunk(self._size)
+
+    def barrier(self, opts: Any = None) -> Any:
+        index = getattr(getattr(opts, "device", None), "index", None)
+        device = torch.device("asyncdev", torch.accelerator.current_device_index() if index is None else index)
+        token = torch.empty(1, dtype=torch.uint8, device=device)
+        exchange = self._exchange(self._all(token), self._room(token))
+        if getattr(opts, "asyncOp", True):
+            return self._in_own_stream(self._stream(device), [exchange], [], host_waits=True)
+        exchange.queue(self.extra_ms)
+        torch.accelerator.current_stream(device).synchronize()
+        return None
+
+    # -- several at once: one work -----------------------------------------------------------------------
+
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
+        return self._together([(self.allreduce, [tensor]) for tensor in tensors], opts)
+
+    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._together([(self._allgather_base, *pair) for pair in pairs], opts)
+
+    def reduce_scatter_tensor_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> Any:
+        pairs = zip(outputs, inputs, strict=True)
+        return self._together([(self._reduce_scatter_base, *pair) for pair in pairs], opts)
+
+    def _together(self, calls: list[tuple[Any, ...]], opts: Any) -> Any:
+        """Also inside a block that coalesces already: torch hands over its all-reduces in this way there."""
+        if self._bundle is not None:
+            return [call(*args, opts) for call, *args in calls][-1]
+        self.start_coalescing()
+        self._together(calls, opts)
+        return self.end_coalescing()
+
+    # -- messages ----------------------------------------------------------------------------------------
+
+    def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> Any:
+        name = self._message(self._rank, to, tag)
+        exchange = Exchange(tensors[0].device, {name: tensors[0]}, {}, None, "")
+        return self._queue(exchange, tensors, None, peer=to)
+
+    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Any:
+        name = self._message(source, self._rank, tag)
+        exchange = Exchange(tensors[0].device, {}, {name: tensors[0]}, None, "")
+        return self._queue(exchange, tensors, None, peer=source)
+
+    def _message(self, source: int, to: int, tag: int) -> str:
+        kind = f"{self._directory}/message-{source}-{to}-{tag}"
+        self._issued[kind] += 1
+        return f"{kind}-{self._issued[kind]}"
+
+
+def register() -> None:
+    """Make ``asyncccl`` a backend of ``torch.distributed``, and the one for the device."""
+    if NAME.upper() not in dist.Backend._plugins:
+        dist.Backend.register_backend(NAME, _make, devices=["asyncdev"])
+
+
+def _make(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.Backend:
+    made: dist.Backend = load().backend(StreamBackend(store, rank, size), rank, size, NAME)
+    return made
+
+
+def _nothing(tensor: Tensor) -> Exchange:
+    return Exchange(tensor.device, {}, {}, None, "")
+
+
+def _op(opts: Any) -> str:
+    wanted = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
+    return next(name for op, name in _OPS.items() if wanted == op)
+
+
+def _flat(outputs: Any) -> list[Tensor]:
+    return [outputs] if isinstance(outputs, Tensor) else [tensor for one in outputs for tensor in _flat(one)]
+
+
+def _shared_directory(store: dist.Store, rank: int) -> str:
+    """A directory for the group's files, which whoever ends last removes."""
+    if rank == 0:
+        store.set("directory", tempfile.mkdtemp(prefix=f"{NAME}-"))
+    directory: str = store.get("directory").decode()
+    atexit.register(_remove_if_empty, directory)
+    return directory
+
+
+def _remove_if_empty(directory: str) -> None:
+    with contextlib.suppress(OSError):
+        os.rmdir(directory)
