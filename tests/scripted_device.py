@@ -138,6 +138,9 @@ class ScriptedAccelerator:
     def current_index(self) -> int:
         return self.index
 
+    def has_context(self, index: int) -> bool:
+        return True
+
     def current_stream(self, index: int) -> ScriptedStream:
         return ScriptedStream(self.stream_id, SimpleNamespace(index=index))
 

@@ -37,6 +37,7 @@ class StandInTorch(SimpleNamespace):
         )
         super().__init__(
             AcceleratorError=DeviceError,
+            _C=SimpleNamespace(),
             Event=SimpleNamespace,
             Stream=SimpleNamespace,
             version=SimpleNamespace(cuda=cuda, hip=hip),

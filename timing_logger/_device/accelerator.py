@@ -38,7 +38,9 @@ class Accelerator:
         failed: what a device said when it failed, after which nothing is asked of any; else empty.
         current_index: number of the calling thread's current device.
         current_stream: the calling thread's current stream of the device with a number.
-        is_capturing: whether the calling thread's current stream is being captured into a graph.
+        is_capturing: whether the calling thread's current stream is being captured into a graph; asking
+            makes a context on its device.
+        has_context: whether this process uses the device with a number, as far as torch tells.
     """
 
     def __init__(self, torch: Any, kind: str) -> None:
@@ -51,6 +53,11 @@ class Accelerator:
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
         self.current_stream: Callable[[int], Any] = torch.accelerator.current_stream
         self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
+        self.has_context: Callable[[int], bool] = getattr(torch._C, f"_{kind}_hasPrimaryContext", _always)
+
+    def used_devices(self) -> list[int]:
+        """Numbers of those on which this process has a context."""
+        return [index for index in range(self._module.device_count()) if self.has_context(index)]
 
     def new_event(self) -> Event:
         """An event that belongs to the device on which it is recorded first."""
@@ -150,6 +157,10 @@ def _not_exchanged(mode: Any) -> int:
 
 def _never() -> bool:
     return False
+
+
+def _always(index: int) -> bool:
+    return True
 
 
 _found: Accelerator | None = None

@@ -135,6 +135,11 @@ def device(accelerator: Accelerator, index: int) -> Device:
     return _in_use.setdefault(index, Device(accelerator, index)) if found is None else found
 
 
+def is_in_use(index: int) -> bool:
+    """Whether this process has timed something on device ``index``."""
+    return index in _in_use
+
+
 def devices_in_use() -> list[Device]:
     """The devices on which this process has timed something."""
     return list(_in_use.values())

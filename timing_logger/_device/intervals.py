@@ -12,7 +12,7 @@ from typing import Any
 import timing_logger._device.accelerator as _accelerator
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.accelerator import Accelerator, Event
-from timing_logger._device.devices import Device, device
+from timing_logger._device.devices import Device, device, is_in_use
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 _BACKWARDS_NS = -1000
@@ -218,7 +218,13 @@ def open_interval(stream: Any = None) -> Interval | None:
         if accelerator.failed:
             return _begin(device(accelerator, 0), None, None, issued_ns)
         if stream is None:
-            capturing, index = accelerator.is_capturing(), accelerator.current_index()
+            index = accelerator.current_index()
+            if not (is_in_use(index) or accelerator.has_context(index)):
+                stream = _stream_of_the_only_device(accelerator)
+                if stream is None:
+                    return HostInterval()
+        if stream is None:
+            capturing = accelerator.is_capturing()
         else:
             capturing, index = accelerator.look_at(stream)
         on = device(accelerator, index)
@@ -237,6 +243,16 @@ def open_interval(stream: Any = None) -> Interval | None:
         return interval
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
+
+
+def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
+    """The current stream of the one device that this process uses; None if it uses several, or none.
+
+    A thread that was just started has device 0 as its current one, though the process may work on another:
+    a mark there would take some hundred MB of its memory for a context.
+    """
+    used = accelerator.used_devices()
+    return accelerator.current_stream(used[0]) if len(used) == 1 else None
 
 
 def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:
