@@ -91,7 +91,8 @@ class Accelerator:
         """Whether ``error`` is a device's, and not a call's that asked for what cannot be."""
         if is_about_capture(error):
             return False
-        return isinstance(error, self._device_errors) or str(error).startswith(("CUDA error", "HIP error"))
+        said = str(error).startswith((f"{self.kind} error", "CUDA error", "HIP error"))
+        return said or isinstance(error, self._device_errors)
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:

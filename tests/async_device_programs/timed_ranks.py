@@ -1,0 +1,191 @@
+"""On two ranks: timed groups, DDP, FSDP2 and the optimizer over a backend that queues in streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from _scenarios import RANK, run
+from async_device import process_group
+from async_device.process_group import StreamBackend
+from torch import Stream, Tensor, nn
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+from allreduce_instrumentation import DistributedOptimizer
+from allreduce_instrumentation.process_group import init_process_group
+from timing_logger import TimingLogger
+from timing_logger.record import Record
+from timing_logger.sinks.memory import MemorySink
+
+device = torch.asyncdev
+ME = torch.device("asyncdev", RANK)
+SINK = MemorySink()
+LOGGER = TimingLogger(RANK, None, sinks=[SINK])
+
+
+def _rows() -> list[Record]:
+    """Those since the last call."""
+    assert LOGGER.flush()
+    found = list(SINK.records)
+    SINK.records.clear()
+    return found
+
+
+def _ms(row: Record) -> float:
+    return float("nan") if row.end_ns is None else (row.end_ns - row.start_ns) / 1e6
+
+
+def _lasting(ms: float) -> None:
+    StreamBackend.extra_ms = ms
+
+
+def synchronous_call() -> list[Any]:
+    _lasting(20)
+    returned = dist.all_reduce(torch.ones(4, device=ME))
+    (row,) = _rows()
+    return [returned, row.operation, row.clock, row.status, _ms(row) >= 20]
+
+
+def tensor_off_the_current_device() -> list[Any]:
+    """Device 2 is nobody's current one."""
+    _lasting(30)
+    tensor = torch.ones(4, device="asyncdev:2")
+    dist.all_reduce(tensor)
+    dist.all_reduce(tensor, async_op=True).wait()
+    found = {row.operation: [_ms(row) >= 25, row.status] for row in _rows()}
+    return [found, device.current_device() == RANK]
+
+
+def _model() -> nn.Module:
+    torch.manual_seed(0)
+    return nn.Sequential(*(nn.Linear(16, 16) for _ in range(4)))
+
+
+def _step(model: nn.Module) -> None:
+    model(torch.full((2, 16), RANK + 1.0, device=ME)).sum().backward()
+
+
+def streams_of_the_pool() -> list[Any]:
+    """Which of the streams that torch gives to everybody hold something while DDP's buckets are reduced."""
+    _lasting(0)
+    model = DistributedDataParallel(_model().to(ME), bucket_cap_mb=0.0005)
+    _step(model)
+    device.synchronize()
+    pool = {stream.stream_id: stream for stream in (Stream(device=ME) for _ in range(32))}
+    busy: set[int] = set()
+    for _ in range(10):
+        gate = device.hold()  # the group's stream waits for the current one, before its all-reduce
+        _step(model)
+        busy |= {number for number, stream in pool.items() if not stream.query()}
+        gate.open()
+        device.synchronize()
+    rows = _rows()
+    return [
+        len(busy),
+        {row.status for row in rows if row.operation == "IALLREDUCE"} == {"ok"},
+        len([row for row in rows if row.operation == "IALLREDUCE"]) >= 20,
+    ]
+
+
+def ddp() -> dict[str, Any]:
+    """What is blocked by what: the thread of autograd's rows, and how much of the reduction is exposed."""
+    _lasting(15)
+    model = DistributedDataParallel(_model().to(ME))
+    _rows()
+    for number in range(3):
+        LOGGER.set_current_iteration(number)
+        with LOGGER.record_device_operation("FORWARD"):
+            device.spin(5)
+        with LOGGER.record_device_operation("BACKWARD"):
+            _step(model)
+        device.synchronize()
+    rows = _rows()
+    of = {name: [row for row in rows if row.operation == name] for name in {row.operation for row in rows}}
+    return {
+        "operations": sorted(of),
+        "threads": sorted({row.thread for row in rows}),
+        "waits last": all(_ms(row) >= 10 for row in of["WAIT"]),
+        "waits lie in the stream of backward": {row.stream for row in of["WAIT"]}
+        == {row.stream for row in of["BACKWARD"]},
+        "backward lasts as long": all(_ms(row) >= 15 for row in of["BACKWARD"]),
+    }
+
+
+def fsdp2() -> dict[str, Any]:
+    _lasting(5)
+    model = _model().to(ME)
+    for layer in model:
+        fully_shard(layer)
+    fully_shard(model)
+    _step(model)
+    device.synchronize()
+    rows = _rows()
+    gathers = [row for row in rows if row.operation.lstrip("I") == "ALLGATHER"]
+    scatters = [row for row in rows if row.operation.lstrip("I") == "REDUCE_SCATTER"]
+    return {
+        "gathers": len(gathers) >= 4,
+        "scatters": len(scatters) >= 4,
+        "statuses": sorted({row.status for row in rows}),
+        "in streams of their own": not {row.stream for row in gathers} & {f"asyncdev:{RANK}/0"},
+        "as long as they last": all(_ms(row) >= 5 for row in (*gathers, *scatters)),
+    }
+
+
+def coalesced() -> list[Any]:
+    _lasting(10)
+    tensors = [torch.ones(4, device=ME) for _ in range(3)]
+    with dist._coalescing_manager(device=ME, async_ops=True) as together:
+        for tensor in tensors:
+            dist.all_reduce(tensor)
+    together.wait()
+    rows = _rows()
+    return [sorted(row.operation for row in rows), {row.status for row in rows} == {"ok"}, tensors[2].tolist()]
+
+
+def optimizer() -> dict[str, Any]:
+    """Trained over the device's group, and what one process with both halves of the data trains."""
+    _lasting(2)
+
+    def data(rank: int) -> Tensor:
+        return torch.full((2, 16), rank + 1.0)
+
+    reference = _model()
+    plain = torch.optim.SGD(reference.parameters(), 0.01)
+    model = _model().to(ME)
+    timed = DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), 0.01),
+        model.named_parameters(),
+        dist.group.WORLD,
+        LOGGER,
+        bucket_bytes=600,
+    )
+    _rows()
+    for _ in range(3):
+        plain.zero_grad()
+        (sum(reference(data(rank)).sum() for rank in range(2)) / 2).backward()
+        plain.step()
+        timed.zero_grad()
+        model(data(RANK).to(ME)).sum().backward()
+        timed.step()
+    device.synchronize()
+    rows = _rows()
+    timed.stop()
+    return {
+        "as one process": all(
+            torch.allclose(mine.cpu(), theirs, rtol=1e-4, atol=1e-5)
+            for mine, theirs in zip(model.parameters(), reference.parameters(), strict=True)
+        ),
+        "operations": sorted({row.operation for row in rows}),
+        "clocks of the reductions": sorted({row.clock for row in rows if row.operation == "ALLREDUCE"}),
+    }
+
+
+if __name__ == "__main__":
+    process_group.register()
+    torch.accelerator.set_device_index(RANK)
+    init_process_group(process_group.NAME, device_id=ME, timing_logger=LOGGER)
+    run(globals())
+    dist.destroy_process_group()
+    LOGGER.close()
