@@ -1,6 +1,7 @@
 """The asynchronous device for tests: what it promises to the tests that stand on it.
 
-No instants are compared with the host's clock: streams are held by gates, and a kernel lasts at least as long as stated.
+No instants are compared with the host's clock: streams are held by gates, and a kernel lasts at least as long
+as stated.
 """
 
 from __future__ import annotations
@@ -151,7 +152,7 @@ def test_collectives_give_what_torch_says() -> None:
 
 
 def test_messages_arrive_alone_and_in_a_batch_of_one_work() -> None:
-    assert two_ranks("messages") == [[[2], [2], 1], [[1], [1], 1]]
+    assert two_ranks("messages") == [[[2], [1], 1], [[1], [2], 1]]
 
 
 def test_coalesced_collectives_are_one_work() -> None:
