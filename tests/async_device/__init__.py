@@ -32,5 +32,6 @@ def register() -> None:
     from async_device import device_module
 
     torch._register_device_module(NAME, device_module)
+    torch._C._asyncdev_hasPrimaryContext = device_module.has_context  # as it is called for CUDA
     sys.modules[f"torch.{NAME}"] = device_module
     torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)

@@ -30,8 +30,8 @@ def device_count() -> int:
 
 
 def is_initialized() -> bool:
-    """Whether any device was used."""
-    return any(map(has_context, range(device_count())))
+    """Whether any device was used, and can be: a forked child has none."""
+    return not _is_in_bad_fork() and any(map(has_context, range(device_count())))
 
 
 def has_context(index: int) -> bool:

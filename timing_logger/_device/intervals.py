@@ -120,12 +120,12 @@ class DeviceInterval:
         try:
             if stream is not None:
                 self._end_in(stream)
+            elif accelerator.current_index() != on.index:
+                self._end_in(accelerator.current_stream(on.index))
             elif accelerator.is_capturing():
                 self.lost = True
-            elif accelerator.current_index() == on.index:
-                self._events[1].record()
             else:
-                accelerator.mark(self._events[1], None, on.index)
+                self._events[1].record()
         except TORCH_ERRORS as error:
             self.lose(error)
 
