@@ -1,4 +1,4 @@
-"""Timing on an accelerator that goes on by itself: the tests' own (``async_device``), whose streams are threads.
+"""Timing on an accelerator that goes on by itself: the tests' own (``async_device``), of threads.
 
 Nothing here is scripted: kernels last, streams queue, and backends leave work behind as NCCL does.
 """

@@ -82,7 +82,7 @@ def durations() -> list[Any]:
 
 
 def placement() -> list[bool]:
-    """Each span begins after its issue, and after the one before it in its stream; and ends before it was seen."""
+    """Each span begins after its issue and the one before it in its stream, and ends before it was seen."""
     device.synchronize()
     issued, seen = [], []
     with _recording() as (logger, rows):
