@@ -84,6 +84,7 @@ def test_the_rows_of_ddp_say_that_the_backward_pass_was_blocked() -> None:
         assert found["waits last"]
         assert found["waits lie in the stream of backward"]
         assert found["backward lasts as long"]
+        assert found["exposed"] == found["hidden"] == [True] * 3
 
 
 def test_the_rows_of_fsdp2_lie_in_the_streams_where_it_calls() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,14 +17,16 @@ from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation import DistributedOptimizer
 from allreduce_instrumentation.process_group import init_process_group
-from timing_logger import TimingLogger
+from timing_logger import TimingLogger, read_timings
+from timing_logger.analysis import overlap
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
 device = torch.asyncdev
 ME = torch.device("asyncdev", RANK)
 SINK = MemorySink()
-LOGGER = TimingLogger(RANK, None, sinks=[SINK])
+LOGS = Path(sys.argv[1], "logs")
+LOGGER = TimingLogger(RANK, LOGS, sinks=[SINK])
 
 
 def _rows() -> list[Record]:
@@ -102,6 +106,8 @@ def ddp() -> dict[str, Any]:
             _step(model)
         device.synchronize()
     rows = _rows()
+    timings = read_timings(LOGS)
+    steps = overlap(timings[(timings["rank"] == RANK) & timings["iteration"].notna()])
     of = {name: [row for row in rows if row.operation == name] for name in {row.operation for row in rows}}
     return {
         "operations": sorted(of),
@@ -110,6 +116,8 @@ def ddp() -> dict[str, Any]:
         "waits lie in the stream of backward": {row.stream for row in of["WAIT"]}
         == {row.stream for row in of["BACKWARD"]},
         "backward lasts as long": all(_ms(row) >= 15 for row in of["BACKWARD"]),
+        "exposed": [step >= 10 for step in steps["exposed_ms"]],
+        "hidden": [ratio < 0.5 for ratio in steps["overlap"]],
     }
 
 
