@@ -98,7 +98,7 @@ def _build_here(library: Path) -> None:
     cpp_extension.load(
         name=_NAME,
         sources=[str(source) for source in sorted(SOURCES.glob("*.cpp"))],
-        extra_cflags=["-O1", "-Wall"],
+        extra_cflags=["-O0", "-Wall"],
         build_directory=str(scratch),
         verbose=True,
     )

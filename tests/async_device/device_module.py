@@ -126,6 +126,21 @@ def spin(ms: float, device: Any = None) -> None:
     _ops.spin(ms, _index(device))
 
 
+class Gate:
+    """A kernel that goes on until :meth:`open`: a test decides when its stream gets on."""
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def open(self) -> None:
+        _ops.open(self._number)
+
+
+def hold(device: Any = None) -> Gate:
+    """Let the current stream of ``device`` stand still until the gate is opened. The caller goes on."""
+    return Gate(_ops.hold(_index(device)))
+
+
 def fail(why: str, device: Any = None) -> None:
     """A kernel that fails. From then on every call of this process raises ``asyncdev error: {why}``."""
     _ops.fail(why, _index(device))

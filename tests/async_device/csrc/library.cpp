@@ -41,6 +41,23 @@ void fail_later(std::string why, int64_t index) {
   current_stream(index).add([why = std::move(why)] { throw std::runtime_error(why); });
 }
 
+// Gates in streams, by number; each is opened once.
+std::mutex gates_mutex;
+std::vector<MarkPtr> gates;
+
+int64_t hold(int64_t index) {
+  auto gate = std::make_shared<Mark>();
+  current_stream(index).wait_for(gate);
+  const std::lock_guard<std::mutex> lock(gates_mutex);
+  gates.push_back(std::move(gate));
+  return static_cast<int64_t>(gates.size()) - 1;
+}
+
+void open_gate(int64_t gate) {
+  const std::lock_guard<std::mutex> lock(gates_mutex);
+  gates.at(static_cast<size_t>(gate))->pass();
+}
+
 // What goes to, or comes from, the ranks of a group: under a name for each that expects something.
 using Parcels = std::vector<std::pair<std::string, Values>>;
 
@@ -104,6 +121,8 @@ void replay(int64_t index) {
 
 TORCH_LIBRARY(asyncdev, m) {
   m.def("spin(float ms, int device=-1) -> ()", &spin);
+  m.def("hold(int device=-1) -> int", &hold);
+  m.def("open(int gate) -> ()", &open_gate);
   m.def("fail(str why, int device=-1) -> ()", &fail_later);
   m.def("exchange(str[] outgoing_names, Tensor?[] outgoing, str[] incoming_names, Tensor?[] incoming, Tensor? sum, "
         "str op, float ms, int device) -> ()", &exchange);

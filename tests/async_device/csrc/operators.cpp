@@ -3,6 +3,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/native/CPUFallback.h>
+#include <ATen/ops/_native_batch_norm_legit.h>
 #include <ATen/ops/_reshape_alias_native.h>
 #include <ATen/ops/as_strided_native.h>
 #include <ATen/ops/resize_native.h>
@@ -79,6 +80,16 @@ at::Tensor copy_from_and_resize(const at::Tensor& from, const at::Tensor& to) {
   return copy_from(from, to, false);
 }
 
+// Its schema hides that it changes the running statistics, and then they would be changed on the host only.
+std::tuple<at::Tensor, at::Tensor, at::Tensor> batch_norm(
+    const at::Tensor& input, const optional<at::Tensor>& weight, const optional<at::Tensor>& bias,
+    const optional<at::Tensor>& mean, const optional<at::Tensor>& variance, bool training, double momentum, double eps) {
+  if (!mean || !mean->defined())
+    return at::_native_batch_norm_legit(input, weight, bias, training, momentum, eps);
+  at::Tensor running_mean = *mean, running_variance = *variance;
+  return at::_native_batch_norm_legit(input, weight, bias, running_mean, running_variance, training, momentum, eps);
+}
+
 void record_stream(at::Tensor&, c10::Stream) {}  // tasks hold the memory that they work on
 
 // It copies to the host and back, and these copies wait for the stream: so it takes its place there.
@@ -105,6 +116,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   m.impl("set_.source_Tensor", at::native::set_tensor_);
   m.impl("_copy_from", copy_from);
   m.impl("_copy_from_and_resize", copy_from_and_resize);
+  m.impl("native_batch_norm", batch_norm);
   m.impl("record_stream", record_stream);
 }
 

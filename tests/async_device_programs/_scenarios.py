@@ -1,0 +1,52 @@
+"""What every program on the asynchronous device does: run its scenarios, and write down what they found."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import async_device
+
+async_device.register()
+
+RANK = int(os.environ.get("RANK", "0"))
+"""This process's rank; 0 where there is one process."""
+
+Scenario = Callable[[], Any]
+
+
+def run(scenarios: dict[str, Any]) -> None:
+    """Call each public function of ``scenarios``, the names of a program, in order.
+
+    What it returns goes into the file ``{RANK}.json`` of the directory that the program was given, or what it raised.
+    Where there are several ranks, those that follow are then left out: the ranks may be out of step.
+    """
+    results: dict[str, Any] = {}
+    for name, scenario in scenarios.items():
+        if getattr(scenario, "__module__", "") != "__main__" or name.startswith("_") or not callable(scenario):
+            continue
+        try:
+            results[name] = {"found": scenario()}
+        except Exception:
+            results[name] = {"raised": traceback.format_exc()}
+            if "RANK" in os.environ:
+                break
+    Path(sys.argv[1], f"{RANK}.json").write_text(json.dumps(results))
+
+
+def run_on_ranks(scenarios: dict[str, Any]) -> None:
+    """The same on several ranks, in a process group ``asyncccl``, each rank with a device of its own."""
+    import torch
+    import torch.distributed as dist
+    from async_device import process_group
+
+    process_group.register()
+    torch.accelerator.set_device_index(RANK)
+    dist.init_process_group(process_group.NAME, device_id=torch.device("asyncdev", RANK))
+    run(scenarios)
+    dist.destroy_process_group()
