@@ -35,15 +35,17 @@ def on_device(program: str, scenario: str, *, ranks: int = 1, devices: int = 3, 
         devices: how many devices each of them sees.
         limit_s: seconds after which the program is ended.
     """
-    results = [of_rank[scenario] for of_rank in _run(program, ranks, devices, limit_s)]
+    outcome = _run(program, ranks, devices, limit_s)
+    assert not isinstance(outcome, str), outcome
+    results = [of_rank[scenario] for of_rank in outcome]
     raised = [result["raised"] for result in results if "raised" in result]
     assert not raised, "\n".join(raised)
     return [result["found"] for result in results]
 
 
 @functools.cache
-def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[str, Any]]:
-    """Of each rank, what each scenario found or raised."""
+def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[str, Any]] | str:
+    """Of each rank, what each scenario found or raised; or in words, why there is nothing."""
     if lacking := async_device.missing():
         pytest.skip(f"the asynchronous device cannot be built here: {lacking}")
     async_device.build()
@@ -60,5 +62,6 @@ def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[st
             limit_s=limit_s,
             name=f"{program} on {ranks} ranks",
         )
-        assert job.returncode == 0, f"exit status {job.returncode}:\n{job.stdout}\n{job.stderr}"
+        if job.returncode:
+            return f"exit status {job.returncode}:\n{job.stdout}\n{job.stderr}"
         return [json.loads((Path(directory) / f"{rank}.json").read_text()) for rank in range(ranks)]

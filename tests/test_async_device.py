@@ -151,7 +151,7 @@ def test_collectives_give_what_torch_says() -> None:
 
 
 def test_messages_arrive_alone_and_in_a_batch_of_one_work() -> None:
-    assert two_ranks("messages") == [[[2], [2], 1], [[1], [1], 1]]
+    assert two_ranks("messages") == [[[2], [1], 1], [[1], [2], 1]]
 
 
 def test_coalesced_collectives_are_one_work() -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
 import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ async_device.register()
 RANK = int(os.environ.get("RANK", "0"))
 """This process's rank; 0 where there is one process."""
 
-Scenario = Callable[[], Any]
+_PATIENCE_S = 40.0
 
 
 def run(scenarios: dict[str, Any]) -> None:
@@ -30,23 +30,25 @@ def run(scenarios: dict[str, Any]) -> None:
     for name, scenario in scenarios.items():
         if getattr(scenario, "__module__", "") != "__main__" or name.startswith("_") or not callable(scenario):
             continue
+        faulthandler.dump_traceback_later(_PATIENCE_S, exit=True)  # a scenario that hangs says where
         try:
             results[name] = {"found": scenario()}
         except Exception:
             results[name] = {"raised": traceback.format_exc()}
             if "RANK" in os.environ:
                 break
+    faulthandler.cancel_dump_traceback_later()
     Path(sys.argv[1], f"{RANK}.json").write_text(json.dumps(results))
 
 
 def run_on_ranks(scenarios: dict[str, Any]) -> None:
-    """The same on several ranks, in a process group ``asyncccl``, each rank with a device of its own."""
+    """The same on several ranks, in a process group (``asyncccl``, and gloo for the host), each rank with a device of its own."""
     import torch
     import torch.distributed as dist
     from async_device import process_group
 
     process_group.register()
     torch.accelerator.set_device_index(RANK)
-    dist.init_process_group(process_group.NAME, device_id=torch.device("asyncdev", RANK))
+    dist.init_process_group(f"cpu:gloo,asyncdev:{process_group.NAME}")
     run(scenarios)
     dist.destroy_process_group()

@@ -19,7 +19,7 @@ PEER = 1 - RANK
 
 def _of_rank(*values: float) -> Tensor:
     """Its values multiplied by 1 on rank 0 and by 2 on rank 1."""
-    return torch.tensor(values, device="asyncdev") * (RANK + 1)
+    return torch.tensor(values, dtype=torch.float32, device="asyncdev") * (RANK + 1)
 
 
 def all_reduce_in_background() -> list[Any]:
@@ -33,10 +33,10 @@ def all_reduce_in_background() -> list[Any]:
 
 
 def wait_holds_the_stream_only() -> list[bool]:
-    side = torch.Stream()
-    with side:
+    tensor = _of_rank(1)
+    with torch.Stream():
         gate = device.hold()
-        work = dist.all_reduce(_of_rank(1), async_op=True)
+        work = dist.all_reduce(tensor, async_op=True)
     went_on = not work.is_completed()
     work.wait()  # in the stream outside
     after = Event()
@@ -92,7 +92,7 @@ def barrier_holds_the_host() -> list[bool]:
     before = Event()
     device.spin(5)
     before.record(device.current_stream())
-    dist.barrier()
+    dist.barrier(device_ids=[RANK])
     return [before.query()]
 
 
@@ -171,7 +171,7 @@ def _train(model: nn.Module, on: str) -> None:
 
 
 def _trained_on_the_host() -> list[Tensor]:
-    model = DistributedDataParallel(_network("cpu"), process_group=dist.new_group(backend="gloo"))
+    model = DistributedDataParallel(_network("cpu"))
     _train(model, "cpu")
     return [parameter.detach() for parameter in model.module.parameters()]
 
