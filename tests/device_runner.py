@@ -1,8 +1,8 @@
 """Runs scenarios on the asynchronous device (``async_device``), for tests, in child processes.
 
-Torch allows one such device in each process, for good, so none of it happens in the process that tests. A program in
-``tests/async_device_programs`` is a set of scenarios: functions whose names the tests know. All of them run one after
-the other in one start of the program, since to import torch takes longer than what most of them do.
+Torch allows one such device in each process, for good, so none of it happens in the process that tests. A
+program in ``tests/async_device_programs`` is a set of scenarios: functions whose names the tests know. All
+of them run one after the other in one start of the program: to import torch takes longer than most of them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ PROGRAMS = Path(__file__).parent / "async_device_programs"
 _PATHS = [Path(__file__).parent.parent, Path(__file__).parent]
 
 
-def on_device(program: str, scenario: str, *, ranks: int = 1, devices: int = 3, limit_s: float = 120) -> list[Any]:
+def on_device(
+    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, limit_s: float = 120
+) -> list[Any]:
     """What ``scenario`` of ``tests/async_device_programs/{program}`` found out, on each rank.
 
     The test is skipped where the device cannot be built for want of a compiler, and fails where the
     scenario raises.
 
     Args:
-        ranks: processes; more than one are started by ``torchrun``, have a process group ``asyncccl``,
-            and each has the device of its number as its current one.
+        ranks: processes; more than one are started by ``torchrun``.
         devices: how many devices each of them sees.
         limit_s: seconds after which the program is ended.
     """

@@ -1,6 +1,7 @@
 """The asynchronous device for tests: what it promises to the tests that stand on it.
 
-No instants are compared with the host's clock: streams are held by gates, and a kernel lasts at least as long as stated.
+No instants are compared with the host's clock: streams are held by gates, and a kernel lasts at least as long
+as stated.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""A real asynchronous accelerator for tests: its streams are threads of this process, its memory is the host's.
+"""A real asynchronous accelerator for tests: its streams are threads, its memory is the host's.
 
 ``async_device.register()`` makes it this process's accelerator, ``torch.device("asyncdev")``; torch allows
 one in each process, for good, so tests use it in child processes (``device_runner.py``). ``torch.asyncdev`` is
 then a module like ``torch.cuda``, with what only a device for tests has: kernels of a stated duration
-(``spin``), a queue of a stated capacity, errors, captures.
+(``spin``), streams that a test holds and lets go (``hold``), queues of a stated capacity, failures, captures.
 
-Operators are computed by the host, which waits for the stream and so keeps their order; ``spin``, copies within
-and between devices, copies from and to pinned memory, and collectives go on while the host does.
+``spin``, copies within and between devices, copies from and to pinned memory, and collectives
+(``process_group.py``) go on while the host does. All other operators are computed by the host, which waits
+for the stream and so keeps their order: do not compute in a stream that is held.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def register() -> None:
     """Make the device this process's accelerator."""
     import torch
 
-    if NAME == torch._C._get_privateuse1_backend_name():
+    if torch._C._get_privateuse1_backend_name() == NAME:
         return
     load()
     torch.utils.rename_privateuse1_backend(NAME)

@@ -1,6 +1,7 @@
-"""Builds the device's library with torch's own extension builder, once for each torch, Python and state of its sources.
+"""Builds the device's library with torch's own extension builder, once.
 
-It lies in the user's cache, so that a clean clone of the same sources finds it there. ``python build.py`` builds it.
+It lies in the user's cache, by the versions of torch and Python and a hash of the sources, so that a clean
+clone finds it there. ``python build.py`` builds it, and says how.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _build_here(library: Path) -> None:
     from torch.utils import cpp_extension
 
     scratch = library.parent / "objects"
-    shutil.rmtree(scratch, ignore_errors=True)  # of a build that was ended; torch would wait for its lock for ever
+    shutil.rmtree(scratch, ignore_errors=True)  # of a build that was ended: torch would wait for its lock
     scratch.mkdir(parents=True)
     cpp_extension.load(
         name=_NAME,

@@ -1,9 +1,10 @@
-"""``asyncccl``: a process group on the device that queues as NCCL's does.
+"""``asyncccl``: a backend of ``torch.distributed`` on the device that queues as NCCL does.
 
-A collective is a kernel. With ``async_op=True`` it runs in a stream of the group's own, between what the current
-stream holds before and what waits for its work; with ``async_op=False`` in the current stream, and the call returns
-None (torch 2.8 and later). ``Work.wait()`` blocks the current stream and not the host. Futures are complete at once
-and carry events, so their callbacks run in a stream of torch's pool. Messages run in a stream for each peer.
+A collective is a kernel. With ``async_op=True`` it runs in a stream of the group's own, between what the
+current stream holds before and what waits for its work; with ``async_op=False`` in the current stream, and
+the call returns None (torch 2.8 and later). ``Work.wait()`` holds the current stream and not the host. Futures
+are complete at once and carry events, so their callbacks run in a stream of torch's pool. Messages run in a
+stream for each peer, unless they are in a batch.
 
 The bytes travel between ranks of one machine as files, which the stream's thread writes and reads.
 """
@@ -39,15 +40,15 @@ _OPS = {
 class Exchange(NamedTuple):
     """One kernel: what it leaves for others and takes from them, and what it makes of that.
 
-    ``outgoing`` and ``incoming`` are tensors by the names under which ranks leave them for one another; what comes is
-    reduced by ``op`` into ``into``, if there is such a tensor.
+    ``outgoing`` and ``incoming`` are tensors by the names under which ranks leave them for one another; what
+    comes is reduced by ``op`` into ``into``, if there is such a tensor.
     """
 
     device: torch.device
     outgoing: dict[str, Tensor]
     incoming: dict[str, Tensor]
-    into: Tensor | None
-    op: str
+    into: Tensor | None = None
+    op: str = ""
 
     def queue(self, ms: float) -> None:
         """Put it into the current stream of its device, to last ``ms`` longer than it takes."""
@@ -58,7 +59,7 @@ class Exchange(NamedTuple):
 
 
 class _Bundle:
-    """The calls between ``_start_coalescing`` and ``_end_coalescing``: one work."""
+    """The calls between ``start_coalescing`` and ``end_coalescing``: one work."""
 
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
@@ -105,7 +106,11 @@ class StreamBackend:
         return self._in_own_stream(self._stream(exchange.device, peer), [exchange], _flat(outputs))
 
     def _in_own_stream(
-        self, stream: torch.Stream, exchanges: Sequence[Exchange], outputs: list[Tensor], *, host_waits: bool = False
+        self,
+        stream: torch.Stream,
+        exchanges: Sequence[Exchange],
+        outputs: list[Tensor],
+        host_waits: bool = False,
     ) -> dist.Work:
         stream.wait_stream(torch.accelerator.current_stream(stream.device))
         with stream:
@@ -120,7 +125,8 @@ class StreamBackend:
     def end_coalescing(self) -> dist.Work | None:
         bundle, self._bundle = self._bundle, None
         assert bundle is not None
-        exchanges = sorted(bundle.exchanges, key=lambda one: bool(one.incoming))  # nobody waits before it has sent
+        # nobody waits for a message before it has sent its own
+        exchanges = sorted(bundle.exchanges, key=lambda one: bool(one.incoming))
         if bundle.asynchronous:
             return self._in_own_stream(self._stream(exchanges[0].device), exchanges, bundle.outputs)
         for exchange in exchanges:
@@ -129,26 +135,22 @@ class StreamBackend:
 
     # -- what is left for whom ---------------------------------------------------------------------------
 
-    def _names(self, kind: str) -> tuple[list[str], list[str]]:
-        """Under which names this rank leaves something for each rank, and finds what each has left, this time."""
-        number = self._issued[kind]
-        self._issued[kind] += 1
-        start, me, ranks = f"{self._directory}/{kind}-{number}", self._rank, range(self._size)
-        return [f"{start}-{me}-{to}" for to in ranks], [f"{start}-{source}-{me}" for source in ranks]
-
-    def _exchange(
+    def _collective(
         self,
-        outgoing: Sequence[Tensor | None] | None,
-        incoming: Sequence[Tensor | None] | None,
+        device: torch.device,
+        outgoing: Sequence[Tensor | None],
+        incoming: Sequence[Tensor | None],
         into: Tensor | None = None,
         opts: Any = None,
     ) -> Exchange:
-        """A collective: ``outgoing`` has the tensor for each rank, ``incoming`` that from each rank."""
-        leave, take = self._names("collective")
-        out = {name: one for name, one in zip(leave, outgoing or ()) if one is not None}
-        got = {name: one for name, one in zip(take, incoming or ()) if one is not None}
-        some = next(iter((*out.values(), *got.values())))
-        return Exchange(some.device, out, got, into, _op(opts))
+        """The next collective: ``outgoing`` has a tensor for each rank, ``incoming`` one from each."""
+        start = f"{self._directory}/collective-{self._issued['']}"
+        self._issued[""] += 1
+        out = {f"{start}-{self._rank}-{to}": one for to, one in enumerate(outgoing) if one is not None}
+        got = {
+            f"{start}-{source}-{self._rank}": one for source, one in enumerate(incoming) if one is not None
+        }
+        return Exchange(device, out, got, into, _op(opts))
 
     def _all(self, tensor: Tensor) -> list[Tensor]:
         return [tensor] * self._size
@@ -157,69 +159,81 @@ class StreamBackend:
         """For one like ``tensor`` from each rank."""
         return [torch.empty_like(tensor) for _ in range(self._size)]
 
-    def _only(self, rank: int, tensor: Tensor | None) -> list[Tensor | None]:
+    def _only(self, rank: int, tensor: Tensor) -> list[Tensor | None]:
         return [tensor if each == rank else None for each in range(self._size)]
+
+    def _parts(self, tensor: Tensor, sizes: list[int] | None = None) -> Sequence[Tensor]:
+        return tensor.split(sizes) if sizes else tensor.chunk(self._size)
 
     # -- collectives -------------------------------------------------------------------------------------
 
-    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> Any:
-        (tensor,) = tensors
-        return self._queue(self._exchange(self._all(tensor), self._room(tensor), tensor, opts), tensors, opts)
+    def allreduce(self, tensors: list[Tensor], opts: Any) -> Any:
+        (one,) = tensors
+        exchange = self._collective(one.device, self._all(one), self._room(one), one, opts)
+        return self._queue(exchange, tensors, opts)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> Any:
-        (tensor,) = tensors
-        mine = self._rank == opts.rootRank
-        to_root = self._only(opts.rootRank, tensor)
-        exchange = self._exchange(to_root, self._room(tensor) if mine else None, tensor if mine else None, opts)
+        (one,) = tensors
+        to_root = self._only(opts.rootRank, one)
+        if self._rank == opts.rootRank:
+            exchange = self._collective(one.device, to_root, self._room(one), one, opts)
+        else:
+            exchange = self._collective(one.device, to_root, [])
         return self._queue(exchange, tensors, opts)
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> Any:
-        (tensor,) = tensors
+        (one,) = tensors
         if self._rank == opts.rootRank:
-            others = [None if each == self._rank else tensor for each in range(self._size)]
-            return self._queue(self._exchange(others, None) if self._size > 1 else _nothing(tensor), tensors, opts)
-        return self._queue(self._exchange(None, self._only(opts.rootRank, tensor)), tensors, opts)
+            others = [None if each == self._rank else one for each in range(self._size)]
+            return self._queue(self._collective(one.device, others, []), tensors, opts)
+        return self._queue(self._collective(one.device, [], self._only(opts.rootRank, one)), tensors, opts)
 
-    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> Any:
-        return self._queue(self._exchange(self._all(inputs[0]), outputs[0]), outputs, opts)
-
-    def _allgather_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
-        return self._queue(self._exchange(self._all(given), output.chunk(self._size)), [output], opts)
-
-    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any = None) -> Any:
-        exchange = self._exchange(inputs[0], self._room(outputs[0]), outputs[0], opts)
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
+        exchange = self._collective(inputs[0].device, self._all(inputs[0]), outputs[0])
         return self._queue(exchange, outputs, opts)
 
-    def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any = None) -> Any:
-        exchange = self._exchange(given.chunk(self._size), self._room(output), output, opts)
+    def _allgather_base(self, output: Tensor, given: Tensor, opts: Any) -> Any:
+        exchange = self._collective(given.device, self._all(given), self._parts(output))
+        return self._queue(exchange, [output], opts)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
+        (one,) = outputs
+        exchange = self._collective(one.device, inputs[0], self._room(one), one, opts)
+        return self._queue(exchange, outputs, opts)
+
+    def _reduce_scatter_base(self, output: Tensor, given: Tensor, opts: Any) -> Any:
+        exchange = self._collective(given.device, self._parts(given), self._room(output), output, opts)
         return self._queue(exchange, [output], opts)
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> Any:
-        room = outputs[0] if self._rank == opts.rootRank else None
-        return self._queue(self._exchange(self._only(opts.rootRank, inputs[0]), room), outputs, opts)
+        room = outputs[0] if self._rank == opts.rootRank else []
+        exchange = self._collective(inputs[0].device, self._only(opts.rootRank, inputs[0]), room)
+        return self._queue(exchange, outputs, opts)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> Any:
-        given = inputs[0] if self._rank == opts.rootRank else None
-        return self._queue(self._exchange(given, self._only(opts.rootRank, outputs[0])), outputs, opts)
+        given = inputs[0] if self._rank == opts.rootRank else []
+        exchange = self._collective(outputs[0].device, given, self._only(opts.rootRank, outputs[0]))
+        return self._queue(exchange, outputs, opts)
 
-    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
-        return self._queue(self._exchange(inputs, outputs), outputs, opts)
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Any:
+        return self._queue(self._collective(inputs[0].device, inputs, outputs), outputs, opts)
 
     def alltoall_base(
-        self, output: Tensor, given: Tensor, output_sizes: list[int], sizes: list[int], opts: Any = None
+        self, output: Tensor, given: Tensor, output_sizes: list[int], sizes: list[int], opts: Any
     ) -> Any:
-        exchange = self._exchange(self._parts(given, sizes), self._parts(output, output_sizes))
+        exchange = self._collective(
+            given.device, self._parts(given, sizes), self._parts(output, output_sizes)
+        )
         return self._queue(exchange, [output], opts)
 
-    def _parts(self, tensor: Tensor, sizes: list[int]) -> Sequence[Tensor]:
-        return tensor.split(sizes) if sizes else tensor.chunk(self._size)
-
-    def barrier(self, opts: Any = None) -> Any:
-        index = getattr(getattr(opts, "device", None), "index", None)
-        device = torch.device("asyncdev", torch.accelerator.current_device_index() if index is None else index)
+    def barrier(self, opts: Any) -> Any:
+        index = None if opts.device is None else opts.device.index
+        device = torch.device(
+            "asyncdev", torch.accelerator.current_device_index() if index is None else index
+        )
         token = torch.empty(1, dtype=torch.uint8, device=device)
-        exchange = self._exchange(self._all(token), self._room(token))
-        if getattr(opts, "asyncOp", True):
+        exchange = self._collective(device, self._all(token), self._room(token))
+        if opts.asyncOp:
             return self._in_own_stream(self._stream(device), [exchange], [], host_waits=True)
         exchange.queue(self.extra_ms)
         torch.accelerator.current_stream(device).synchronize()
@@ -227,21 +241,19 @@ class StreamBackend:
 
     # -- several at once: one work -----------------------------------------------------------------------
 
-    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any = None) -> Any:
+    def allreduce_coalesced(self, tensors: list[Tensor], opts: Any) -> Any:
         return self._together([(self.allreduce, [tensor]) for tensor in tensors], opts)
 
-    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> Any:
+    def allgather_into_tensor_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Any:
         pairs = zip(outputs, inputs, strict=True)
         return self._together([(self._allgather_base, *pair) for pair in pairs], opts)
 
-    def reduce_scatter_tensor_coalesced(
-        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
-    ) -> Any:
+    def reduce_scatter_tensor_coalesced(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any) -> Any:
         pairs = zip(outputs, inputs, strict=True)
         return self._together([(self._reduce_scatter_base, *pair) for pair in pairs], opts)
 
     def _together(self, calls: list[tuple[Any, ...]], opts: Any) -> Any:
-        """Also inside a block that coalesces already: torch hands over its all-reduces in this way there."""
+        """Torch hands over its all-reduces in this way inside a block that coalesces already, too."""
         if self._bundle is not None:
             return [call(*args, opts) for call, *args in calls][-1]
         self.start_coalescing()
@@ -250,14 +262,14 @@ class StreamBackend:
 
     # -- messages ----------------------------------------------------------------------------------------
 
-    def send(self, tensors: list[Tensor], to: int, tag: int = 0) -> Any:
+    def send(self, tensors: list[Tensor], to: int, tag: int) -> Any:
         name = self._message(self._rank, to, tag)
-        exchange = Exchange(tensors[0].device, {name: tensors[0]}, {}, None, "")
+        exchange = Exchange(tensors[0].device, {name: tensors[0]}, {})
         return self._queue(exchange, tensors, None, peer=to)
 
-    def recv(self, tensors: list[Tensor], source: int, tag: int = 0) -> Any:
+    def recv(self, tensors: list[Tensor], source: int, tag: int) -> Any:
         name = self._message(source, self._rank, tag)
-        exchange = Exchange(tensors[0].device, {}, {name: tensors[0]}, None, "")
+        exchange = Exchange(tensors[0].device, {}, {name: tensors[0]})
         return self._queue(exchange, tensors, None, peer=source)
 
     def _message(self, source: int, to: int, tag: int) -> str:
@@ -275,10 +287,6 @@ def register() -> None:
 def _make(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.Backend:
     made: dist.Backend = load().backend(StreamBackend(store, rank, size), rank, size, NAME)
     return made
-
-
-def _nothing(tensor: Tensor) -> Exchange:
-    return Exchange(tensor.device, {}, {}, None, "")
 
 
 def _op(opts: Any) -> str:

@@ -23,12 +23,12 @@ _PATIENCE_S = 40.0
 def run(scenarios: dict[str, Any]) -> None:
     """Call each public function of ``scenarios``, the names of a program, in order.
 
-    What it returns goes into the file ``{RANK}.json`` of the directory that the program was given, or what it raised.
-    Where there are several ranks, those that follow are then left out: the ranks may be out of step.
+    What it returns or raised goes into the file ``{RANK}.json`` of the directory that the program was given.
+    After one that raised on one of several ranks, no more are called: the ranks may be out of step.
     """
     results: dict[str, Any] = {}
     for name, scenario in scenarios.items():
-        if getattr(scenario, "__module__", "") != "__main__" or name.startswith("_") or not callable(scenario):
+        if name.startswith("_") or getattr(scenario, "__module__", "") != "__main__":
             continue
         faulthandler.dump_traceback_later(_PATIENCE_S, exit=True)  # a scenario that hangs says where
         try:
@@ -42,7 +42,7 @@ def run(scenarios: dict[str, Any]) -> None:
 
 
 def run_on_ranks(scenarios: dict[str, Any]) -> None:
-    """The same on several ranks, in a process group (``asyncccl``, and gloo for the host), each rank with a device of its own."""
+    """The same on several ranks, each with a device of its own, over ``asyncccl`` and, on the host, gloo."""
     import torch
     import torch.distributed as dist
     from async_device import process_group

@@ -114,7 +114,7 @@ def full_queue() -> list[bool]:
 
 
 def mark_in_full_stream() -> bool:
-    """Torch keeps the interpreter's lock while it waits for room: a stream that needed it would never get on."""
+    """Torch keeps the interpreter's lock while it waits: a stream that needed it would never get on."""
     device.set_queue_capacity(2)
     for _ in range(8):
         device.spin(2)
