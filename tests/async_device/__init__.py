@@ -1,8 +1,8 @@
 """A real asynchronous accelerator for tests: its streams are threads, its memory is the host's.
 
 ``async_device.register()`` makes it this process's accelerator, ``torch.device("asyncdev")``; torch allows
-one in each process, for good, so tests use it in child processes (``device_runner.py``). ``torch.asyncdev`` is
-then a module like ``torch.cuda``, with what only a device for tests has: kernels of a stated duration
+one in each process, for good, so tests use it in child processes (``device_runner.py``). ``torch.asyncdev``
+is then a module like ``torch.cuda``, with what only a device for tests has: kernels of a stated duration
 (``spin``), streams that a test holds and lets go (``hold``), queues of a stated capacity, failures, captures.
 
 ``spin``, copies within and between devices, copies from and to pinned memory, and collectives

@@ -2,9 +2,9 @@
 
 A collective is a kernel. With ``async_op=True`` it runs in a stream of the group's own, between what the
 current stream holds before and what waits for its work; with ``async_op=False`` in the current stream, and
-the call returns None (torch 2.8 and later). ``Work.wait()`` holds the current stream and not the host. Futures
-are complete at once and carry events, so their callbacks run in a stream of torch's pool. Messages run in a
-stream for each peer, unless they are in a batch.
+the call returns None (torch 2.8 and later). ``Work.wait()`` holds the current stream and not the host.
+Futures are complete at once and carry events, so their callbacks run in a stream of torch's pool. Messages
+run in a stream for each peer, unless they are in a batch.
 
 The bytes travel between ranks of one machine as files, which the stream's thread writes and reads.
 """
