@@ -159,6 +159,10 @@ def test_coalesced_collectives_are_one_work() -> None:
     assert two_ranks("coalesced") == [[[3], [30], 1]] * 2
 
 
+def test_the_work_of_coalesced_collectives_may_have_no_future_as_in_torch_2_8() -> None:
+    assert two_ranks("batch_without_future") == [[3]] * 2
+
+
 def test_groups_of_some_ranks_and_of_objects_work() -> None:
     objects = [{"rank": 0}, {"rank": 1}]
     assert two_ranks("several_groups") == [[[3], objects]] * 2
@@ -173,8 +177,9 @@ def test_fsdp2_on_the_device_equals_ddp_on_the_host() -> None:
 
 
 def test_without_a_compiler_tests_on_the_device_are_skipped_with_that_reason(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert async_device.missing() == "no C++ compiler (no-such-compiler)"
     with pytest.raises(pytest.skip.Exception, match="no-such-compiler"):

@@ -145,6 +145,17 @@ def coalesced() -> list[Any]:
     return [first.tolist(), second.tolist(), len(together.works)]
 
 
+def batch_without_future() -> list[float]:
+    """Nobody asks for it here."""
+    tensor = _of_rank(1)
+    StreamBackend.futures_of_batches = False
+    with _coalescing_manager(async_ops=True) as together:
+        dist.all_reduce(tensor)
+    StreamBackend.futures_of_batches = True
+    together.wait()
+    return tensor.tolist()
+
+
 def several_groups() -> list[Any]:
     group = dist.new_group([0, 1])
     alone = dist.new_group([RANK], use_local_synchronization=True)
