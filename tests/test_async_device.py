@@ -119,7 +119,7 @@ def test_waiting_for_a_work_holds_the_stream_and_not_the_host() -> None:
 
 
 def test_a_synchronous_collective_returns_none_and_runs_in_the_current_stream() -> None:
-    assert two_ranks("synchronous_all_reduce") == [[None, False, [3]]] * 2
+    assert two_ranks("synchronous_all_reduce") == [[None, [3], False]] * 2
 
 
 def test_a_collective_lasts_as_long_as_stated() -> None:
