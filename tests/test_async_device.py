@@ -89,6 +89,10 @@ def test_a_copy_from_pinned_memory_does_not_hold_the_host() -> None:
     assert one_process("pinned_copy") == [[True, False, True, True]]
 
 
+def test_a_storage_that_was_emptied_stays_on_its_device() -> None:
+    assert one_process("emptied_storage") == [["asyncdev:1", "asyncdev:1"]]
+
+
 def test_what_is_captured_runs_when_it_is_replayed() -> None:
     ((while_capturing, afterwards, tasks, elapsed_ms),) = one_process("captured")
     assert (while_capturing, afterwards, tasks) == (True, False, [2])

@@ -141,9 +141,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    const c10::OptionalDeviceGuard on(storage.device());
-    guard_.synchronizeStream(guard_.getStream(storage.device()));  // the values are moved by the host
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    const c10::Device on = storage.device();
+    const c10::OptionalDeviceGuard current(on);
+    guard_.synchronizeStream(guard_.getStream(on));  // the values are moved by the host
+    c10::StorageImpl* resized = storage.unsafeGetStorageImpl();
+    at::native::resize_bytes_cpu(resized, bytes);
+    if (bytes == 0) resized->set_data_ptr_noswap(c10::DataPtr(nullptr, on));  // else it would be the host's
   }
 
  private:
