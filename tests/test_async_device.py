@@ -89,6 +89,10 @@ def test_a_copy_from_pinned_memory_does_not_hold_the_host() -> None:
     assert one_process("pinned_copy") == [[True, False, True, True]]
 
 
+def test_a_storage_that_was_emptied_stays_on_its_device() -> None:
+    assert one_process("emptied_storage") == [["asyncdev:1", "asyncdev:1"]]
+
+
 def test_what_is_captured_runs_when_it_is_replayed() -> None:
     ((while_capturing, afterwards, tasks, elapsed_ms),) = one_process("captured")
     assert (while_capturing, afterwards, tasks) == (True, False, [2])
@@ -119,7 +123,7 @@ def test_waiting_for_a_work_holds_the_stream_and_not_the_host() -> None:
 
 
 def test_a_synchronous_collective_returns_none_and_runs_in_the_current_stream() -> None:
-    assert two_ranks("synchronous_all_reduce") == [[None, False, [3]]] * 2
+    assert two_ranks("synchronous_all_reduce") == [[None, [3], False]] * 2
 
 
 def test_a_collective_lasts_as_long_as_stated() -> None:
@@ -159,6 +163,10 @@ def test_coalesced_collectives_are_one_work() -> None:
     assert two_ranks("coalesced") == [[[3], [30], 1]] * 2
 
 
+def test_the_work_of_coalesced_collectives_may_have_no_future_as_in_torch_2_8() -> None:
+    assert two_ranks("batch_without_future") == [[3]] * 2
+
+
 def test_groups_of_some_ranks_and_of_objects_work() -> None:
     objects = [{"rank": 0}, {"rank": 1}]
     assert two_ranks("several_groups") == [[[3], objects]] * 2
@@ -173,8 +181,9 @@ def test_fsdp2_on_the_device_equals_ddp_on_the_host() -> None:
 
 
 def test_without_a_compiler_tests_on_the_device_are_skipped_with_that_reason(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     assert async_device.missing() == "no C++ compiler (no-such-compiler)"
     with pytest.raises(pytest.skip.Exception, match="no-such-compiler"):

@@ -5,57 +5,24 @@ current stream holds before and what waits for its work; with ``async_op=False``
 the call returns None (torch 2.8 and later). ``Work.wait()`` holds the current stream and not the host.
 Futures are complete at once and carry events, so their callbacks run in a stream of torch's pool. Messages
 run in a stream for each peer, unless they are in a batch.
-
-The bytes travel between ranks of one machine as files, which the stream's thread writes and reads.
 """
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import os
-import tempfile
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from async_device.build import load
+from async_device.exchanges import Exchange, op_of, shared_directory
 
 NAME = "asyncccl"
-
-_OPS = {
-    dist.ReduceOp.SUM: "sum",
-    dist.ReduceOp.AVG: "avg",
-    dist.ReduceOp.MAX: "max",
-    dist.ReduceOp.MIN: "min",
-    dist.ReduceOp.PRODUCT: "product",
-}
-
-
-class Exchange(NamedTuple):
-    """One kernel: what it leaves for others and takes from them, and what it makes of that.
-
-    ``outgoing`` and ``incoming`` are tensors by the names under which ranks leave them for one another; what
-    comes is reduced by ``op`` into ``into``, if there is such a tensor.
-    """
-
-    device: torch.device
-    outgoing: dict[str, Tensor]
-    incoming: dict[str, Tensor]
-    into: Tensor | None = None
-    op: str = ""
-
-    def queue(self, ms: float) -> None:
-        """Put it into the current stream of its device, to last ``ms`` longer than it takes."""
-        torch.ops.asyncdev.exchange(
-            [*self.outgoing], [*self.outgoing.values()], [*self.incoming], [*self.incoming.values()],
-            self.into, self.op, ms, self.device.index,
-        )  # fmt: skip
 
 
 class _Bundle:
@@ -72,15 +39,19 @@ class StreamBackend:
 
     Attributes:
         extra_ms: by so much every operation of every group lasts longer than it would.
+        futures_of_batches: whether the one work of coalesced calls has a future. NCCL's had none in torch
+            2.8: who asks its future for a callback there crashes the process.
     """
 
     extra_ms = 0.0
+    futures_of_batches = True
 
     def __init__(self, store: dist.Store, rank: int, size: int) -> None:
         self._rank = rank
         self._size = size
-        self._directory = _shared_directory(store, rank)
-        self._issued: Counter[str] = Counter()
+        self._directory = shared_directory(store, rank)
+        self._collectives = itertools.count()
+        self._messages: Counter[str] = Counter()
         self._streams: dict[tuple[torch.device, object], torch.Stream] = {}
         self._bundle: _Bundle | None = None
 
@@ -110,13 +81,15 @@ class StreamBackend:
         stream: torch.Stream,
         exchanges: Sequence[Exchange],
         outputs: list[Tensor],
+        *,
         host_waits: bool = False,
+        has_future: bool = True,
     ) -> dist.Work:
         stream.wait_stream(torch.accelerator.current_stream(stream.device))
         with stream:
             for exchange in exchanges:
                 exchange.queue(self.extra_ms)
-        work: dist.Work = load().work(stream, outputs, host_waits)
+        work: dist.Work = load().work(stream, outputs, host_waits, has_future)
         return work
 
     def start_coalescing(self) -> None:
@@ -128,7 +101,9 @@ class StreamBackend:
         # nobody waits for a message before it has sent its own
         exchanges = sorted(bundle.exchanges, key=lambda one: bool(one.incoming))
         if bundle.asynchronous:
-            return self._in_own_stream(self._stream(exchanges[0].device), exchanges, bundle.outputs)
+            stream = self._stream(exchanges[0].device)
+            has_future = self.futures_of_batches
+            return self._in_own_stream(stream, exchanges, bundle.outputs, has_future=has_future)
         for exchange in exchanges:
             exchange.queue(self.extra_ms)
         return None
@@ -144,13 +119,12 @@ class StreamBackend:
         opts: Any = None,
     ) -> Exchange:
         """The next collective: ``outgoing`` has a tensor for each rank, ``incoming`` one from each."""
-        start = f"{self._directory}/collective-{self._issued['']}"
-        self._issued[""] += 1
+        start = f"{self._directory}/collective-{next(self._collectives)}"
         out = {f"{start}-{self._rank}-{to}": one for to, one in enumerate(outgoing) if one is not None}
         got = {
             f"{start}-{source}-{self._rank}": one for source, one in enumerate(incoming) if one is not None
         }
-        return Exchange(device, out, got, into, _op(opts))
+        return Exchange(device, out, got, into, op_of(opts))
 
     def _all(self, tensor: Tensor) -> list[Tensor]:
         return [tensor] * self._size
@@ -274,8 +248,8 @@ class StreamBackend:
 
     def _message(self, source: int, to: int, tag: int) -> str:
         kind = f"{self._directory}/message-{source}-{to}-{tag}"
-        self._issued[kind] += 1
-        return f"{kind}-{self._issued[kind]}"
+        self._messages[kind] += 1
+        return f"{kind}-{self._messages[kind]}"
 
 
 def register() -> None:
@@ -289,24 +263,5 @@ def _make(store: dist.Store, rank: int, size: int, timeout: timedelta) -> dist.B
     return made
 
 
-def _op(opts: Any) -> str:
-    wanted = getattr(opts, "reduceOp", dist.ReduceOp.SUM)
-    return next(name for op, name in _OPS.items() if wanted == op)
-
-
 def _flat(outputs: Any) -> list[Tensor]:
     return [outputs] if isinstance(outputs, Tensor) else [tensor for one in outputs for tensor in _flat(one)]
-
-
-def _shared_directory(store: dist.Store, rank: int) -> str:
-    """A directory for the group's files, which whoever ends last removes."""
-    if rank == 0:
-        store.set("directory", tempfile.mkdtemp(prefix=f"{NAME}-"))
-    directory: str = store.get("directory").decode()
-    atexit.register(_remove_if_empty, directory)
-    return directory
-
-
-def _remove_if_empty(directory: str) -> None:
-    with contextlib.suppress(OSError):
-        os.rmdir(directory)

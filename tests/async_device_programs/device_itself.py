@@ -204,6 +204,14 @@ def pinned_copy() -> list[bool]:
     return [pinned.is_pinned(), plain.is_pinned(), went_on, torch.equal(copy.cpu(), plain)]
 
 
+def emptied_storage() -> list[str]:
+    storage = torch.ones(2, device="asyncdev:1").untyped_storage()
+    storage.resize_(0)
+    empty = str(storage.device)
+    storage.resize_(8)
+    return [empty, str(storage.device)]
+
+
 def captured() -> list[Any]:
     with device.capture() as tasks:
         device.spin(1)

@@ -48,14 +48,17 @@ def wait_holds_the_stream_only() -> list[bool]:
 
 
 def synchronous_all_reduce() -> list[Any]:
-    tensor = _of_rank(1)
-    gate = device.hold()
-    returned = dist.all_reduce(tensor)
-    after = Event()
-    after.record(device.current_stream())
-    early = after.query()
+    """While the group's own stream stands still, since it waits for one that is held."""
+    tensor, other = _of_rank(1), _of_rank(1)
+    options = dist.AllreduceOptions()
+    options.asyncOp = False
+    with torch.Stream():
+        gate = device.hold()
+        work = dist.all_reduce(other, async_op=True)
+    returned = dist.group.WORLD.allreduce([tensor], options)
+    found = [returned, tensor.tolist(), work.is_completed()]
     gate.open()
-    return [returned, early, tensor.tolist()]
+    return found
 
 
 def stated_duration() -> float:
@@ -143,6 +146,17 @@ def coalesced() -> list[Any]:
         dist.all_reduce(second)
     together.wait()
     return [first.tolist(), second.tolist(), len(together.works)]
+
+
+def batch_without_future() -> list[float]:
+    """Nobody asks for it here."""
+    tensor = _of_rank(1)
+    StreamBackend.futures_of_batches = False
+    with _coalescing_manager(async_ops=True) as together:
+        dist.all_reduce(tensor)
+    StreamBackend.futures_of_batches = True
+    together.wait()
+    return tensor.tolist()
 
 
 def several_groups() -> list[Any]:

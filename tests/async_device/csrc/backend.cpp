@@ -17,14 +17,15 @@ using TensorLists = std::vector<std::vector<at::Tensor>>;
 // All that `stream` holds when this is made.
 class StreamWork final : public Work {
  public:
-  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits)
+  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, bool has_future)
       : stream_(stream),
         outputs_(std::move(outputs)),
         host_waits_(host_waits),
-        end_(c10::kPrivateUse1),
-        future_(c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
-                                                         std::vector<c10::Device>{stream.device()})) {
+        end_(c10::kPrivateUse1) {
     end_.record(stream_);
+    if (!has_future) return;
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                       std::vector<c10::Device>{stream.device()});
     const c10::StreamGuard guard(stream_);
     future_->markCompleted(outputs_);  // it records an event in the stream that is current
   }
@@ -32,7 +33,7 @@ class StreamWork final : public Work {
   bool isCompleted() override { return end_.query(); }
   bool isSuccess() const override { return true; }
   Tensors result() override { return outputs_; }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }  // null if it has none
   void synchronize() override {
     end_.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device()));
   }
@@ -131,9 +132,9 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("backend", [](const py::object& methods, int rank, int size, const std::string& name) {
     return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<PythonBackend>(methods, rank, size, name));
   });
-  m.def("work", [](const c10::Stream& stream, Tensors outputs, bool host_waits) {
+  m.def("work", [](const c10::Stream& stream, Tensors outputs, bool host_waits, bool has_future) {
     const py::gil_scoped_release released;  // a mark may have to wait for room in the stream
-    return WorkPtr(c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits));
+    return WorkPtr(c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, has_future));
   });
 }
 

@@ -4,6 +4,7 @@
 #include <ATen/native/Resize.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <atomic>
 #include <vector>
 
 #include "memory.h"
@@ -30,14 +31,18 @@ Stream& queue_of(const c10::Stream& stream) {
   return on.stream(stream.id());
 }
 
-// What torch holds of an event: the mark that it made last.
+// What torch holds of an event: the mark that it made last. One thread may ask while another records.
 struct Event {
-  MarkPtr last;
-  bool timed;
+  std::atomic<MarkPtr> last;
+  const bool timed;
 };
 
 Event& event_at(void* event) {
   return *static_cast<Event*>(event);
+}
+
+MarkPtr last_of(void* event) {
+  return event_at(event).last.load();
 }
 
 struct Guard final : c10::impl::DeviceGuardImplInterface {
@@ -83,19 +88,19 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   void record(void** event, const c10::Stream& stream, const c10::DeviceIndex, const c10::EventFlag flag)
       const override {
     MarkPtr mark = queue_of(stream).mark();
-    if (*event == nullptr) *event = new Event{nullptr, flag == c10::EventFlag::BACKEND_DEFAULT};
+    if (*event == nullptr) *event = new Event{MarkPtr(), flag == c10::EventFlag::BACKEND_DEFAULT};
     event_at(*event).last = std::move(mark);
   }
   void block(void* event, const c10::Stream& stream) const override {
-    if (event != nullptr) queue_of(stream).wait_for(event_at(event).last);
+    if (event != nullptr) queue_of(stream).wait_for(last_of(event));
   }
   bool queryEvent(void* event) const override {
     raise_if_failed();
-    return event == nullptr || event_at(event).last->passed();
+    return event == nullptr || last_of(event)->passed();
   }
   void synchronizeEvent(void* event) const override {
     raise_if_failed();
-    if (event != nullptr) event_at(event).last->wait();
+    if (event != nullptr) last_of(event)->wait();
     raise_if_failed();
   }
   void destroyEvent(void* event, const c10::DeviceIndex) const noexcept override {
@@ -104,11 +109,10 @@ struct Guard final : c10::impl::DeviceGuardImplInterface {
   double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
     raise_if_failed();
     TORCH_CHECK(from != nullptr && to != nullptr, "Both events must be recorded before calculating elapsed time.");
-    const Event &start = event_at(from), &end = event_at(to);
-    TORCH_CHECK(start.timed && end.timed, "Both events must be created with argument 'enable_timing=True'.");
-    TORCH_CHECK(start.last->passed() && end.last->passed(), "asyncdev error: device not ready");
-    // a float32, as CUDA gives
-    return std::chrono::duration<float, std::milli>(end.last->at() - start.last->at()).count();
+    TORCH_CHECK(event_at(from).timed && event_at(to).timed, "Both events must be created with enable_timing=True.");
+    const MarkPtr start = last_of(from), end = last_of(to);
+    TORCH_CHECK(start->passed() && end->passed(), "asyncdev error: device not ready");
+    return std::chrono::duration<float, std::milli>(end->at() - start->at()).count();  // a float32, as CUDA gives
   }
 };
 
@@ -137,9 +141,12 @@ struct Hooks final : at::PrivateUse1HooksInterface {
   bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
   c10::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
   void resizePrivateUse1Bytes(const c10::Storage& storage, size_t bytes) const override {
-    const c10::OptionalDeviceGuard on(storage.device());
-    guard_.synchronizeStream(guard_.getStream(storage.device()));  // the values are moved by the host
-    at::native::resize_bytes_cpu(storage.unsafeGetStorageImpl(), bytes);
+    const c10::Device on = storage.device();
+    const c10::OptionalDeviceGuard current(on);
+    guard_.synchronizeStream(guard_.getStream(on));  // the values are moved by the host
+    c10::StorageImpl* resized = storage.unsafeGetStorageImpl();
+    at::native::resize_bytes_cpu(resized, bytes);
+    if (bytes == 0) resized->set_data_ptr_noswap(c10::DataPtr(nullptr, on));  // else it would be the host's
   }
 
  private:
