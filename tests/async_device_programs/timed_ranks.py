@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from _recordings import ms
 from _scenarios import RANK, run
 from async_device import process_group
 from async_device.process_group import StreamBackend
@@ -37,19 +38,15 @@ def _rows() -> list[Record]:
     return found
 
 
-def _ms(row: Record) -> float:
-    return float("nan") if row.end_ns is None else (row.end_ns - row.start_ns) / 1e6
-
-
-def _lasting(ms: float) -> None:
-    StreamBackend.extra_ms = ms
+def _lasting(extra_ms: float) -> None:
+    StreamBackend.extra_ms = extra_ms
 
 
 def synchronous_call() -> list[Any]:
     _lasting(20)
     returned = dist.all_reduce(torch.ones(4, device=ME))
     (row,) = _rows()
-    return [returned, row.operation, row.clock, row.status, _ms(row) >= 20]
+    return [returned, row.operation, row.clock, row.status, ms(row) >= 20]
 
 
 def tensor_off_the_current_device() -> list[Any]:
@@ -58,7 +55,7 @@ def tensor_off_the_current_device() -> list[Any]:
     tensor = torch.ones(4, device="asyncdev:2")
     dist.all_reduce(tensor)
     dist.all_reduce(tensor, async_op=True).wait()
-    found = {row.operation: [_ms(row) >= 25, row.status] for row in _rows()}
+    found = {row.operation: [ms(row) >= 25, row.status] for row in _rows()}
     return [found, device.current_device() == RANK]
 
 
@@ -112,10 +109,10 @@ def ddp() -> dict[str, Any]:
     return {
         "operations": sorted(of),
         "threads": sorted({row.thread for row in rows}),
-        "waits last": all(_ms(row) >= 10 for row in of["WAIT"]),
+        "waits last": all(ms(row) >= 10 for row in of["WAIT"]),
         "waits lie in the stream of backward": {row.stream for row in of["WAIT"]}
         == {row.stream for row in of["BACKWARD"]},
-        "backward lasts as long": all(_ms(row) >= 15 for row in of["BACKWARD"]),
+        "backward lasts as long": all(ms(row) >= 15 for row in of["BACKWARD"]),
         "exposed": [step >= 10 for step in steps["exposed_ms"]],
         "hidden": [ratio < 0.5 for ratio in steps["overlap"]],
     }
@@ -137,7 +134,7 @@ def fsdp2() -> dict[str, Any]:
         "scatters": len(scatters) >= 4,
         "statuses": sorted({row.status for row in rows}),
         "in streams of their own": not {row.stream for row in gathers} & {f"asyncdev:{RANK}/0"},
-        "as long as they last": all(_ms(row) >= 5 for row in (*gathers, *scatters)),
+        "as long as they last": all(ms(row) >= 5 for row in (*gathers, *scatters)),
     }
 
 

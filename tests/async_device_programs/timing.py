@@ -4,36 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import torch
+from _recordings import mark, ms, recording
 from _scenarios import run
-from torch import Event, Stream
+from torch import Stream
 
 from timing_logger import TimingLogger
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.devices import PAIRS_PER_DEVICE
 from timing_logger._device.stream_marks import MOST_INTERVALS
-from timing_logger.record import Record
-from timing_logger.sinks.memory import MemorySink
 
 device = torch.asyncdev
 POOL = 32
-
-
-@contextmanager
-def _recording(**options: Any) -> Iterator[tuple[TimingLogger, Callable[[], list[Record]]]]:
-    """A logger, and a function that returns its rows once the device has passed them all."""
-    sink = MemorySink()
-
-    def rows() -> list[Record]:
-        assert logger.flush()
-        return sink.records
-
-    with TimingLogger(0, None, sinks=[sink], **options) as logger:
-        yield logger, rows
 
 
 def _clocks(logger: TimingLogger) -> dict[str, Any]:
@@ -41,11 +26,6 @@ def _clocks(logger: TimingLogger) -> dict[str, Any]:
     clocks = {clock.device: clock._asdict() for clock in logger._flusher._device_rows.info()}
     found: dict[str, Any] = clocks["asyncdev:0"]
     return found
-
-
-def _ms(row: Record) -> float:
-    assert row.end_ns is not None
-    return (row.end_ns - row.start_ns) / 1e6
 
 
 # This one comes first: afterwards device 0 has a context.
@@ -60,32 +40,32 @@ def thread_without_a_device() -> list[Any]:
             device.spin(20, 1)
 
     current: list[int] = []
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         thread = threading.Thread(target=work)
         thread.start()
         thread.join()
         (row,) = rows()
     has_context = device.has_context(0)
     device.set_device(0)
-    return [current, has_context, row.clock, row.stream, _ms(row) >= 20]
+    return [current, has_context, row.clock, row.stream, ms(row) >= 20]
 
 
 def durations() -> list[Any]:
     """Of kernels of 20 ms and 5 ms, while the host goes on."""
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         gate = device.hold()
-        for ms in (20, 5):
+        for spun_ms in (20, 5):
             with logger.record_device_operation("FORWARD"):
-                device.spin(ms)
+                device.spin(spun_ms)
         gate.open()
-        return [[_ms(row), row.clock, row.status, row.stream] for row in rows()]
+        return [[ms(row), row.clock, row.status, row.stream] for row in rows()]
 
 
 def placement() -> list[bool]:
     """Each span begins after its issue and the one before it in its stream, and ends before it was seen."""
     device.synchronize()
     issued, seen = [], []
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         for _ in range(20):
             issued.append(perf_counter_ns())
             with logger.record_device_operation("FORWARD"):
@@ -104,14 +84,12 @@ def placement() -> list[bool]:
 def nobody_waits() -> list[Any]:
     """Everything but reading goes on beside a stream that stands still, its logger's close included."""
     gate = device.hold()
-    with _recording(flush_interval=0.01, device_timeout=0.05) as (logger, _):
+    with recording(flush_interval=0.01, device_timeout=0.05) as (logger, _):
         for _ in range(100):
             with logger.record_device_operation("FORWARD"):
                 device.spin(0)
         flushed = logger.flush(timeout=0.05)
-    after = Event()
-    after.record(device.current_stream())
-    held = not after.query()
+    held = not mark().query()
     gate.open()
     device.synchronize()
     return [flushed, held]
@@ -120,7 +98,7 @@ def nobody_waits() -> list[Any]:
 def full_stream() -> list[Any]:
     """A mark in a full stream would hold the interpreter's lock, and nobody could open the gate."""
     gate = device.hold()
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         for _ in range(2 * MOST_INTERVALS):
             with logger.record_device_operation("FORWARD"):
                 pass
@@ -136,7 +114,7 @@ def pool_of_events() -> list[Any]:
     """More blocks than there are events for, in streams that all stand still."""
     streams = [Stream(device="asyncdev") for _ in range(POOL)]
     gates = []
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         for stream in streams:
             with stream:
                 gates.append(device.hold())
@@ -164,7 +142,7 @@ def _tasks_captured(block: Callable[[], None]) -> int:
 def capture() -> list[Any]:
     """A block inside of a capture adds nothing to the graph, and asking about others does not break it."""
     device.synchronize()
-    with _recording(flush_interval=0.005) as (logger, rows):
+    with recording(flush_interval=0.005) as (logger, rows):
         with logger.record_device_operation("BEFORE"):
             device.spin(5)
 
@@ -182,14 +160,14 @@ def capture() -> list[Any]:
 
 def forked_child() -> list[Any]:
     """It has no device: its blocks are timed by the host's clock."""
-    with _recording() as (logger, rows):
+    with recording() as (logger, rows):
         with logger.record_device_operation("FORWARD"):
             device.spin(1)
         rows()
     read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        with _recording() as (child, _):
+        with recording() as (child, _):
             with child.record_device_operation("FORWARD") as span:
                 pass
             os.write(write, f"{type(span.interval).__name__} {span.elapsed_ms >= 0}".encode())
