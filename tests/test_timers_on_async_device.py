@@ -48,6 +48,12 @@ def test_cuda_sync_waits_before_the_start_and_at_the_end() -> None:
     assert one_process("region_timer_that_synchronises") == [[True] * 6]
 
 
+def test_a_region_in_a_stream_that_is_full_of_marks_is_counted_as_unresolved() -> None:
+    ((calls, waited_for, known, unresolved),) = one_process("region_timer_in_a_full_stream")
+    assert (calls, waited_for, known + unresolved) == (512, True, 512)
+    assert 200 < known <= 256  # a few were counted before
+
+
 def test_a_region_that_a_graph_captures_is_only_counted() -> None:
     assert one_process("region_timer_captured") == [[2, [0, 2], [1, 2], 1]]
 

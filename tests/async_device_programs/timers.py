@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Stream
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
 from allreduce_instrumentation.compressors import TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from timing_logger._device.stream_marks import MOST_INTERVALS
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._phases import Phases
 from timing_logger.profilers.cuda_events import CudaEventProfiler
@@ -119,7 +121,7 @@ def region_timer() -> list[bool]:
         forward.elapsed >= 0.01,
         forward.total_time >= 0.03,
         step.elapsed >= forward.total_time,
-        forward.average_time == forward.total_time / 3,
+        math.isclose(forward.average_time, forward.total_time / 3),
     ]
 
 
@@ -153,6 +155,19 @@ def region_timer_that_synchronises() -> list[bool]:
         timer.end()
         found += [inside.query(), timer.elapsed >= 0.02]
     return found
+
+
+def region_timer_in_a_full_stream() -> list[Any]:
+    """A mark there would hold the interpreter's lock, and nobody could open the gate."""
+    timer = RegionTimers()("forward")
+    gate = device.hold()
+    for _ in range(2 * MOST_INTERVALS):
+        with timer:
+            pass
+    gate.open()
+    waited_for = timer.total_time > 0
+    sums = timer.sums.read()
+    return [timer.call_count, waited_for, sums.known, sums.unresolved]
 
 
 def region_timer_captured() -> list[Any]:
