@@ -97,10 +97,6 @@ def test_a_forked_child_is_timed_by_the_host_and_ends_no_block_of_its_parent() -
 # -- two ranks -------------------------------------------------------------------------------------------
 
 
-def test_a_synchronous_call_that_leaves_no_work_is_a_row_of_its_kernel() -> None:
-    assert two_ranks("synchronous_call") == [[None, "ALLREDUCE", "device", "ok", True]] * 2
-
-
 def test_an_operation_is_timed_on_the_device_of_its_tensor() -> None:
     lasts = [True, "ok"]
     rows = {"ALLREDUCE": lasts, "IALLREDUCE": lasts, "WAIT": lasts}

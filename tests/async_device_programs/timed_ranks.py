@@ -2,60 +2,31 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from _recordings import ms
-from _scenarios import RANK, run
-from async_device import process_group
-from async_device.process_group import StreamBackend
+from _scenarios import RANK
+from _timed_group import LOGGER, LOGS, ME, lasting, new_rows, run_timed
 from torch import Stream, Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation import DistributedOptimizer
-from allreduce_instrumentation.process_group import init_process_group
-from timing_logger import TimingLogger, read_timings
+from timing_logger import read_timings
 from timing_logger.analysis import overlap
-from timing_logger.record import Record
-from timing_logger.sinks.memory import MemorySink
 
 device = torch.asyncdev
-ME = torch.device("asyncdev", RANK)
-SINK = MemorySink()
-LOGS = Path(sys.argv[1], "logs")
-LOGGER = TimingLogger(RANK, LOGS, sinks=[SINK])
-
-
-def _rows() -> list[Record]:
-    """Those since the last call."""
-    assert LOGGER.flush()
-    found = list(SINK.records)
-    SINK.records.clear()
-    return found
-
-
-def _lasting(extra_ms: float) -> None:
-    StreamBackend.extra_ms = extra_ms
-
-
-def synchronous_call() -> list[Any]:
-    _lasting(20)
-    returned = dist.all_reduce(torch.ones(4, device=ME))
-    (row,) = _rows()
-    return [returned, row.operation, row.clock, row.status, ms(row) >= 20]
 
 
 def tensor_off_the_current_device() -> list[Any]:
     """Device 2 is nobody's current one."""
-    _lasting(30)
+    lasting(30)
     tensor = torch.ones(4, device="asyncdev:2")
     dist.all_reduce(tensor)
     dist.all_reduce(tensor, async_op=True).wait()
-    found = {row.operation: [ms(row) >= 25, row.status] for row in _rows()}
+    found = {row.operation: [ms(row) >= 25, row.status] for row in new_rows()}
     return [found, device.current_device() == RANK]
 
 
@@ -70,18 +41,18 @@ def _step(model: nn.Module) -> None:
 
 def streams_of_the_pool() -> list[Any]:
     """Which of the streams that torch gives to everybody hold something while DDP's buckets are reduced."""
-    _lasting(0)
+    lasting(0)
     model = DistributedDataParallel(_model().to(ME), bucket_cap_mb=0.0005, gradient_as_bucket_view=True)
     _step(model)
     device.synchronize()
     pool = {stream.stream_id: stream for stream in (Stream(device=ME) for _ in range(32))}
     busy: set[int] = set()
-    _lasting(30)
+    lasting(30)
     for _ in range(6):
         _step(model)
         busy |= {number for number, stream in pool.items() if not stream.query()}
         device.synchronize()
-    rows = _rows()
+    rows = new_rows()
     return [
         len(busy),
         {row.status for row in rows if row.operation == "IALLREDUCE"} == {"ok"},
@@ -91,10 +62,10 @@ def streams_of_the_pool() -> list[Any]:
 
 def ddp() -> dict[str, Any]:
     """What is blocked by what: the thread of autograd's rows, and how much of the reduction is exposed."""
-    _lasting(15)
+    lasting(15)
     model = DistributedDataParallel(_model().to(ME))
     device.synchronize()
-    _rows()
+    new_rows()
     for number in range(3):
         LOGGER.set_current_iteration(number)
         with LOGGER.record_device_operation("FORWARD"):
@@ -102,7 +73,7 @@ def ddp() -> dict[str, Any]:
         with LOGGER.record_device_operation("BACKWARD"):
             _step(model)
         device.synchronize()
-    rows = _rows()
+    rows = new_rows()
     timings = read_timings(LOGS)
     steps = overlap(timings[(timings["rank"] == RANK) & timings["iteration"].notna()])
     of = {name: [row for row in rows if row.operation == name] for name in {row.operation for row in rows}}
@@ -119,14 +90,14 @@ def ddp() -> dict[str, Any]:
 
 
 def fsdp2() -> dict[str, Any]:
-    _lasting(5)
+    lasting(5)
     model = _model().to(ME)
     for layer in model:
         fully_shard(layer)
     fully_shard(model)
     _step(model)
     device.synchronize()
-    rows = _rows()
+    rows = new_rows()
     gathers = [row for row in rows if row.operation.lstrip("I") == "ALLGATHER"]
     scatters = [row for row in rows if row.operation.lstrip("I") == "REDUCE_SCATTER"]
     return {
@@ -140,18 +111,18 @@ def fsdp2() -> dict[str, Any]:
 
 def coalesced() -> list[Any]:
     """Messages both ways, which the backend collects and sends to work as one."""
-    _lasting(10)
+    lasting(10)
     there, back = torch.ones(4, device=ME), torch.zeros(4, device=ME)
     messages = [dist.P2POp(dist.isend, there, 1 - RANK), dist.P2POp(dist.irecv, back, 1 - RANK)]
     for work in dist.batch_isend_irecv(messages):
         work.wait()
-    rows = _rows()
+    rows = new_rows()
     return [sorted(row.operation for row in rows), {row.status for row in rows} == {"ok"}, back.tolist()]
 
 
 def optimizer() -> dict[str, Any]:
     """Trained over the device's group, and what one process with both halves of the data trains."""
-    _lasting(2)
+    lasting(2)
 
     def data(rank: int) -> Tensor:
         return torch.full((2, 16), rank + 1.0)
@@ -166,7 +137,7 @@ def optimizer() -> dict[str, Any]:
         LOGGER,
         bucket_bytes=600,
     )
-    _rows()
+    new_rows()
     for _ in range(3):
         plain.zero_grad()
         (sum(reference(data(rank)).sum() for rank in range(2)) / 2).backward()
@@ -175,7 +146,7 @@ def optimizer() -> dict[str, Any]:
         model(data(RANK).to(ME)).sum().backward()
         timed.step()
     device.synchronize()
-    rows = _rows()
+    rows = new_rows()
     timed.stop()
     return {
         "as one process": all(
@@ -188,9 +159,4 @@ def optimizer() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    process_group.register()
-    torch.accelerator.set_device_index(RANK)
-    init_process_group(process_group.NAME, device_id=ME, timing_logger=LOGGER)
-    run(globals())
-    dist.destroy_process_group()
-    LOGGER.close()
+    run_timed(globals())
