@@ -1,6 +1,6 @@
 """Device rows: who waits (nobody), what they say, and what becomes of those that never resolve.
 
-The device is a scripted stand-in; what a real one does is tried in ``tests/gpu``.
+The device is a scripted stand-in; ``test_timing_on_async_device.py`` has what a real one shows.
 """
 
 from __future__ import annotations

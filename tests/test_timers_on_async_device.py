@@ -138,3 +138,11 @@ def test_payloads_are_moved_to_where_they_travel_from_and_back() -> None:
     assert found["mean"] == ["asyncdev:0", [0, -4, 0, 0]]
     on_device = [["COMPRESS"], ["D2H"], ["D2H"], ["DECOMPRESS"], *[["H2D"]] * 4]
     assert found["rows"] == sorted([*[[*row, "device"] for row in on_device], ["MERGE", "host"]])
+
+
+# -- a device that has failed ----------------------------------------------------------------------------
+
+
+def test_on_a_device_that_has_failed_nothing_raises_and_nothing_is_known() -> None:
+    rows = [["FORWARD", "device", "unresolved"]]
+    assert on_device("failed_device.py", "timing_afterwards") == [[rows, [True] * 3, 1]]
