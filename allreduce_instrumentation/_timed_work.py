@@ -26,7 +26,7 @@ def timed_work(logger: TimingLogger, operation: str, device: torch.device, **col
     """
     if not (logger.recording and has_streams(device)):
         return logger.record_mpi_operation(operation, **columns)
-    return logger.record_device_operation(operation, stream=_other_stream(device), **columns)
+    return logger.record_device_operation(operation, stream=stream_elsewhere(device), **columns)
 
 
 def has_streams(device: torch.device) -> bool:
@@ -34,11 +34,9 @@ def has_streams(device: torch.device) -> bool:
     return device.type not in _WITHOUT_STREAMS
 
 
-def _other_stream(device: torch.device) -> Any:
-    """The current stream of ``device``, if that is not the calling thread's current device."""
+def stream_elsewhere(device: torch.device | None) -> Any:
+    """The current stream of ``device``, if that is not the calling thread's current device; else None."""
     accelerator = find_accelerator()
-    if accelerator is None or device.index in (None, accelerator.current_index()):
+    if accelerator is None or device is None or device.index in (None, accelerator.current_index()):
         return None
-    import torch
-
-    return torch.accelerator.current_stream(device)
+    return accelerator.current_stream(device.index)

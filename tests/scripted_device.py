@@ -138,6 +138,9 @@ class ScriptedAccelerator:
     def current_index(self) -> int:
         return self.index
 
+    def has_context(self, index: int) -> bool:
+        return True
+
     def current_stream(self, index: int) -> ScriptedStream:
         return ScriptedStream(self.stream_id, SimpleNamespace(index=index))
 
@@ -163,6 +166,12 @@ class ScriptedAccelerator:
     def mark(self, event: ScriptedEvent, stream: Any, index: int) -> None:
         assert index == 0
         event.record("training" if stream is None else stream)
+
+    @contextmanager
+    def current(self, stream: Any, index: int) -> Iterator[None]:
+        self.asks.append("enter a stream")
+        yield
+        self.asks.append("leave it")
 
     def is_failure(self, error: Exception) -> bool:
         return "CUDA error" in str(error)

@@ -37,6 +37,7 @@ class StandInTorch(SimpleNamespace):
         )
         super().__init__(
             AcceleratorError=DeviceError,
+            _C=SimpleNamespace(),
             Event=SimpleNamespace,
             Stream=SimpleNamespace,
             version=SimpleNamespace(cuda=cuda, hip=hip),
@@ -152,7 +153,8 @@ def test_xpu_has_no_such_modes() -> None:
 
 
 def test_a_function_of_a_library_that_is_not_loaded_is_not_loaded() -> None:
-    assert accelerator._loaded("libcudart.so.13", "cudaThreadExchangeStreamCaptureMode") is None
+    """One of a CUDA that no torch of today is built with: other tests may have imported theirs."""
+    assert accelerator._loaded("libcudart.so.7", "cudaThreadExchangeStreamCaptureMode") is None
 
 
 # -- errors --------------------------------------------------------------------------------------------

@@ -111,7 +111,7 @@ class Bench:
 @pytest.fixture(autouse=True)
 def timing_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(SWITCH, "1")
-    monkeypatch.setattr(_issue, "device_type", lambda *_: "scripted")
+    monkeypatch.setattr(_issue, "device_of", lambda *_: SimpleNamespace(type="scripted", index=0))
 
 
 @pytest.fixture
@@ -240,7 +240,7 @@ def test_coalesced_operations_are_left_out(bench: Bench) -> None:
 def test_an_operation_that_another_backend_worked_on_is_left_out(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_issue, "device_type", lambda *_: "cpu")
+    monkeypatch.setattr(_issue, "device_of", lambda *_: SimpleNamespace(type="cpu", index=0))
     bench.group.collectives = 1  # on an iteration that was not recorded
     bench.group.complete(1)
     bench.issue(counted=False)

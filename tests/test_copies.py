@@ -163,18 +163,6 @@ def on_device(script: list[str], values: list[float]) -> Tensor:
     return tensor
 
 
-def test_a_copy_stands_between_two_marks_and_nobody_waits(recording: Recording, script: list[str]) -> None:
-    there = on_device(script, [0.0, 0.0])
-    assert (
-        copy_to_device(torch.tensor([1.0, 2.0]), "cuda:0", out=there, timing_logger=recording.logger) is there
-    )
-    assert script == ["record", "copy", "record"]
-    script.clear()
-    back = copy_to_host(there, layer_name="fc", timing_logger=recording.logger)
-    assert script == ["allocate pageable on cpu", "record", "copy", "record"]
-    assert back.tolist() == [1.0, 2.0]
-
-
 def test_a_copy_lasts_as_long_as_the_device_took(
     recording: Recording,
     script: list[str],
@@ -191,11 +179,6 @@ def test_a_copy_lasts_as_long_as_the_device_took(
     ] == [("D2H", 8, "fc", "device", 3_000_000), ("H2D", 8, "", "device", 3_000_000)]
 
 
-def test_a_non_blocking_copy_is_queued_into_pinned_memory(recording: Recording, script: list[str]) -> None:
-    copy_to_host(on_device(script, [1.0, 2.0]), non_blocking=True, timing_logger=recording.logger)
-    assert script == ["allocate pinned on cpu", "record", "queue the copy", "record"]
-
-
 def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
     recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,35 +193,6 @@ def test_without_a_row_no_mark_is_made(script: list[str]) -> None:
     assert script == ["allocate pageable on cpu", "copy"]
 
 
-def test_memory_can_be_pinned_for_a_blocking_copy(script: list[str]) -> None:
-    copy_to_host(on_device(script, [1.0]), pin_memory=True)
-    assert script == ["allocate pinned on cpu", "copy"]
-
-
-def test_a_copy_on_the_device_is_d2d(
-    recording: Recording,
-    script: list[str],
-    scripted_device: ScriptedAccelerator,
-) -> None:
-    scripted_device.busy = False
-    first, second = on_device(script, [1.0]), on_device(script, [2.0])
-    assert copy_to_device(first, "cuda:0", timing_logger=recording.logger) is first
-    copy_to_device(first, "cuda:0", out=second, timing_logger=recording.logger)
-    assert [r.operation for r in recording.rows] == ["D2D"]
-
-
-def test_a_non_blocking_copy_into_pageable_memory_is_refused(script: list[str]) -> None:
-    with pytest.raises(ConfigurationError, match="out is not pinned: allocate it with pin_memory=True"):
-        copy_to_host(on_device(script, [1.0]), non_blocking=True, out=torch.zeros(1))
-
-
-def test_the_way_to_the_host_is_copy_to_host(script: list[str]) -> None:
-    with pytest.raises(
-        ConfigurationError, match="device is the host, and tensor is on cuda:0: use copy_to_host"
-    ):
-        copy_to_device(on_device(script, [1.0]), "cpu")
-
-
 def test_work_that_fails_on_a_device_says_so_in_its_row(
     recording: Recording, scripted_device: ScriptedAccelerator
 ) -> None:
@@ -248,37 +202,6 @@ def test_work_that_fails_on_a_device_says_so_in_its_row(
     ):
         raise ArithmeticError
     assert [r.status for r in recording.rows] == ["error:ArithmeticError"]
-
-
-def test_payloads_are_moved_to_where_they_travel_from_and_back(
-    recording: Recording,
-    scripted_device: ScriptedAccelerator,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Tensor on the stand-in, transport on the host; the copies are noted and not made."""
-    moved: list[str] = []
-
-    def moving(kind: str) -> Callable[..., Tensor]:
-        def move(tensor: Tensor, *_: Any, **__: Any) -> Tensor:
-            moved.append(f"{kind} {tensor.dtype}")
-            return tensor
-
-        return move
-
-    monkeypatch.setattr(_timed_compressor, "copy_to_host", moving("to host"))
-    monkeypatch.setattr(_timed_compressor, "copy_to_device", moving("to device"))
-    device, host = torch.device("cuda:0"), torch.device("cpu")
-    timed = _timed_compressor.TimedCompressor(TopK(0.5), device, host, recording.logger)
-    payload = timed.compress(torch.ones(4), "w")
-    assert moved == ["to host torch.float32", "to host torch.int32"]
-    moved.clear()
-    kept, _ = timed.merge([payload, payload], 1)
-    assert moved == []
-    timed.give_back("w", kept.indices, kept.values)
-    timed.decompress_mean([kept], 2)
-    indices, values = "to device torch.int32", "to device torch.float32"
-    assert moved == [indices, values, values, indices]
-    assert sorted(r.operation for r in recording.rows) == ["COMPRESS", "DECOMPRESS", "MERGE"]
 
 
 def test_where_nothing_is_compressed_there_are_only_copies(recording: Recording) -> None:

@@ -11,17 +11,15 @@ import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from json_lines import json_rows
 from mpi_runner import run_on_ranks
 from processes import run_python
-from scripted_device import ScriptedAccelerator, ScriptedEvent
+from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger._device import accelerator
 from timing_logger._flusher import Flusher
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.profilers.cuda_events import CudaEventProfiler, CudaEventProfilerConfig
@@ -338,35 +336,12 @@ def test_the_training_thread_marks_events_and_never_asks_or_waits(
     assert [row["duration_ms"] for row in json_rows(profiler.path)] == [1.0] * 3 * 20
 
 
-def test_rows_are_written_when_the_device_has_done_the_work_and_flush_waits_no_longer_than_told(
-    tmp_path: Path, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.busy = True
-    with CudaEventProfiler(True, tmp_path, 0) as profiler:
-        train(profiler, range(1))
-        assert profiler.flush() is False
-        assert profiler.flush(blocking=True, timeout=0.05) is False
-        assert json_rows(profiler.path) == []
-        scripted_device.get_on()
-        assert profiler.flush(blocking=True) is True
-        assert len(json_rows(profiler.path)) == 3
-        assert profiler.flush() is True
-    assert "synchronize" not in "".join(scripted_device.asks)
-
-
 def test_a_step_that_is_not_recorded_makes_no_event(
     tmp_path: Path, scripted_device: ScriptedAccelerator
 ) -> None:
     with CudaEventProfiler(True, tmp_path, 0) as profiler:
         train(profiler, range(1, 10))
     assert scripted_device.made == 0
-
-
-def test_work_that_is_captured_into_a_graph_is_no_row(
-    tmp_path: Path, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.capturing = True
-    assert recorded(tmp_path, lambda profiler: train(profiler, range(1))) == []
 
 
 def test_what_a_device_never_says_is_null_and_unresolved(
@@ -388,48 +363,6 @@ def test_what_a_device_never_says_is_null_and_unresolved(
             "tokens": 5,
         }
     ]
-
-
-class CopyStream:
-    """A second stream of the scripted device, with a copy of 7 ms in it."""
-
-    def __init__(self) -> None:
-        self.device = SimpleNamespace(index=0)
-        self.is_capturing = lambda: False
-        self.passed_ns = 1_000_000_000
-
-    def copy(self) -> None:
-        self.passed_ns += 7_000_000
-
-
-class EventInEither(ScriptedEvent):
-    """Passes in the copies' stream when what stands before it there is done."""
-
-    def record(self, stream: Any = None) -> None:
-        super().record("own" if isinstance(stream, CopyStream) else stream)
-        if isinstance(stream, CopyStream):
-            self.at_ns = stream.passed_ns
-
-
-class TwoStreams(ScriptedAccelerator):
-    def new_event(self) -> ScriptedEvent:
-        return EventInEither(self)
-
-
-def test_a_copy_off_the_current_stream_is_timed_in_its_own(
-    tmp_path: Path, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    device, copies = TwoStreams(), CopyStream()
-    monkeypatch.setattr(accelerator, "find_accelerator", lambda: device)
-
-    def use(profiler: CudaEventProfiler) -> None:
-        for stream in (None, copies):
-            with profiler.record("host_to_device", 0, stream=stream):
-                copies.copy()
-
-    missed, found = recorded(tmp_path, use)
-    assert (missed["duration_ms"], found["duration_ms"]) == (1.0, 7.0)
-    assert "stream" not in found
 
 
 # -- settings -----------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Device rows: who waits (nobody), what they say, and what becomes of those that never resolve.
 
-The device is a scripted stand-in; what a real one does is tried in ``tests/gpu``.
+The device is a scripted stand-in; ``test_timing_on_async_device.py`` has what a real one shows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 from processes import run_python
-from scripted_device import ScriptedAccelerator, ScriptedStream
+from scripted_device import ScriptedAccelerator
 from sinks import FullDiskSink
 
 from timing_logger import TimingLogger, read_timings
@@ -25,6 +25,7 @@ from timing_logger._device import devices
 from timing_logger._device.clock import RENEW_NS, DeviceClock
 from timing_logger._device.devices import PAIRS_PER_DEVICE, device
 from timing_logger._device.intervals import DeviceInterval, open_interval
+from timing_logger._device.stream_marks import MOST_INTERVALS
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -113,61 +114,6 @@ def test_without_a_device_the_hosts_clock_serves() -> None:
     recording.logger.close()
 
 
-def test_a_stream_can_be_given(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
-    """Its marks pass at once, while the current stream stands still."""
-    scripted_device.busy = True
-    with recording.logger.record_device_operation("H2D", stream="own"):
-        pass
-    assert [(row.operation, row.status) for row in recording.rows] == [("H2D", "ok")]
-
-
-def test_a_row_states_device_and_stream(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
-    for scripted_device.stream_id in (0, 7):
-        with recording.logger.record_device_operation("FORWARD"):
-            pass
-    with recording.logger.record_device_operation("H2D", stream=ScriptedStream(9)):
-        pass
-    assert [row.stream for row in recording.rows] == ["scripted:0/0", "scripted:0/7", "scripted:0/9"]
-
-
-def test_a_row_of_the_host_states_no_stream(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    with recording.logger.record_mpi_operation("ALLREDUCE"):
-        pass
-    recording.logger.record_timing("SEND", 1.0)
-    assert [row.stream for row in recording.rows] == ["", ""]
-
-
-def test_a_block_is_of_the_stream_in_which_it_began(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    with recording.logger.record_device_operation("FORWARD"):
-        scripted_device.stream_id = 7
-    assert [row.stream for row in recording.rows] == ["scripted:0/0"]
-
-
-def test_an_interval_brings_its_stream_to_the_row_that_it_becomes(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.stream_id = 7
-    interval = open_interval()
-    assert interval is not None
-    interval.end()
-    start, end, clock = interval.columns
-    recording.logger.record_interval("REGION", start, end, clock=clock)
-    assert [row.stream for row in recording.rows] == ["scripted:0/7"]
-
-
-def test_a_row_without_a_duration_states_the_stream_all_the_same(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.stream_id = 7
-    with recording.logger.record_device_operation("FORWARD"):
-        scripted_device.capturing = True
-    assert [(row.status, row.stream) for row in recording.rows] == [("unresolved", "scripted:0/7")]
-
-
 def test_a_stream_that_says_no_number_is_left_blank(recording: Recording) -> None:
     with recording.logger.record_device_operation("H2D", stream="own"):
         pass
@@ -180,21 +126,6 @@ def test_an_exception_passes_and_its_row_says_so(recording: Recording) -> None:
         raise error
     assert raised.value is error
     assert [row.status for row in recording.rows] == ["error:KeyError"]
-
-
-def test_rows_of_one_stream_keep_their_order(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.busy = True
-    for number in range(50):
-        with recording.logger.record_device_operation("FORWARD", iteration=number):
-            pass
-    for _ in range(51):
-        scripted_device.pass_one()
-    seen = [row.iteration for row in recording.rows_so_far]
-    assert seen == list(range(25))
-    scripted_device.get_on()
-    assert [row.iteration for row in recording.rows] == list(range(50))
 
 
 def test_a_stream_that_goes_on_while_it_is_asked_does_not_mix_up_its_rows(
@@ -234,81 +165,26 @@ def test_nothing_is_ever_synchronised_unless_somebody_reads(
     assert not [ask for ask in scripted_device.asks if ask.startswith("synchronize")]  # it was known
 
 
-def test_reading_waits_for_the_blocks_end(recording: Recording, scripted_device: ScriptedAccelerator) -> None:
-    scripted_device.busy = True
-    with recording.logger.record_device_operation("FORWARD") as span:
-        assert math.isnan(span.elapsed_ms)
-    assert span.elapsed_ms == 1.0
-    assert [ask for ask in scripted_device.asks if ask.startswith("synchronize")] == [
-        "synchronize beside captures"
-    ]
-
-
-def test_rows_of_the_host_do_not_wait_for_the_device(
+def test_a_stream_that_gets_on_is_never_full(
     recording: Recording, scripted_device: ScriptedAccelerator
 ) -> None:
-    scripted_device.busy = True
-    with recording.logger.record_device_operation("FORWARD"):
-        pass
-    with recording.logger.record_mpi_operation("ALLREDUCE"):
-        pass
-    assert [row.operation for row in recording.rows_so_far] == ["ALLREDUCE"]
-
-
-def test_flush_waits_for_the_device_and_says_when_it_did_not_come(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.busy = True
-    with recording.logger.record_device_operation("FORWARD"):
-        pass
-    assert not recording.logger.flush(timeout=0.05)
-    stats = recording.logger.stats
-    assert (stats.accepted, stats.written, stats.dropped, stats.pending) == (1, 0, 0, 1)
-    threading.Timer(0.05, scripted_device.get_on).start()
-    assert recording.logger.flush(timeout=60)
-    assert recording.logger.stats.written == 1
-
-
-def test_flush_does_not_wait_for_what_came_after_it(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.busy = True
-    with recording.logger.record_device_operation("FIRST"):
-        pass
-
-    def go_on() -> None:
-        with recording.logger.record_device_operation("SECOND"):
+    for _ in range(3 * MOST_INTERVALS):
+        with recording.logger.record_device_operation("FORWARD"):
             pass
-        scripted_device.pass_one()
-        scripted_device.pass_one()
+    assert {row.status for row in recording.rows} == {"ok"}
 
-    threading.Timer(0.05, go_on).start()
-    assert recording.logger.flush(timeout=60)
-    assert recording.logger.stats.pending == 1
+
+def test_where_the_device_cannot_be_asked_no_stream_is_known_to_be_full(
+    recording: Recording, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.harmless = False
+    for _ in range(2 * MOST_INTERVALS):
+        with recording.logger.record_device_operation("FORWARD"):
+            pass
+    assert {row.status for row in recording.rows} == {"ok"}
 
 
 # -- graph capture -----------------------------------------------------------------------------------
-
-
-def test_a_block_on_a_capturing_stream_passes_unrecorded_and_is_counted(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.capturing = True
-    with recording.logger.record_device_operation("FORWARD") as span:
-        pass
-    assert math.isnan(span.elapsed_ms)
-    assert scripted_device.asks == []
-    assert recording.rows == []
-    assert clocks(recording)[0]["captured"] == 1
-
-
-def test_an_end_inside_a_capture_is_not_marked(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    with recording.logger.record_device_operation("FORWARD"):
-        scripted_device.capturing = True
-    assert scripted_device.asks == ["record"]
-    assert [row.status for row in recording.rows] == ["unresolved"]
 
 
 def test_the_device_is_asked_only_beside_captures(
@@ -346,21 +222,6 @@ def test_the_pool_stays_constant_over_many_spans(scripted_device: ScriptedAccele
     assert events_of_training(scripted_device) <= 2 * PAIRS_PER_DEVICE
     assert {row.status for row in recording.rows} == {"ok"}
     recording.logger.close()
-
-
-def test_an_exhausted_pool_leaves_rows_without_a_duration_and_is_counted(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    scripted_device.busy = True
-    for _ in range(PAIRS_PER_DEVICE + 5):
-        with recording.logger.record_device_operation("FORWARD"):
-            pass
-    rows = recording.rows_so_far
-    assert [(row.status, row.end_ns, row.clock) for row in rows] == [("unresolved", None, "device")] * 5
-    scripted_device.get_on()
-    assert [row.status for row in recording.rows[5:]] == ["ok"] * PAIRS_PER_DEVICE
-    assert clocks(recording)[0]["exhausted"] == 5
-    assert events_of_training(scripted_device) == 2 * PAIRS_PER_DEVICE
 
 
 def test_the_flush_thread_comes_sooner_when_events_run_low(
@@ -405,32 +266,6 @@ def test_threads_that_record_at_once_share_no_event(
 
 
 # -- the end, and failures -----------------------------------------------------------------------------
-
-
-def test_close_waits_for_the_device_up_to_the_timeout_and_then_writes_unresolved(
-    scripted_device: ScriptedAccelerator, tmp_path: Path
-) -> None:
-    scripted_device.busy = True
-    logger = TimingLogger(0, tmp_path, device_timeout=0.05)
-    with logger.record_device_operation("FORWARD"):
-        pass
-    logger.close()
-    row = read_timings(tmp_path).iloc[0]
-    assert (row.status, row.clock) == ("unresolved", "device")
-    assert math.isnan(row.elapsed_ms)
-    assert row.start_counter > 0
-    counters = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["counters"]
-    assert counters == {"accepted": 1, "written": 1, "dropped": 0, "pending": 0}
-
-
-def test_close_takes_what_the_device_brings_in_time(scripted_device: ScriptedAccelerator) -> None:
-    scripted_device.busy = True
-    recording = Recording(device_timeout=60.0)
-    with recording.logger.record_device_operation("FORWARD"):
-        pass
-    threading.Timer(0.05, scripted_device.get_on).start()
-    recording.logger.close()
-    assert [row.status for row in recording.rows] == ["ok"]
 
 
 @pytest.mark.parametrize("moment", ["before the start", "before the end", "before it is asked"])
@@ -586,46 +421,6 @@ def test_the_flush_thread_is_called_once_while_events_stay_low(
     held = [open_interval() for _ in range(PAIRS_PER_DEVICE)]
     assert len(held) == PAIRS_PER_DEVICE
     assert len(calls) == 2
-
-
-def test_a_block_that_leaves_another_device_current_is_ended_where_it_began(
-    recording: Recording, scripted_device: ScriptedAccelerator
-) -> None:
-    with recording.logger.record_device_operation("FORWARD"):
-        scripted_device.index = 1
-    assert [(row.status, row.end_ns - row.start_ns) for row in recording.rows] == [("ok", 1_000_000)]
-
-
-def test_a_forked_child_neither_hangs_nor_raises(tmp_path: Path) -> None:
-    run = run_python(
-        """
-        import os, sys
-        sys.path.insert(0, "tests")
-        from scripted_device import ScriptedAccelerator
-        from timing_logger import TimingLogger
-        from timing_logger._device import accelerator
-        device = ScriptedAccelerator()
-        accelerator.find_accelerator = lambda: device
-        logger = TimingLogger(0, sys.argv[1])
-        device.busy = True
-        span = logger.record_device_operation("FORWARD")
-        span.__enter__()
-        pid = os.fork()
-        if pid == 0:
-            device.fail_with = RuntimeError("Cannot re-initialize CUDA in forked subprocess")
-            span.__exit__(None, None, None)
-            with logger.record_device_operation("BACKWARD"):
-                pass
-            sys.exit(0)
-        assert os.waitpid(pid, 0)[1] == 0
-        span.__exit__(None, None, None)
-        device.get_on()
-        logger.close()
-        """,
-        tmp_path,
-    )
-    assert run.returncode == 0, run.stderr
-    assert list(read_timings(tmp_path).operation) == ["FORWARD"]
 
 
 # -- anchors -------------------------------------------------------------------------------------------

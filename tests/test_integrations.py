@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from processes import rows, run_python
-from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import ConfigurationError
@@ -242,16 +241,6 @@ def test_what_an_interruption_leaves_open_says_so_in_its_row() -> None:
         ("TRAIN_STEP", "host", "error:ValueError"),
         ("FORWARD", "host", "error:ValueError"),
     ]
-
-
-def test_parts_are_timed_by_the_device_and_waits_by_the_host(scripted_device: ScriptedAccelerator) -> None:
-    def use(phases: Phases) -> None:
-        phases.wait()
-        phases.end_wait("DATA")
-        phases.begin("FORWARD")
-        phases.end("FORWARD")
-
-    assert recorded(use) == [("DATA", "host", "ok"), ("FORWARD", "device", "ok")]
 
 
 def test_a_wait_that_began_in_an_iteration_left_out_belongs_to_the_one_it_was_for() -> None:

@@ -802,41 +802,6 @@ def test_other_ranks_without_rows_do_nothing() -> None:
 # -- a device --------------------------------------------------------------------------------------
 
 
-def test_device_times_are_the_devices_and_come_when_it_is_done(
-    scripted_device: ScriptedAccelerator,
-) -> None:
-    device, scalars = scripted_device, Scalars()
-    device.work_ns, device.busy = LONG_NS, True
-    with RuntimeProfiler(scalars) as profiler:
-        batches = iter(profiler.wrap([1, 2], "main"))
-        for _ in batches:
-            step(profiler)
-        assert not profiler.flush(timeout=0.01)
-        assert scalars.written == []
-        device.get_on()
-        assert profiler.flush()
-    for what in ("forward", "backward", "optimizer"):
-        assert scalars.of(key(what)) == [(1, 100_000.0), (2, 100_000.0)]
-    assert scalars.steps(key("data")) == [1, 2]
-
-
-def test_a_step_that_needs_no_device_waits_for_the_one_before_it(
-    scripted_device: ScriptedAccelerator,
-) -> None:
-    device, scalars = scripted_device, Scalars()
-    device.busy = True
-    with RuntimeProfiler(scalars) as profiler:
-        for number, _ in enumerate(profiler.wrap([1, 2, 3], "main")):
-            device.capturing = number == 1  # the second step's blocks are captured: it has host times only
-            step(profiler)
-        assert not profiler.flush(timeout=0.01)
-        device.get_on()
-        assert profiler.flush()
-    assert scalars.steps(key("data")) == [1, 2, 3]
-    assert scalars.steps(key("forward")) == [1, 3]
-    assert [step for _, _, step in scalars.written] == sorted(step for _, _, step in scalars.written)
-
-
 def test_a_time_that_is_lost_is_in_no_mean(
     scripted_device: ScriptedAccelerator,
     monkeypatch: pytest.MonkeyPatch,
@@ -851,34 +816,6 @@ def test_a_time_that_is_lost_is_in_no_mean(
         device.get_on()
         assert profiler.flush()
     assert scalars.written == [(key("forward"), 100_000.0, 1)]
-
-
-@pytest.mark.parametrize("synchronize", [False, True])
-def test_the_device_is_waited_for_only_if_asked_for(
-    scripted_device: ScriptedAccelerator,
-    synchronize: bool,
-) -> None:
-    device = scripted_device
-    device.busy = True
-    with RuntimeProfiler(Scalars(), synchronize=synchronize) as profiler:
-        queued_before = device.new_event()
-        queued_before.record()
-        with profiler.forward("main"):
-            assert (queued_before.at_ns is not None) == synchronize
-        assert (device.queue == []) == synchronize
-        device.get_on()
-    assert any("synchronize" in ask for ask in device.asks) == synchronize
-
-
-def test_a_captured_block_runs_and_is_not_timed(
-    bench: Bench,
-    scripted_device: ScriptedAccelerator,
-) -> None:
-    scripted_device.capturing = True
-    with RuntimeProfiler(timing_logger=bench.logger, synchronize=True) as profiler:
-        step(profiler, "main")
-    assert profiler.global_step == 1
-    assert bench.rows("FORWARD") == []
 
 
 # -- configuration ---------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class DeviceAnchor(NamedTuple):
     """One moment known on a device's clock and on ``perf_counter``.
 
     ``uncertainty_ns`` is half the time between issuing the event and seeing it done;
-    ``missed_by_ns`` how far the anchor before, carried on to this moment, was off.
+    ``missed_by_ns`` how far the anchors before, carried on at their rate to this moment, were off.
     """
 
     perf_counter_ns: int
@@ -112,6 +112,7 @@ class DeviceClockInfo(NamedTuple):
         event_pairs: in the pool, which never shrinks.
         captured: blocks let pass, because their stream was being captured into a graph.
         exhausted: blocks that found no events free; their rows are ``unresolved``.
+        full: blocks whose stream held so many marks already that one more might have blocked; so are theirs.
         failure: what the device said when it failed, after which it was asked nothing more; or why it
             has no anchors, where durations are right and starts are the moments of issue.
     """
@@ -124,6 +125,7 @@ class DeviceClockInfo(NamedTuple):
     event_pairs: int
     captured: int
     exhausted: int
+    full: int
     failure: str
 
 

@@ -58,7 +58,7 @@ class AllReducer:
         self._logger = logger
         self._timeout_s = timeout_s
         self._error: BaseException | None = None  # what failed on this rank
-        self._failures_told = (0, 0)  # what an Allreduce said, see Bucket.failures
+        self._failures_told = (0, 0)  # what an Allreduce said, see Bucket.read_flags
         self._silent = False  # the thread communicates no more
         self._given_up = False  # nobody waits for the thread any more
         self._stopped = False
@@ -90,7 +90,7 @@ class AllReducer:
             self._wait(launch)
         if launch.seq is not None:
             self._logger.record_interval(
-                "WAIT", start, perf_counter_ns(), launch.bucket.host.nbytes,
+                "WAIT", start, perf_counter_ns(), launch.bucket.buffer.nbytes,
                 launch.bucket.name, self._means.phase,
                 group=self._ranks.group, group_size=self._ranks.size, seq=launch.seq,
                 status="error:ReductionError" if self.failed else OK,
@@ -189,7 +189,7 @@ class AllReducer:
         except BaseException:
             self._silent = True
             raise
-        self._failures_told = bucket.failures
+        self._failures_told = bucket.read_flags()
         self._silent = self._failures_told[0] > 0
         if not self._silent:
             self._finish(bucket)

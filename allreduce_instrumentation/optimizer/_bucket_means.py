@@ -36,7 +36,7 @@ class BucketMeans(Protocol):
         """This rank's part, before any communication."""
 
     def first_sum(self, bucket: Bucket) -> Tensor:
-        """The part of the host buffer that the first Allreduce sums, in place."""
+        """The part of the buffer that the first Allreduce sums, in place."""
 
     def finish(self, bucket: Bucket) -> None:
         """The rest, once it is known that no rank failed."""
@@ -68,20 +68,23 @@ class SummedMeans:
         self._stream: torch.Stream | None = None
 
     def prepare(self, bucket: Bucket) -> None:
+        self._stream = _own_stream(bucket, self._stream)
         if bucket.on_device is not None:
-            self._stream = _own_stream(bucket, self._stream)
             with self._logger.record_mpi_operation("D2H", bucket.on_device.nbytes):
                 bucket.to_host()
         bucket.set_flags()
 
     def first_sum(self, bucket: Bucket) -> Tensor:
-        return bucket.host
+        return bucket.buffer
 
     def finish(self, bucket: Bucket) -> None:
         bucket.divide(self._ranks)
-        if bucket.on_device is not None:
-            with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
-                bucket.to_device()
+        if bucket.on_device is None:
+            bucket.settle()
+            return
+        with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
+            bucket.to_device()
+            bucket.settle()
 
     def leaves_ranks_apart(self, error: BaseException) -> bool:
         return False  # it does not communicate: the next bucket can tell the others
@@ -126,8 +129,7 @@ class CompressedMeans:
             timing_logger=self._logger,
         )
         bucket.values.copy_(mean)
-        if bucket.on_device is not None:
-            torch.accelerator.current_stream().synchronize()
+        bucket.settle()
 
     def leaves_ranks_apart(self, error: BaseException) -> bool:
         return not isinstance(error, TimingLoggerError)  # those are raised on every rank alike
@@ -138,10 +140,10 @@ def _own_stream(bucket: Bucket, stream: torch.Stream | None) -> torch.Stream | N
 
     The default stream is full of backward's work; and waiting is no part of a copy.
     """
-    if bucket.on_device is None or bucket.ready is None:
+    if bucket.ready is None:
         return stream
     if stream is None:
-        stream = torch.Stream(bucket.on_device.device)
+        stream = torch.Stream(bucket.values.device)
         torch.accelerator.set_stream(stream)
     bucket.ready.synchronize()
     return stream

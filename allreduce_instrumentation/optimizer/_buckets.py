@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -24,28 +24,34 @@ class Bucket:
     float64 and complex128 travel as float64, everything else as float32: half precision is summed
     in single.
 
+    Args:
+        travels_from_device: the buffer lies where the gradients do; else in (pinned) host memory.
+
     Attributes:
         name: first parameter's name and how many more, such as ``fc.weight (+3 more)``.
         parameters: in the order of the buffer.
-        on_device: the gradients' values on their device; None on the CPU, where ``host`` serves.
-        host: what MPI reads and writes, a tensor in (pinned) host memory.
-        ready: on a device, the moment in its stream when ``on_device`` is filled.
+        buffer: what the Allreduce reads and writes.
+        on_device: the gradients' values on their device, where the buffer does not lie; else None.
+        ready: of gradients on a device, the moment in its stream when they are loaded.
     """
 
-    def __init__(self, members: NamedParameters) -> None:
+    def __init__(self, members: NamedParameters, *, travels_from_device: bool = False) -> None:
         names, parameters = zip(*members, strict=True)
         self.name: str = names[0] if len(names) == 1 else f"{names[0]} (+{len(names) - 1} more)"
         self.names: tuple[str, ...] = names
         self.parameters: tuple[torch.Tensor, ...] = parameters
         first, wire = parameters[0], _wire_dtype(parameters[0].dtype)
         self._values = sum(_real_numel(p) for p in parameters)
-        on_cpu = first.device.type == "cpu"
         length = self._values + len(parameters) + 2
-        self.host = torch.zeros(length, dtype=wire, pin_memory=not on_cpu)
-        self.on_device = None if on_cpu else torch.zeros(self._values, dtype=wire, device=first.device)
+        on_cpu = first.device.type == "cpu"
+        copied = not on_cpu and not travels_from_device
+        place = torch.device("cpu") if copied else first.device
+        self.buffer = torch.zeros(length, dtype=wire, device=place, pin_memory=copied)
+        self.on_device = torch.zeros(self._values, dtype=wire, device=first.device) if copied else None
         self.ready = None if on_cpu else torch.Event(device=first.device)
-        self._views = self._split(self.host if self.on_device is None else self.on_device)
+        self._views = self._split(self.values)
         self._loaded: list[tuple[torch.Tensor, int] | None] = [None] * len(parameters)
+        self._used: list[float] = []  # on how many ranks each parameter has a gradient
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
         """One view per parameter, in its shape."""
@@ -91,53 +97,55 @@ class Bucket:
     # -- around the Allreduce; on the thread that does it ----------------------------------------------
 
     def set_flags(self) -> None:
-        """Complete ``host``: which parameters have a gradient, and that this rank did not fail."""
+        """Complete the buffer: which parameters have a gradient, and that this rank did not fail."""
         flags = [float(loaded is not None) for loaded in self._loaded]
         self.flags.copy_(torch.tensor([*flags, 0.0, 0.0]))
 
     def set_failed(self, rank: int) -> None:
-        """Fill ``host`` with nothing but the news that ``rank`` failed."""
-        self.host.zero_()
-        self.host[-2:] = torch.tensor([1.0, rank + 1.0])
+        """Fill the buffer with nothing but the news that ``rank`` failed."""
+        self.buffer.zero_()
+        self.buffer[-2:] = torch.tensor([1.0, rank + 1.0])
 
     @property
     def values(self) -> torch.Tensor:
         """The gradients' values, 1-D, where they lie: on their device."""
-        return self.host[: self._values] if self.on_device is None else self.on_device
+        return self.buffer[: self._values] if self.on_device is None else self.on_device
 
     @property
     def flags(self) -> torch.Tensor:
-        """The part of ``host`` behind the values."""
-        return self.host[self._values :]
+        """The part of the buffer behind the values."""
+        return self.buffer[self._values :]
 
-    @property
-    def failures(self) -> tuple[int, int]:
-        """After the Allreduce: how many ranks failed, and the sum of (rank + 1) over them."""
-        count, ranks = self.host[-2:].tolist()
+    def read_flags(self) -> tuple[int, int]:
+        """After the Allreduce: how many ranks failed, and the sum of (rank + 1) over them. Blocks."""
+        *self._used, count, ranks = self.flags.tolist()
         return int(count), int(ranks)
 
     def divide(self, ranks: int) -> None:
         """Sums to means."""
-        self.host[: self._values].div_(ranks)
+        self.buffer[: self._values].div_(ranks)
 
     def to_host(self) -> None:
         """Copy from the device, when the gradients are there; blocks until done."""
         if self.on_device is not None:
-            self.host[: self._values].copy_(self.on_device)
+            self.buffer[: self._values].copy_(self.on_device)
 
     def to_device(self) -> None:
-        """Copy to the device; blocks until done."""
+        """Copy to the device, in the current stream."""
         if self.on_device is not None:
-            self.on_device.copy_(self.host[: self._values])
-            torch.accelerator.current_stream().synchronize()
+            self.on_device.copy_(self.buffer[: self._values])
+
+    def settle(self) -> None:
+        """Wait for what this thread has left to the device."""
+        if self.ready is not None:
+            torch.accelerator.current_stream(self.values.device).synchronize()
 
     # -- emptying the buffer; on the thread that calls step() --------------------------------------------
 
     @torch.no_grad()
     def store(self) -> None:
         """Write the means into the gradients; where no rank has one, it stays None."""
-        used = self.host[self._values : -2].tolist()
-        for parameter, view, ranks in zip(self.parameters, self._views, used, strict=True):
+        for parameter, view, ranks in zip(self.parameters, self._views, self._used, strict=True):
             if not ranks:
                 continue
             if parameter.grad is None:
@@ -146,12 +154,15 @@ class Bucket:
         self._loaded = [None] * len(self.parameters)  # lets go of the gradients
 
 
-def make_buckets(named_parameters: NamedParameters, bucket_bytes: int) -> list[Bucket]:
+def make_buckets(
+    named_parameters: NamedParameters, bucket_bytes: int, travels_from: Callable[[torch.device], bool]
+) -> list[Bucket]:
     """Buckets in the order in which backward can be expected to fill them.
 
     Args:
         named_parameters: in the order of the forward pass; frozen ones are left out.
         bucket_bytes: the most gradient bytes in one bucket; a larger parameter has its own.
+        travels_from: whether a bucket of gradients on such a device travels from there.
     """
     full: list[list[tuple[str, torch.Tensor]]] = []
     filling: dict[tuple[torch.dtype, torch.device], list[tuple[str, torch.Tensor]]] = {}
@@ -163,7 +174,10 @@ def make_buckets(named_parameters: NamedParameters, bucket_bytes: int) -> list[B
             full.append(members)
             members = filling[parameter.dtype, parameter.device] = []
         members.append((name, parameter))
-    return [Bucket(members) for members in (*full, *filling.values())]
+    return [
+        Bucket(members, travels_from_device=travels_from(members[0][1].device))
+        for members in (*full, *filling.values())
+    ]
 
 
 def _wire_dtype(dtype: torch.dtype) -> torch.dtype:

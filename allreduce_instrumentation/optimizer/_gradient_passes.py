@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import Enum, auto
 
@@ -33,11 +33,15 @@ class GradientPasses:
     Args:
         bucket_bytes: the most gradient bytes in one bucket.
         reducer: who sums the buckets.
+        travels_from: whether it sums gradients on such a device where they lie.
     """
 
-    def __init__(self, bucket_bytes: int, reducer: AllReducer) -> None:
+    def __init__(
+        self, bucket_bytes: int, reducer: AllReducer, travels_from: Callable[[torch.device], bool]
+    ) -> None:
         self._bucket_bytes = bucket_bytes
         self._reducer = reducer
+        self._travels_from = travels_from
         self._named: list[tuple[str, torch.Tensor]] = []
         self._trained: list[bool] = []
         self._buckets: list[Bucket] = []
@@ -167,7 +171,7 @@ class GradientPasses:
             self._reducer.settle(launch)
         self._launches.clear()
         self._trained = [p.requires_grad for _, p in self._named]
-        self._buckets = make_buckets(self._named, self._bucket_bytes)
+        self._buckets = make_buckets(self._named, self._bucket_bytes, self._travels_from)
         self._bucket_of = {id(p): i for i, bucket in enumerate(self._buckets) for p in bucket.parameters}
         for _, parameter in self._named:
             if parameter.requires_grad and id(parameter) not in self._hooks:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class GroupRanks:
     """A new group of the same ranks; see :class:`~._ranks.Ranks`.
 
-    Where the group has no backend for the host, tensors go over its device. The rows of a group that
+    Where the group has no backend for the host, its tensors go over the device. The rows of a group that
     times itself go to its own logger.
 
     Raises:
@@ -44,16 +44,19 @@ class GroupRanks:
     def collectives(self) -> int:
         return self._identity.collectives
 
+    def travels_from(self, device: torch.device) -> bool:
+        return device.type == "cpu" or self._timed.timing.in_stream(device)
+
     def sum(self, tensor: Tensor) -> None:
-        there = tensor.to(self._device)
-        self._timed.allreduce([there], _at_once(dist.AllreduceOptions())).wait()
+        there = self._where_it_travels(tensor)
+        _complete(self._timed.allreduce([there], _at_once(dist.AllreduceOptions())))
         _bring_back(there, tensor)
 
     def broadcast(self, tensor: Tensor, root: int) -> None:
-        there = tensor.to(self._device)
+        there = self._where_it_travels(tensor)
         options = _at_once(dist.BroadcastOptions())
         options.rootRank = root
-        self._timed.broadcast([there], options).wait()
+        _complete(self._timed.broadcast([there], options))
         _bring_back(there, tensor)
 
     def allgather(self, value: Any) -> list[Any]:
@@ -80,8 +83,12 @@ class GroupRanks:
     def _gathered(self, tensor: Tensor) -> list[Tensor]:
         there = tensor.to(self._device)
         everyone = [torch.empty_like(there) for _ in range(self.size)]
-        self._timed.allgather([everyone], [there], _at_once(AllgatherOptions())).wait()
+        _complete(self._timed.allgather([everyone], [there], _at_once(AllgatherOptions())))
         return [each.cpu() for each in everyone]
+
+    def _where_it_travels(self, tensor: Tensor) -> Tensor:
+        on_device = tensor.device.type != "cpu" and self.travels_from(tensor.device)
+        return tensor if on_device else tensor.to(self._device)
 
 
 def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup:
@@ -107,6 +114,12 @@ def _at_once(options: Any) -> Any:
     """The call is waited for at once, and may run in the current stream."""
     options.asyncOp = False
     return options
+
+
+def _complete(work: dist.Work | None) -> None:
+    """Wait for a call that was to run at once: NCCL's leaves nothing to wait for but the stream."""
+    if work is not None:
+        work.wait()
 
 
 def _bring_back(there: Tensor, tensor: Tensor) -> None:

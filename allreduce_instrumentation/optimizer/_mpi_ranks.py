@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import torch
 from mpi4py import MPI
 from torch import Tensor
 
@@ -39,6 +40,9 @@ class MpiRanks:
     @property
     def collectives(self) -> int:
         return self.comm.collectives
+
+    def travels_from(self, device: torch.device) -> bool:
+        return device.type == "cpu"
 
     def sum(self, tensor: Tensor) -> None:
         self.comm.Allreduce(MPI.IN_PLACE, tensor.numpy())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Protocol
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 class Ranks(Protocol):
     """A communicator of the optimizer's own: its thread's messages and the user's never meet.
 
-    Every operation is a row, and is complete on return. Tensors are contiguous, on the host.
+    Every operation is a row, and is complete on return; of a tensor on a device, in the current stream there.
+    Tensors are contiguous, on the host, or on a device from which these ranks send.
 
     Attributes:
         comm: what an all-reducer is given.
@@ -30,6 +32,9 @@ class Ranks(Protocol):
     @property
     def collectives(self) -> int:
         """How many were begun: the number of the next one."""
+
+    def travels_from(self, device: torch.device) -> bool:
+        """Whether these ranks send what lies on ``device`` from there."""
 
     def sum(self, tensor: Tensor) -> None:
         """Overwrite ``tensor`` with the sum over the ranks."""

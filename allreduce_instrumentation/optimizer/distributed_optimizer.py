@@ -44,7 +44,8 @@ class DistributedOptimizer(torch.optim.Optimizer):
     run the same number of backward passes and steps.
 
     Rows: ``ALLREDUCE`` per bucket, on its thread; ``WAIT`` per bucket, for the time that training
-    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device; with
+    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device from which
+    ``comm`` cannot send (NCCL can); with
     ``compression`` also the rows of the all-reducer, the ``ALLREDUCE`` then being a small one;
     ``BCAST`` for the parameters of rank 0, which all ranks start from (and from its optimizer's
     state).
@@ -103,7 +104,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             broadcast_state(self._ranks, optimizer)
         means = bucket_means(allreduce, self.compression, self._ranks, self._logger)
         self._reducer = AllReducer(self._ranks, means, self._logger, timeout_s)
-        self._passes = GradientPasses(bucket_bytes, self._reducer)
+        self._passes = GradientPasses(bucket_bytes, self._reducer, self._ranks.travels_from)
         self._passes.add_parameters(named)
 
     # -- training --------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from allreduce_instrumentation.process_group._methods import (
     Arguments,
     Keywords,
     Method,
-    device_type,
+    device_of,
     goes_on,
 )
 from allreduce_instrumentation.process_group._operations import (
@@ -65,12 +65,13 @@ def issue(
     if not timing.logger.recording:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
     columns = _columns(timing, method, buffer, tensor, options, args, kwargs)
-    in_stream = timing.has_streams and timing.in_stream(device_type(tensor, options))
+    device = device_of(tensor, options)
+    in_stream = timing.has_streams and timing.in_stream(device)
     in_background = goes_on(options)
     if not (in_background or in_stream or timing.batch is not None):
         call = partial(untimed, **kwargs) if kwargs else untimed
         return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
-    operation = _begin(timing, columns, in_background, in_stream)
+    operation = _begin(timing, columns, in_background, in_stream, device)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
     try:
@@ -105,8 +106,8 @@ def issue_in_background(
         is_bucket: DDP's reducer asks for it. It takes the future of what it gets, and nothing else: it gets
             the backend's own, which saves a handle.
     """
-    in_stream = timing.has_streams and timing.in_stream(tensor.device.type)
-    operation = _begin(timing, columns, True, in_stream)
+    in_stream = timing.has_streams and timing.in_stream(tensor.device)
+    operation = _begin(timing, columns, True, in_stream, tensor.device)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, {})
     try:
@@ -147,7 +148,12 @@ def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
     work = call()
     if not operations:
         return work
-    return _handle(timing, "_end_coalescing", CoalescedOperations(operations), work)
+    together = CoalescedOperations(operations)
+    if isinstance(work, dist.Work):
+        # Not asked for its future: NCCL's has none in torch 2.8, and the process crashes when that is used.
+        return timed_work(work, together, has_future=False)
+    together.end(None)
+    return work
 
 
 def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
@@ -196,7 +202,11 @@ def _columns(
 
 
 def _begin(
-    timing: GroupTiming, columns: Columns, in_background: bool, in_stream: bool
+    timing: GroupTiming,
+    columns: Columns,
+    in_background: bool,
+    in_stream: bool,
+    device: torch.device | None,
 ) -> HostOperation | DeviceOperation | None:
     """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
     logger, identity = timing.logger, timing.identity
@@ -204,7 +214,8 @@ def _begin(
     row = "I" + operation if in_background else operation, size, layer, identity.name, identity.size, peer
     if in_stream:
         on_device = logger.begin_operation(DeviceOperation, *row)
-        return on_device if on_device is not None and on_device.begin(in_background, logger) else None
+        begun = on_device is not None and on_device.begin(in_background, logger, device)
+        return on_device if begun else None
     on_host = logger.begin_operation(HostOperation, *row)
     if on_host is not None:
         on_host.begin(in_background, logger)

@@ -108,10 +108,10 @@ def goes_on(options: Any) -> bool:
     return bool(getattr(options, "asyncOp", True))
 
 
-def device_type(tensor: Tensor | None, options: Any) -> str | None:
+def device_of(tensor: Tensor | None, options: Any) -> torch.device | None:
     """Where the work is done: where the tensors lie; None if the arguments do not tell."""
     device = getattr(options, "device", None) if tensor is None else tensor.device
-    return device.type if isinstance(device, torch.device) else None
+    return device if isinstance(device, torch.device) else None
 
 
 def bytes_of(buffer: Any) -> int | None:

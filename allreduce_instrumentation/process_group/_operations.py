@@ -13,6 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 from weakref import WeakSet
 
+from allreduce_instrumentation._timed_work import stream_elsewhere
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger._calls import has_ended
 from timing_logger._channel import Channel
@@ -145,18 +146,24 @@ class HostOperation(Span):
 class DeviceOperation(DeviceSpan):
     """An operation between two events in a device's stream: the row that it will be."""
 
-    __slots__ = ("_issued_ns", "_logger", "_waited", "goes_on")
+    __slots__ = ("_device", "_issued_ns", "_logger", "_waited", "goes_on")
 
     goes_on: bool
 
-    def begin(self, goes_on: bool, logger: TimingLogger) -> bool:
-        """It begins now; False if the stream is being captured into a graph: nothing runs now, no row."""
+    def begin(self, goes_on: bool, logger: TimingLogger, device: torch.device | None) -> bool:
+        """It begins now; False if the stream is being captured into a graph: nothing runs now, no row.
+
+        Args:
+            device: of its tensors; None for the calling thread's current one.
+        """
         self._logger = logger
+        self._device = device
         self._waited = False
         self.goes_on = goes_on
         self._issued_ns = perf_counter_ns()
-        self.stream = None
+        self.stream = stream_elsewhere(device)
         self.__enter__()
+        self.stream = None  # it ends in whichever is current on that device then
         if self.interval is None:
             return False
         if goes_on and isinstance(self.interval, DeviceInterval):
@@ -173,8 +180,24 @@ class DeviceOperation(DeviceSpan):
             self.write(self.operation, self._issued_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        """The callback runs at once, in a stream that waits for the operation: the event goes there."""
-        call_when_done(future, self._end_of)
+        """NCCL's is complete at once, with events: a stream of our own waits for them, and is marked.
+
+        torch would call back in one of the 32 streams that it gives to everybody, which then waits.
+        """
+        interval = self.interval
+        if not (future.done() and isinstance(interval, DeviceInterval)):
+            call_when_done(future, self._end_of)
+            return
+        if interval.lost:
+            self.end(None)
+            return
+        failure: Failure = None
+        with interval.device.waiting_stream():
+            try:
+                future.wait()
+            except Exception as error:
+                failure = type(error)
+            self.end(failure)
 
     def _end_of(self, future: torch.futures.Future[Any]) -> None:
         self.end(None)
@@ -200,6 +223,7 @@ class DeviceOperation(DeviceSpan):
         return self._logger.record_device_operation(
             WAIT, self.message_size_bytes, self.layer_name, self.phase, self.iteration, self.epoch,
             group=self.group, group_size=self.group_size, seq=self.seq, peer=self.peer,
+            stream=stream_elsewhere(self._device),
         )  # fmt: skip
 
 

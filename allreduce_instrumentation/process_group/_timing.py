@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backends import runs_in_streams
@@ -45,14 +46,14 @@ class GroupTiming:
         self.has_streams = bool(self._in_streams)
         self._without_future: set[str] = set()
 
-    def in_stream(self, device_type: str | None) -> bool:
+    def in_stream(self, device: torch.device | None) -> bool:
         """Whether what lies on such a device is worked on in its streams.
 
         None, for a call that does not tell, is the group's only kind of device.
         """
-        if device_type is None:
+        if device is None:
             return bool(self._in_streams) and len(self._in_streams) == len(self.backends)
-        return device_type in self._in_streams
+        return device.type in self._in_streams
 
     def gives_future(self, method: str) -> bool:
         """Whether the work of ``method`` is known to have a future, or not yet known to have none."""

@@ -126,7 +126,7 @@ def mpi_error() -> list[list[str]]:
     WORLD.Barrier()
     if rank == LAST:  # lets the others' threads go, for the job to end: their bucket, and their news of it
         for bucket in optimizer._passes._buckets[:2]:
-            MPI.Intracomm(comm).Allreduce(MPI.IN_PLACE, bucket.host.numpy())
+            MPI.Intracomm(comm).Allreduce(MPI.IN_PLACE, bucket.buffer.numpy())
     optimizer.stop()
     return errors
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
+from _names import all_gather_single, reduce_scatter_single
 from torch import nn
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.distributed.device_mesh import init_device_mesh
@@ -386,8 +387,8 @@ def call_each(group: Any) -> None:
     ones = torch.ones(5)
     dist.all_reduce(ones, group=group)
     dist.all_reduce(ones, group=group, async_op=True).wait()
-    dist.all_gather_single(torch.zeros(5 * size), ones, group=group)
-    dist.reduce_scatter_single(torch.zeros(5), torch.ones(5 * size), group=group)
+    all_gather_single(torch.zeros(5 * size), ones, group=group)
+    reduce_scatter_single(torch.zeros(5), torch.ones(5 * size), group=group)
     dist.broadcast(ones, group_src=1, group=group)
     dist.barrier(group)
     with dist._coalescing_manager(group):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from _flight import BothRecorders
+from _names import all_gather_single
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile
@@ -33,7 +34,7 @@ def calls(entries: int) -> dict[str, Callable[..., Any]]:
     whole, all_of_it = torch.ones(entries), torch.ones(entries * size)
     return {
         "all_reduce": lambda **how: dist.all_reduce(whole, **how),
-        "all_gather": lambda **how: dist.all_gather_single(all_of_it, whole, **how),
+        "all_gather": lambda **how: all_gather_single(all_of_it, whole, **how),
         "broadcast": lambda **how: dist.broadcast(whole, 1, **how),
         "all_to_all": lambda **how: dist.all_to_all_single(torch.empty_like(all_of_it), all_of_it, **how),
         "barrier": lambda **how: dist.barrier(**how),

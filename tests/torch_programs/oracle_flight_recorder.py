@@ -18,6 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from _flight import BothRecorders
+from _names import all_gather_single, reduce_scatter_single
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
@@ -55,12 +56,12 @@ def every_collective(group: Any) -> None:
     dist.broadcast(torch.ones(7, dtype=torch.int64), root, group=group)
     dist.reduce(torch.ones(9, dtype=torch.bfloat16), root, group=group)
     dist.all_gather([floats(11) for _ in range(members)], floats(11), group=group)
-    dist.all_gather_single(floats(13 * members), floats(13), group=group)
+    all_gather_single(floats(13 * members), floats(13), group=group)
     dist.gather(floats(15), [floats(15) for _ in range(members)] if is_root else None, root, group=group)
     dist.scatter(floats(17), [floats(17) for _ in range(members)] if is_root else None, root, group=group)
     dist.all_to_all_single(floats(2 * members), floats(2 * members), group=group)
     dist.all_to_all([floats(3) for _ in range(members)], [floats(3) for _ in range(members)], group=group)
-    dist.reduce_scatter_single(floats(19), floats(19 * members), group=group)
+    reduce_scatter_single(floats(19), floats(19 * members), group=group)
     with logger.label(f"pieces {members}"):
         dist.reduce_scatter(floats(21), [floats(21) for _ in range(members)], group=group)
     dist.barrier(group=group)
@@ -77,7 +78,7 @@ def in_the_background() -> None:
     for number in range(3):
         for group in GROUPS:
             works.append(dist.all_reduce(floats(30 + number), group=group, async_op=True))
-        works.append(dist.reduce_scatter_single(floats(4), floats(4 * size), async_op=True))
+        works.append(reduce_scatter_single(floats(4), floats(4 * size), async_op=True))
         works.append(dist.barrier(async_op=True))
     for work in reversed(works):
         work.wait()
@@ -107,8 +108,8 @@ def in_one_call() -> None:
         dist.all_reduce(floats(31))
         dist.all_reduce(floats(33))
     with dist._coalescing_manager(async_ops=True) as together:
-        dist.all_gather_single(floats(5 * size), floats(5))
-        dist.all_gather_single(floats(7 * size), floats(7))
+        all_gather_single(floats(5 * size), floats(5))
+        all_gather_single(floats(7 * size), floats(7))
     together.wait()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
+from _names import all_gather_single, reduce_scatter_single
 from torch.distributed.device_mesh import init_device_mesh
 
 import allreduce_instrumentation
@@ -176,8 +177,8 @@ COLLECTIVES: dict[str, Callable[[bool], Made]] = {
     "barrier": lambda async_op: (dist.barrier(async_op=async_op), None),
     "all_reduce_coalesced": all_reduce_coalesced,
     "together all_reduce": together(lambda output, sent: dist.all_reduce(sent), 1, ENTRIES),
-    "together all_gather": together(dist.all_gather_single, size * ENTRIES, ENTRIES),
-    "together reduce_scatter": together(dist.reduce_scatter_single, ENTRIES, size * ENTRIES),
+    "together all_gather": together(all_gather_single, size * ENTRIES, ENTRIES),
+    "together reduce_scatter": together(reduce_scatter_single, ENTRIES, size * ENTRIES),
 }
 
 

@@ -38,7 +38,9 @@ class Accelerator:
         failed: what a device said when it failed, after which nothing is asked of any; else empty.
         current_index: number of the calling thread's current device.
         current_stream: the calling thread's current stream of the device with a number.
-        is_capturing: whether the calling thread's current stream is being captured into a graph.
+        is_capturing: whether the calling thread's current stream is being captured into a graph; asking
+            makes a context on its device.
+        has_context: whether this process uses the device with a number, as far as torch tells.
     """
 
     def __init__(self, torch: Any, kind: str) -> None:
@@ -51,6 +53,11 @@ class Accelerator:
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
         self.current_stream: Callable[[int], Any] = torch.accelerator.current_stream
         self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
+        self.has_context: Callable[[int], bool] = getattr(torch._C, f"_{kind}_hasPrimaryContext", _always)
+
+    def used_devices(self) -> list[int]:
+        """Numbers of those on which this process has a context."""
+        return [index for index in range(self._module.device_count()) if self.has_context(index)]
 
     def new_event(self) -> Event:
         """An event that belongs to the device on which it is recorded first."""
@@ -66,8 +73,14 @@ class Accelerator:
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
         index = stream.device.index
-        with self._module.device(index), self._module.stream(stream):
+        with self.current(stream, index):
             return self.is_capturing(), index
+
+    @contextmanager
+    def current(self, stream: Any, index: int) -> Iterator[None]:
+        """A block in which ``stream``, of device ``index``, is the calling thread's current one."""
+        with self._module.device(index), self._module.stream(stream):
+            yield
 
     def mark(self, event: Event, stream: Any, index: int) -> None:
         """Record ``event`` in ``stream``, or the current one, of device ``index``, whichever is current."""
@@ -78,7 +91,8 @@ class Accelerator:
         """Whether ``error`` is a device's, and not a call's that asked for what cannot be."""
         if is_about_capture(error):
             return False
-        return isinstance(error, self._device_errors) or str(error).startswith(("CUDA error", "HIP error"))
+        said = str(error).startswith((f"{self.kind} error", "CUDA error", "HIP error"))
+        return said or isinstance(error, self._device_errors)
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:
@@ -146,6 +160,10 @@ def _never() -> bool:
     return False
 
 
+def _always(index: int) -> bool:
+    return True
+
+
 _found: Accelerator | None = None
 
 
@@ -169,3 +187,12 @@ def _find() -> Accelerator | None:
         return None
     _found = Accelerator(torch, kind)
     return _found
+
+
+def _forget() -> None:
+    """In a forked child: its parent's device is out of reach, as torch says when asked anew."""
+    global _found
+    _found = None
+
+
+os.register_at_fork(after_in_child=_forget)

@@ -5,37 +5,29 @@ the moment it was issued and the moment it was first seen done. Half of that spa
 uncertainty. Nothing is synchronised, and the training's streams are left alone.
 
 CUDA gives the time between two events as a float32 of milliseconds, whose resolution is 0.25 ms
-after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds, and an instant
-is placed by the one that is nearest.
+after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.accelerator import is_about_capture
+from timing_logger._device.anchors import DRIFT, AnchorLine, Mark
 from timing_logger._device.devices import Device
 from timing_logger._device.intervals import TORCH_ERRORS, DeviceInterval
-from timing_logger.record import NS_PER_MS
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
 
 RENEW_NS = 2_000_000_000
 """Age at which an anchor gets a successor."""
 
+_FIRST_RENEWAL_NS = 250_000_000
 _TRIES = 4
 _PATIENCE_NS = 200_000
-_MARKS_KEPT = 16
+_GOOD_NS = 100_000  # as far off as the first anchor may be, if a better one is to be had
+_PATIENT_LOOKS = 3  # so often a poor first one is left for a better
 _ANCHORS_KEPT = 100
-_DRIFT = 20e-6  # what an old anchor may have gone wrong by: a bad new one is no better
-
-
-class _Mark(NamedTuple):
-    """An event, and when it passed."""
-
-    event: Any
-    at_ns: int
-    uncertainty_ns: int
 
 
 class DeviceClock:
@@ -46,7 +38,9 @@ class DeviceClock:
         self._stream: Any = None
         self._issued: tuple[Any, int] | None = None
         self._refused = ""
-        self._marks: list[_Mark] = []
+        self._line = AnchorLine()
+        self._first_ones: list[Mark] = []  # of which none is good enough yet
+        self._looks = 0
         self._anchors: list[DeviceAnchor] = []
         self._worst_uncertainty_ns = 0
         self._worst_miss_ns = 0
@@ -54,7 +48,7 @@ class DeviceClock:
 
     def renew(self) -> None:
         """Set a new anchor if the last one is old. On a device too busy for it, look again next time."""
-        if self._refused or (self._marks and perf_counter_ns() - self._marks[-1].at_ns < RENEW_NS):
+        if self._refused or not self._is_due():
             return
         try:
             self._set_anchor()
@@ -64,18 +58,17 @@ class DeviceClock:
     def place(self, interval: DeviceInterval) -> int | None:
         """Start of a finished interval in ``perf_counter_ns``; None as long as no anchor has been set.
 
-        Where torch will set none, it is the moment at which the interval was issued.
+        Never before it was issued, which is also what it is where torch will set no anchor.
         """
-        if self._marks:
-            mark = min(self._marks, key=lambda mark: abs(mark.at_ns - interval.issued_ns))
-            try:
-                distance_ns = _ns_between(mark.event, interval.start_event)
-            except TORCH_ERRORS as error:
-                self._note(error)
-                return interval.issued_ns
-            self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
-            return max(0, mark.at_ns + distance_ns)
-        return interval.issued_ns if self._refused else None
+        if not self._line.marks:
+            return interval.issued_ns if self._refused else None
+        try:
+            start_ns, distance_ns = self._line.place(interval.start_event, interval.issued_ns)
+        except TORCH_ERRORS as error:
+            self._note(error)
+            return interval.issued_ns
+        self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
+        return max(interval.issued_ns, start_ns)
 
     def info(self) -> DeviceClockInfo:
         """What the sidecar says of it."""
@@ -89,8 +82,17 @@ class DeviceClock:
             event_pairs=device.pool.made,
             captured=device.captured.value,
             exhausted=device.pool.exhausted.value,
+            full=device.full.value,
             failure=device.failed or self._refused,
         )
+
+    def _is_due(self) -> bool:
+        """Soon after the first, for the rate; then ever later, but every few seconds."""
+        marks = self._line.marks
+        if not marks:
+            return True
+        known_for_ns = marks[-1].at_ns - marks[0].at_ns
+        return perf_counter_ns() - marks[-1].at_ns >= min(RENEW_NS, max(_FIRST_RENEWAL_NS, known_for_ns))
 
     def _set_anchor(self) -> None:
         found = []
@@ -99,17 +101,19 @@ class DeviceClock:
             if mark is None:
                 break
             found.append(mark)
-        if found:
-            self._accept(min(found, key=lambda mark: mark.uncertainty_ns))
+        if not self._line.marks:
+            self._accept_first(found)
+        elif found:
+            self._accept_unless_poor(min(found, key=_uncertainty_ns))
 
     def _note(self, error: Exception) -> None:
         """A clock that gets no anchor is no reason to lose durations; one that has some goes on with them."""
         self._issued = None
         self._device.note(error)
-        if not self._marks and not is_about_capture(error):
+        if not self._line.marks and not is_about_capture(error):
             self._refused = repr(error)
 
-    def _try_to_mark(self) -> _Mark | None:
+    def _try_to_mark(self) -> Mark | None:
         """A mark; None if it does not pass at once, and then it is looked at again the next time."""
         event, before_ns = self._issued or self._issue()
         now_ns = begun_ns = perf_counter_ns()
@@ -118,7 +122,7 @@ class DeviceClock:
             now_ns = perf_counter_ns()
             if passed:
                 self._issued = None
-                return _Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
+                return Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
         return None
 
     def _issue(self) -> tuple[Any, int]:
@@ -132,21 +136,28 @@ class DeviceClock:
         event.record(self._stream)
         return self._issued
 
-    def _accept(self, mark: _Mark) -> None:
-        last = self._marks[-1] if self._marks else None
-        missed_by_ns = 0
-        if last is not None:
-            age_ns = mark.at_ns - last.at_ns
-            if mark.uncertainty_ns > last.uncertainty_ns + age_ns * _DRIFT:
-                return
-            missed_by_ns = age_ns - _ns_between(last.event, mark.event)
-        self._marks = [*self._marks[1 - _MARKS_KEPT :], mark]
+    def _accept_first(self, found: list[Mark]) -> None:
+        """A busy host may see a mark long after it passed: then wait for a better one, but not for ever."""
+        self._first_ones += found
+        self._looks += bool(self._first_ones)
+        best = min(self._first_ones, key=_uncertainty_ns, default=None)
+        if best is not None and (best.uncertainty_ns <= _GOOD_NS or self._looks > _PATIENT_LOOKS):
+            self._accept(best)
+            self._first_ones.clear()
+
+    def _accept_unless_poor(self, mark: Mark) -> None:
+        """The last one may be worth more, carried on."""
+        last = self._line.marks[-1]
+        if mark.uncertainty_ns <= last.uncertainty_ns + (mark.at_ns - last.at_ns) * DRIFT:
+            self._accept(mark)
+
+    def _accept(self, mark: Mark) -> None:
+        missed_by_ns = self._line.add(mark)
         self._anchors.append(DeviceAnchor(mark.at_ns, mark.uncertainty_ns, missed_by_ns))
         del self._anchors[:-_ANCHORS_KEPT]
         self._worst_uncertainty_ns = max(self._worst_uncertainty_ns, mark.uncertainty_ns)
         self._worst_miss_ns = max(self._worst_miss_ns, abs(missed_by_ns))
 
 
-def _ns_between(first: Any, second: Any) -> int:
-    elapsed_ms: float = first.elapsed_time(second)
-    return round(elapsed_ms * NS_PER_MS)
+def _uncertainty_ns(mark: Mark) -> int:
+    return mark.uncertainty_ns

@@ -1,4 +1,4 @@
-"""A device as the clock knows it: its bounded pool of events, and whether it still works.
+"""A device as the clock knows it: its bounded pool of events, its streams, and whether it still works.
 
 Making a CUDA event takes 2.4 us and destroying it 2.7 us; taking one from the pool takes 0.1 us.
 """
@@ -6,11 +6,13 @@ Making a CUDA event takes 2.4 us and destroying it 2.7 us; taking one from the p
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 from timing_logger._channel import AtomicCounter
 from timing_logger._device.accelerator import Accelerator, Event
+from timing_logger._device.stream_marks import StreamMarks
 
 PAIRS_PER_DEVICE = 4096
 """At most so many intervals of one device are open, or not yet resolved, at any time."""
@@ -87,6 +89,7 @@ class Device:
     Attributes:
         pool: its events.
         captured: counts intervals that were let pass because their stream was being captured.
+        full: counts intervals that were not marked because their stream was full.
     """
 
     def __init__(self, accelerator: Accelerator, index: int) -> None:
@@ -95,11 +98,27 @@ class Device:
         self.name = f"{accelerator.kind}:{index}"
         self.pool = EventPool(accelerator.new_event, PAIRS_PER_DEVICE)
         self.captured = AtomicCounter()
+        self.full = AtomicCounter()
+        self._marks: dict[Any, StreamMarks] = {}
+        self._waiting: Any = None
 
     @property
     def failed(self) -> str:
         """What a device of this kind said when it failed; else empty."""
         return self.accelerator.failed
+
+    def marks_in(self, stream: Any) -> StreamMarks:
+        """Those of one of its streams."""
+        number = getattr(stream, "stream_id", None)
+        return self._marks.get(number) or self._marks.setdefault(number, StreamMarks())
+
+    @contextmanager
+    def waiting_stream(self) -> Iterator[None]:
+        """A block whose current stream is one in which nothing but waiting and marking is done."""
+        if self._waiting is None:
+            self._waiting = self.accelerator.new_stream(self.index)
+        with self.accelerator.current(self._waiting, self.index):
+            yield
 
     def note(self, error: Exception) -> None:
         """Remember ``error`` if it is a device's failure: one leaves the others unusable, too."""
@@ -114,6 +133,11 @@ def device(accelerator: Accelerator, index: int) -> Device:
     """Device ``index`` of the process's accelerator; there is one object for each."""
     found = _in_use.get(index)
     return _in_use.setdefault(index, Device(accelerator, index)) if found is None else found
+
+
+def is_in_use(index: int) -> bool:
+    """Whether this process has timed something on device ``index``."""
+    return index in _in_use
 
 
 def devices_in_use() -> list[Device]:

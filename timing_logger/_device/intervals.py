@@ -12,7 +12,7 @@ from typing import Any
 import timing_logger._device.accelerator as _accelerator
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.accelerator import Accelerator, Event
-from timing_logger._device.devices import Device, device
+from timing_logger._device.devices import Device, device, is_in_use
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 
 _BACKWARDS_NS = -1000
@@ -61,12 +61,14 @@ class DeviceInterval:
         issued_ns: ``perf_counter_ns`` when it was opened: the device cannot have begun before.
         elapsed_ns: the duration, once it is known.
         ended: whether its end was marked.
-        lost: the duration will never be known: the pool was exhausted, the device failed, the end
-            was captured into a graph, or came before the start, in another stream.
+        lost: the duration will never be known: the pool was exhausted, the stream full, the device
+            failed, the end was captured into a graph, or came before the start, in another stream.
         stream: the ``torch.Stream`` that it occupies; None if that is not known.
     """
 
-    __slots__ = ("_events", "device", "elapsed_ns", "ended", "issued_ns", "lost", "stream")
+    __slots__ = (
+        "__weakref__", "_events", "device", "elapsed_ns", "ended", "issued_ns", "lost", "stream",
+    )  # fmt: skip
 
     device: Device
     elapsed_ns: int | None
@@ -98,6 +100,13 @@ class DeviceInterval:
         event: Event = self._events.start
         return event
 
+    def has_begun(self) -> bool:
+        """Whether the device has passed its start, or cannot be asked."""
+        if self.lost:
+            return True
+        with self.device.accelerator.asking(self.device.index) as harmless:
+            return not harmless or self.start_event.query()
+
     def end(self, stream: Any = None) -> None:
         """Mark the end in ``stream``; None for the calling thread's current one.
 
@@ -111,12 +120,12 @@ class DeviceInterval:
         try:
             if stream is not None:
                 self._end_in(stream)
+            elif accelerator.current_index() != on.index:
+                self._end_in(accelerator.current_stream(on.index))
             elif accelerator.is_capturing():
                 self.lost = True
-            elif accelerator.current_index() == on.index:
-                self._events[1].record()
             else:
-                accelerator.mark(self._events[1], None, on.index)
+                self._events[1].record()
         except TORCH_ERRORS as error:
             self.lose(error)
 
@@ -209,19 +218,41 @@ def open_interval(stream: Any = None) -> Interval | None:
         if accelerator.failed:
             return _begin(device(accelerator, 0), None, None, issued_ns)
         if stream is None:
-            capturing, index = accelerator.is_capturing(), accelerator.current_index()
+            index = accelerator.current_index()
+            if not (is_in_use(index) or accelerator.has_context(index)):
+                stream = _stream_of_the_only_device(accelerator)
+                if stream is None:
+                    return HostInterval()
+        if stream is None:
+            capturing = accelerator.is_capturing()
         else:
             capturing, index = accelerator.look_at(stream)
         on = device(accelerator, index)
         if capturing:
             on.captured.increment()
             return None
-        interval = _begin(on, on.pool.take(), stream, issued_ns)
-        if stream is None:
-            interval.stream = accelerator.current_stream(index)
+        occupied = accelerator.current_stream(index) if stream is None else stream
+        marks = on.marks_in(occupied)
+        if marks.is_full(DeviceInterval.has_begun):
+            on.full.increment()
+            interval = _begin(on, None, stream, issued_ns)
+        else:
+            interval = _begin(on, on.pool.take(), stream, issued_ns)
+            marks.note(interval)
+        interval.stream = occupied
         return interval
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
+
+
+def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
+    """The current stream of the one device that this process uses; None if it uses several, or none.
+
+    A thread that was just started has device 0 as its current one, though the process may work on another:
+    a mark there would take some hundred MB of its memory for a context.
+    """
+    used = accelerator.used_devices()
+    return accelerator.current_stream(used[0]) if len(used) == 1 else None
 
 
 def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:

@@ -1,0 +1,141 @@
+// A backend of torch.distributed whose methods are those of a Python object, and its works, which queue as NCCL's do.
+#include <ATen/core/ivalue.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/utils/pybind.h>
+
+namespace async_device {
+
+namespace {
+
+using c10d::Work;
+using WorkPtr = c10::intrusive_ptr<Work>;
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<std::vector<at::Tensor>>;
+
+// All that `stream` holds when this is made.
+class StreamWork final : public Work {
+ public:
+  StreamWork(c10::Stream stream, Tensors outputs, bool host_waits, bool has_future)
+      : stream_(stream),
+        outputs_(std::move(outputs)),
+        host_waits_(host_waits),
+        end_(c10::kPrivateUse1) {
+    end_.record(stream_);
+    if (!has_future) return;
+    future_ = c10::make_intrusive<c10::ivalue::Future>(c10::ListType::create(c10::TensorType::get()),
+                                                       std::vector<c10::Device>{stream.device()});
+    const c10::StreamGuard guard(stream_);
+    future_->markCompleted(outputs_);  // it records an event in the stream that is current
+  }
+
+  bool isCompleted() override { return end_.query(); }
+  bool isSuccess() const override { return true; }
+  Tensors result() override { return outputs_; }
+  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override { return future_; }  // null if it has none
+  void synchronize() override {
+    end_.block(c10::impl::VirtualGuardImpl(c10::kPrivateUse1).getStream(stream_.device()));
+  }
+  void blockCurrentStream() override { synchronize(); }
+  bool wait(std::chrono::milliseconds) override {
+    synchronize();
+    if (host_waits_) end_.synchronize();
+    return true;
+  }
+
+ private:
+  c10::Stream stream_;
+  Tensors outputs_;
+  bool host_waits_;
+  c10::Event end_;
+  c10::intrusive_ptr<c10::ivalue::Future> future_;
+};
+
+// Each method is the Python object's method of the same name. It gives a work, or None where it was queued in the
+// current stream.
+class PythonBackend final : public c10d::Backend {
+ public:
+  PythonBackend(const py::object& methods, int rank, int size, std::string name)
+      : Backend(rank, size), methods_(methods.inc_ref()), name_(std::move(name)) {}  // kept: it may outlive Python
+
+  const std::string getBackendName() const override { return name_; }
+  bool supportsCoalescing() const override { return true; }
+
+  void startCoalescing() override { call("start_coalescing"); }
+  WorkPtr endCoalescing() override { return call("end_coalescing"); }
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& opts) override {
+    return call("broadcast", tensors, opts);
+  }
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& opts) override {
+    return call("allreduce", tensors, opts);
+  }
+  WorkPtr allreduce_coalesced(Tensors& tensors, const c10d::AllreduceCoalescedOptions& opts) override {
+    return call("allreduce_coalesced", tensors, opts);
+  }
+  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& opts) override {
+    return call("reduce", tensors, opts);
+  }
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs, const c10d::AllgatherOptions& opts) override {
+    return call("allgather", outputs, inputs, opts);
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& opts) override {
+    return call("_allgather_base", output, input, opts);
+  }
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& opts) override {
+    return call("allgather_into_tensor_coalesced", outputs, inputs, opts);
+  }
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs, const c10d::GatherOptions& opts) override {
+    return call("gather", outputs, inputs, opts);
+  }
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs, const c10d::ScatterOptions& opts) override {
+    return call("scatter", outputs, inputs, opts);
+  }
+  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs, const c10d::ReduceScatterOptions& opts) override {
+    return call("reduce_scatter", outputs, inputs, opts);
+  }
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& opts) override {
+    return call("_reduce_scatter_base", output, input, opts);
+  }
+  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override {
+    return call("reduce_scatter_tensor_coalesced", outputs, inputs, opts);
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<int64_t>& output_sizes,
+                        std::vector<int64_t>& sizes, const c10d::AllToAllOptions& opts) override {
+    return call("alltoall_base", output, input, output_sizes, sizes, opts);
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& opts) override {
+    return call("alltoall", outputs, inputs, opts);
+  }
+  WorkPtr send(Tensors& tensors, int to, int tag) override { return call("send", tensors, to, tag); }
+  WorkPtr recv(Tensors& tensors, int source, int tag) override { return call("recv", tensors, source, tag); }
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override { return call("barrier", opts); }
+
+ private:
+  template <class... Args>
+  WorkPtr call(const char* method, Args&... args) {
+    const py::gil_scoped_acquire held;
+    const py::object made = methods_.attr(method)(args...);
+    return made.is_none() ? WorkPtr() : made.cast<WorkPtr>();
+  }
+
+  py::handle methods_;
+  std::string name_;
+};
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  m.def("backend", [](const py::object& methods, int rank, int size, const std::string& name) {
+    return c10::intrusive_ptr<c10d::Backend>(c10::make_intrusive<PythonBackend>(methods, rank, size, name));
+  });
+  m.def("work", [](const c10::Stream& stream, Tensors outputs, bool host_waits, bool has_future) {
+    const py::gil_scoped_release released;  // a mark may have to wait for room in the stream
+    return WorkPtr(c10::make_intrusive<StreamWork>(stream, std::move(outputs), host_waits, has_future));
+  });
+}
+
+}  // namespace async_device

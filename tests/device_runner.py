@@ -1,0 +1,68 @@
+"""Runs scenarios on the asynchronous device (``async_device``), for tests, in child processes.
+
+Torch allows one such device in each process, for good, so none of it happens in the process that tests. A
+program in ``tests/async_device_programs`` is a set of scenarios: functions whose names the tests know. All
+of them run one after the other in one start of the program: to import torch takes longer than most of them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import async_device
+import pytest
+from processes import run_job
+
+PROGRAMS = Path(__file__).parent / "async_device_programs"
+_PATHS = [Path(__file__).parent.parent, Path(__file__).parent]
+
+
+def on_device(
+    program: str, scenario: str, *, ranks: int = 1, devices: int = 3, limit_s: float = 120
+) -> list[Any]:
+    """What ``scenario`` of ``tests/async_device_programs/{program}`` found out, on each rank.
+
+    The test is skipped where the device cannot be built for want of a compiler, and fails where the
+    scenario raises.
+
+    Args:
+        ranks: processes; more than one are started by ``torchrun``.
+        devices: how many devices each of them sees.
+        limit_s: seconds after which the program is ended.
+    """
+    outcome = _run(program, ranks, devices, limit_s)
+    assert not isinstance(outcome, str), outcome
+    results = [of_rank[scenario] for of_rank in outcome]
+    raised = [result["raised"] for result in results if "raised" in result]
+    assert not raised, "\n".join(raised)
+    return [result["found"] for result in results]
+
+
+@functools.cache
+def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[str, Any]] | str:
+    """Of each rank, what each scenario found or raised; or in words, why there is nothing."""
+    if lacking := async_device.missing():
+        pytest.skip(f"the asynchronous device cannot be built here: {lacking}")
+    async_device.build()
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks] if ranks > 1 else []
+    with tempfile.TemporaryDirectory() as directory:
+        job = run_job(
+            [sys.executable, *launcher, PROGRAMS / program, directory],
+            environment={
+                "PYTHONPATH": os.pathsep.join(map(str, _PATHS)),
+                "ASYNC_DEVICE_COUNT": str(devices),
+                "OMP_NUM_THREADS": "1",
+                "GLOO_SOCKET_IFNAME": "lo",
+            },
+            limit_s=limit_s,
+            name=f"{program} on {ranks} ranks",
+        )
+        if job.returncode:
+            return f"exit status {job.returncode}:\n{job.stdout}\n{job.stderr}"
+        return [json.loads((Path(directory) / f"{rank}.json").read_text()) for rank in range(ranks)]

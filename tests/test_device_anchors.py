@@ -1,0 +1,142 @@
+"""Where instants of a device stand on the host's axis: between anchors, and never before their issue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from scripted_device import ScriptedAccelerator
+
+from timing_logger._clock import perf_counter_ns
+from timing_logger._device.anchors import AnchorLine, Mark
+from timing_logger._device.clock import DeviceClock
+from timing_logger._device.devices import device
+from timing_logger._device.intervals import DeviceInterval, open_interval
+
+S = 1_000_000_000
+US = 1_000
+
+
+@dataclass
+class PassedEvent:
+    """One that a device passed at a moment of the host's time.
+
+    The device's clock is five seconds ahead, and runs faster by ``faster``; as CUDA does it tells the time
+    between events as a float32 of milliseconds.
+    """
+
+    at_ns: int
+    faster: float
+
+    def elapsed_time(self, other: PassedEvent) -> float:
+        elapsed_ns = (other.at_ns - self.at_ns) * (1 + self.faster)
+        return float(np.float32(elapsed_ns / 1e6))
+
+
+class Line:
+    """A device and its anchors, each of which is off by what its uncertainty allows, now early, now late."""
+
+    def __init__(self, faster: float, *anchors_s: float, uncertainty_ns: int = 2 * US) -> None:
+        self.faster = faster
+        self.anchors = AnchorLine()
+        self.missed_by_ns = []
+        for number, at_s in enumerate(anchors_s):
+            event = PassedEvent(round(at_s * S), faster)
+            at_ns = event.at_ns + (-1) ** number * uncertainty_ns
+            self.missed_by_ns.append(self.anchors.add(Mark(event, at_ns, uncertainty_ns)))
+
+    def error_ns(self, at_s: float, issued_s: float | None = None) -> int:
+        event = PassedEvent(round(at_s * S), self.faster)
+        return self.anchors.place(event, round((issued_s or at_s) * S))[0] - event.at_ns
+
+
+@pytest.mark.parametrize("faster", [80e-6, -80e-6])
+@pytest.mark.parametrize("at_s", [0.3, 1.0, 3.0, 5.1])
+def test_an_instant_between_two_anchors_is_no_farther_off_than_these(faster: float, at_s: float) -> None:
+    line = Line(faster, 0.0, 0.5, 2.0, 4.0, 6.0)
+    assert abs(line.error_ns(at_s)) < 3 * US
+
+
+@pytest.mark.parametrize("faster", [80e-6, -80e-6])
+def test_after_the_last_anchor_the_rate_goes_on_that_was_measured(faster: float) -> None:
+    line = Line(faster, 0.0, 0.5, 2.0, 4.0, 6.0)
+    assert abs(line.error_ns(7.9)) < 5 * US  # 152 us at the same rate
+
+
+def test_a_rate_that_is_known_no_better_than_clocks_are_is_not_believed() -> None:
+    line = Line(0.0, 0.0, 0.25, uncertainty_ns=50 * US)
+    assert abs(line.error_ns(2.25)) <= 51 * US  # 0.85 ms at the rate between the two
+
+
+def test_a_poor_anchor_does_not_spoil_the_rate() -> None:
+    line = Line(50e-6, 0.0)
+    for at_s, uncertainty_ns in [(0.5, 2 * US), (2.0, 40 * US), (4.0, 2 * US)]:
+        event = PassedEvent(round(at_s * S), line.faster)
+        line.anchors.add(Mark(event, event.at_ns + uncertainty_ns, uncertainty_ns))
+    assert abs(line.error_ns(6.0)) < 6 * US
+
+
+def test_a_clock_that_runs_steadily_is_not_missed_by_later_anchors() -> None:
+    line = Line(80e-6, 0.0, 0.5, 2.0, 4.0, 6.0)
+    assert max(map(abs, line.missed_by_ns[3:])) < 20 * US
+
+
+def test_what_waited_for_long_is_placed_by_the_anchor_beside_it() -> None:
+    """10 minutes away from an anchor a float32 of milliseconds is 62 us coarse."""
+    line = Line(0.0, 0.0, 600.0, 602.0, uncertainty_ns=0)
+    assert abs(line.error_ns(601.000012, issued_s=0.1)) < US
+
+
+# -- as the device's clock uses them -------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(scripted_device: ScriptedAccelerator) -> DeviceClock:
+    return DeviceClock(device(scripted_device, 0))
+
+
+def measured() -> DeviceInterval:
+    interval = open_interval()
+    assert isinstance(interval, DeviceInterval)
+    interval.end()
+    interval.wait()
+    return interval
+
+
+def test_a_first_anchor_that_was_seen_late_is_left_for_a_better_one(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator
+) -> None:
+    scripted_device.own_stream_busy = True
+    clock.renew()
+    scripted_device.pass_own()
+    busy_until_ns = perf_counter_ns() + 20_000_000  # the host does not come to look at it
+    while perf_counter_ns() < busy_until_ns:
+        pass
+    clock.renew()
+    assert clock.info().anchors == []
+    assert clock.place(measured()) is None
+    scripted_device.own_stream_busy = False
+    scripted_device.pass_own()
+    clock.renew()
+    (anchor,) = clock.info().anchors
+    assert anchor.uncertainty_ns < 10_000_000
+
+
+def test_a_poor_anchor_is_better_than_none_for_ever(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter(range(0, 10 * S, 1_000_000))  # each look at the clock comes a millisecond later
+    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: next(times))
+    for _ in range(10):
+        clock.renew()
+    assert clock.info().anchors[0].uncertainty_ns == 1_000_000
+
+
+def test_what_a_device_did_never_begins_before_it_was_issued(
+    clock: DeviceClock, scripted_device: ScriptedAccelerator
+) -> None:
+    clock.renew()
+    scripted_device.ahead_ns -= 50_000_000  # the clock stands still for a while, unseen
+    interval = measured()
+    assert clock.place(interval) == interval.issued_ns
