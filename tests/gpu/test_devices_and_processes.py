@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from processes import run_python
 from recordings import Figure, Recording, elapsed_ms
-from spinning import Known, spin
+from spinning import Known
 from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation import copy_to_device
