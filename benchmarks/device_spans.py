@@ -55,13 +55,10 @@ def measure(
     return found
 
 
-def main() -> None:
-    """Print the table, or why there is none."""
+def compare() -> dict[str, list[float]]:
+    """Nanoseconds per call of all contenders on the current GPU, the floor first."""
     import torch
 
-    if not torch.cuda.is_available():
-        print("device spans: not measured, there is no GPU here")
-        return
     sink = MemorySink()
     on, off = TimingLogger(0, None, sinks=[sink], flush_interval=3600), TimingLogger(0, enabled=False)
 
@@ -77,15 +74,32 @@ def main() -> None:
     }
     for loop in contenders.values():
         loop()  # the pool is filled, torch is warm
-    found = measure(contenders, between)
-    floors = found["two bare marks (pooled events)"]
+    with on:
+        return measure(contenders, between)
+
+
+def ratios(found: dict[str, list[float]]) -> dict[str, float]:
+    """Of each contender, the median of the ratios to the floor in the same round."""
+    floors = next(iter(found.values()))
+    return {
+        name: statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
+        for name, nanoseconds in found.items()
+    }
+
+
+def main() -> None:
+    """Print the table, or why there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        print("device spans: not measured, there is no GPU here")
+        return
+    found = compare()
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     print(f"{'per call':34} {'median ns':>10} {'x marks':>8}")
-    for name, nanoseconds in found.items():
-        ratio = statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
-        print(f"{name:34} {statistics.median(nanoseconds):10.0f} {ratio:8.2f}")
+    for name, ratio in ratios(found).items():
+        print(f"{name:34} {statistics.median(found[name]):10.0f} {ratio:8.2f}")
     print(f"to reach: a device span at or under {TO_REACH} x two bare marks")
-    on.close()
 
 
 if __name__ == "__main__":

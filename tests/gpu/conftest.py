@@ -8,24 +8,23 @@ from __future__ import annotations
 import datetime
 import platform
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import torch
+import torch.distributed as dist
+from recordings import Figure, Recording
+from spinning import spin
+
+GATHERED_BYTES = 1 << 30
 
 FIGURES: list[tuple[str, str]] = []
 OUTCOMES: defaultdict[str, set[str]] = defaultdict(set)
 
-NO_GPU = """# Validation on a GPU
-
-**Not done yet.** The tests marked `gpu` (in `tests/gpu`) have not run on a real device: the machines that
-this was developed on have none. What they try is tried on a scripted stand-in only
-(`tests/test_device_clock.py`).
-
-On a machine with a GPU, `make test-gpu` runs them and replaces this page by the device, the versions, the
-date and the figures measured. `make test-gpu GPU_PYTHON=python3` runs them with a Python that has torch for
-that GPU already, and pytest.
-"""
+PAGE = Path(__file__).parents[2] / "docs" / "validation-gpu.md"
+UNMEASURED = "## What runs without a GPU"
+"""From this heading on every page has what ``PAGE`` has."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -38,20 +37,61 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if here in item.path.parents:
             item.add_marker(pytest.mark.gpu)
             item.add_marker(pytest.mark.alone)
-            if not _gpu_is_there():
+            if not torch.cuda.is_available():
                 item.add_marker(pytest.mark.skip(reason="no CUDA or ROCm device here"))
 
 
-def _gpu_is_there() -> bool:
-    import torch
-
-    return torch.cuda.is_available()
+@pytest.fixture
+def figure() -> Figure:
+    """``figure("what was measured", "12.3 us")``: a line of the validation page."""
+    return lambda name, value: FIGURES.append((name, value))
 
 
 @pytest.fixture
-def figure() -> Callable[[str, str], None]:
-    """``figure("what was measured", "12.3 us")``: a line of the validation page."""
-    return lambda name, value: FIGURES.append((name, value))
+def recording() -> Iterator[Recording]:
+    """A logger that has timed something on the device."""
+    found = Recording()
+    torch.cuda.synchronize()
+    with found.logger.record_device_operation("WARM_UP"):  # the first one makes events
+        spin(1)
+    found.forget()
+    yield found
+    found.logger.close()
+
+
+@pytest.fixture(scope="module")
+def nccl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
+    """A timed default group of one process, whose communicator is made."""
+    from allreduce_instrumentation.process_group import init_process_group
+
+    store = tmp_path_factory.mktemp("nccl") / "store"
+    found = Recording()
+    torch.cuda.set_device(0)
+    init_process_group(
+        "nccl", timing_logger=found.logger, init_method=f"file://{store}", rank=0, world_size=1
+    )
+    try:
+        dist.all_reduce(torch.ones(1, device="cuda"))
+        torch.cuda.synchronize()
+        yield found
+    finally:
+        dist.destroy_process_group()
+        found.logger.close()
+
+
+@pytest.fixture
+def gathered(nccl: Recording) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Output and input of an all-gather that takes some tenths of a millisecond; the first one is done."""
+    given = torch.ones(GATHERED_BYTES, dtype=torch.uint8, device="cuda")
+    result = torch.empty_like(given)
+    dist.all_gather_into_tensor(result, given)
+    dist.all_gather_into_tensor(result, given, async_op=True).wait()
+    torch.cuda.synchronize()
+    nccl.forget()
+    yield result, given
+    torch.cuda.synchronize()
+    del given, result
+    torch.cuda.empty_cache()
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -61,17 +101,13 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     target = session.config.getoption("--validation")
-    if not target:
-        return
-    if _gpu_is_there():
-        Path(target).write_text(_page(session), encoding="utf-8")
-    elif not Path(target).exists():  # what a GPU has shown stays
-        Path(target).write_text(NO_GPU, encoding="utf-8")
+    if target and torch.cuda.is_available():  # else the page stays, with what a GPU has shown
+        text = PAGE.read_text(encoding="utf-8")
+        unmeasured = text[text.index(UNMEASURED) :]
+        Path(target).write_text(f"{_page()}\n{unmeasured}", encoding="utf-8")
 
 
-def _page(session: pytest.Session) -> str:
-    import torch
-
+def _page() -> str:
     today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
     runtime = f"ROCm {torch.version.hip}" if torch.version.hip else f"CUDA {torch.version.cuda}"
     passed, failed, skipped = (len(OUTCOMES[kind]) for kind in ("passed", "failed", "skipped"))

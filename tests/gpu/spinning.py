@@ -14,15 +14,21 @@ def spin(ms: float) -> None:
 
 
 class Known:
-    """``with Known() as known:`` what the block took, by ``torch.cuda`` events of the test's own."""
+    """``with Known() as known:`` what the block took, by ``torch.cuda`` events of the test's own.
+
+    They are in ``stream``, or in the one that is current.
+    """
+
+    def __init__(self, stream: torch.cuda.Stream | None = None) -> None:
+        self._stream = stream
 
     def __enter__(self) -> Known:
         self._start, self._end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        self._start.record()
+        self._start.record(self._stream)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._end.record()
+        self._end.record(self._stream)
 
     @property
     def ms(self) -> float:

@@ -3,59 +3,20 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import statistics
 import threading
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from processes import rows as rows_in
 from processes import run_python
+from recordings import Figure, Recording, elapsed_ms
 from spinning import Known, spin
 
 from timing_logger import TimingLogger
-from timing_logger.record import Record
-from timing_logger.sinks.memory import MemorySink
-
-Figure = Callable[[str, str], None]
-
-
-class Recording:
-    """A logger in memory that flushes often."""
-
-    def __init__(self) -> None:
-        self._sink = MemorySink()
-        self.logger = TimingLogger(0, None, sinks=[self._sink], flush_interval=0.005, device_timeout=30.0)
-
-    def forget(self) -> None:
-        self._sink.records.clear()
-
-    @property
-    def rows(self) -> list[Record]:
-        assert self.logger.flush(timeout=60)
-        return self._sink.records
-
-
-@pytest.fixture
-def recording() -> Iterator[Recording]:
-    found = Recording()
-    torch.cuda.synchronize()
-    with found.logger.record_device_operation("WARM_UP"):  # the first one makes events
-        spin(1)
-    assert found.logger.flush(timeout=60)
-    found.forget()
-    yield found
-    found.logger.close()
-
-
-def elapsed_ms(row: Record) -> float:
-    assert row.end_ns is not None, row
-    return (row.end_ns - row.start_ns) / 1e6
-
 
 # -- exactness ---------------------------------------------------------------------------------------
 
@@ -196,21 +157,6 @@ def test_starts_are_never_before_the_work_was_issued_nor_after_it_was_seen_done(
         assert row.end_ns <= done_ns + slack_ns
 
 
-def test_anchors_hold_within_50_us_over_a_minute(figure: Figure, tmp_path: Path) -> None:
-    with TimingLogger(0, tmp_path, flush_interval=0.5) as logger:
-        end_s = time.monotonic() + 60
-        while time.monotonic() < end_s:
-            with logger.record_device_operation("SPIN"):
-                spin(0.1)
-            time.sleep(0.05)
-    (clock,) = json.loads((tmp_path / "timing-rank0.meta.json").read_text())["device_clocks"]
-    figure("anchors in 60 s", str(len(clock["anchors"])))
-    figure("worst uncertainty of an anchor", f"{clock['worst_uncertainty_ns'] / 1e3:.1f} us")
-    figure("worst miss of an anchor carried on to the next", f"{clock['worst_miss_ns'] / 1e3:.1f} us")
-    assert len(clock["anchors"]) >= 20
-    assert clock["worst_miss_ns"] + clock["worst_uncertainty_ns"] < 50_000
-
-
 # -- who waits ---------------------------------------------------------------------------------------
 
 
@@ -277,7 +223,7 @@ def test_captures_in_global_mode_survive_spans_and_the_flush_thread(
     assert {row.status for row in recording.rows} == {"ok"}
     figure("graphs captured (global mode) while spans were recorded and resolved", f"{captures}, none broken")
     assert asked, "no span was resolved while a capture was open: this shows nothing"
-    assert recording.logger._flusher._device_rows.info()[0].failure == ""
+    assert recording.clock.failure == ""
 
 
 def _keep_recording(logger: TimingLogger, stop: threading.Event) -> None:
@@ -329,7 +275,7 @@ def test_blocks_inside_a_capture_pass_and_are_counted(recording: Recording) -> N
     with recording.logger.record_device_operation("REPLAY"):
         graph.replay()
     assert [row.operation for row in recording.rows] == ["REPLAY"]
-    assert recording.logger._flusher._device_rows.info()[0].captured >= 1
+    assert recording.clock.captured >= 1
 
 
 def _warm_up(x: torch.Tensor) -> None:
@@ -348,7 +294,7 @@ def test_a_million_spans_need_a_constant_pool(recording: Recording, figure: Figu
             with recording.logger.record_device_operation("NOTHING"):
                 pass
         recording.logger.flush(timeout=60)
-    (clock,) = recording.logger._flusher._device_rows.info()
+    clock = recording.clock
     unresolved = sum(row.status != "ok" for row in recording.rows)
     figure("event pairs made for 1,000,000 spans", str(clock.event_pairs))
     figure("of 1,000,000 spans unresolved", str(unresolved))

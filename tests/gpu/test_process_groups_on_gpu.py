@@ -1,71 +1,25 @@
-"""Process groups on a real GPU: NCCL's operations by its own clock, graphs, overlap, memory; gloo beside it.
+"""Process groups on a real GPU: NCCL's operations by its own clock, graphs, overlap, memory.
 
-NCCL runs with one process here, and with two where there are two devices. With one process an
-all-gather is a copy on the device, which takes long enough to be measured.
+NCCL runs with one process here, where an all-gather is a copy on the device, which takes long enough to be
+measured.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-import sys
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.distributed as dist
-from processes import run_job
+from recordings import Figure, Recording, elapsed_ms
 from spinning import Known, spin
 
-from allreduce_instrumentation.process_group import init_process_group
-from timing_logger import TimingLogger
 from timing_logger.record import Record
-from timing_logger.sinks.memory import MemorySink
 
-Figure = Callable[[str, str], None]
-
-REPOSITORY = Path(__file__).parents[2]
-GATHERED_BYTES = 1 << 30
 BETWEEN_MS = 0.1  # what may lie between two events that are recorded one after the other
 
 needs_nccl = pytest.mark.skipif(not dist.is_nccl_available(), reason="this torch has no NCCL")
-
-
-class Recording:
-    """A logger in memory, and the rows of the operations since it was last told to forget."""
-
-    def __init__(self) -> None:
-        self._sink = MemorySink()
-        self.logger = TimingLogger(0, None, sinks=[self._sink], flush_interval=0.005, device_timeout=30.0)
-
-    def forget(self) -> None:
-        assert self.logger.flush(timeout=60)
-        self._sink.records.clear()
-
-    @property
-    def rows(self) -> list[Record]:
-        assert self.logger.flush(timeout=60)
-        return sorted(self._sink.records, key=lambda row: (row.seq or 0, row.operation))
-
-
-@pytest.fixture(scope="module")
-def nccl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recording]:
-    """A timed default group of one process, whose communicator is made."""
-    store = tmp_path_factory.mktemp("nccl") / "store"
-    recording = Recording()
-    torch.cuda.set_device(0)
-    init_process_group(
-        "nccl", timing_logger=recording.logger, init_method=f"file://{store}", rank=0, world_size=1
-    )
-    try:
-        dist.all_reduce(torch.ones(1, device="cuda"))
-        torch.cuda.synchronize()
-        yield recording
-    finally:
-        dist.destroy_process_group()
-        recording.logger.close()
 
 
 @pytest.fixture
@@ -73,26 +27,6 @@ def recording(nccl: Recording) -> Recording:
     torch.cuda.synchronize()
     nccl.forget()
     return nccl
-
-
-@pytest.fixture
-def gathered(recording: Recording) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    """Output and input of an all-gather that takes some tenths of a millisecond; the first one is done."""
-    given = torch.ones(GATHERED_BYTES, dtype=torch.uint8, device="cuda")
-    result = torch.empty_like(given)
-    dist.all_gather_into_tensor(result, given)
-    dist.all_gather_into_tensor(result, given, async_op=True).wait()
-    torch.cuda.synchronize()
-    recording.forget()
-    yield result, given
-    torch.cuda.synchronize()
-    del given, result
-    torch.cuda.empty_cache()
-
-
-def elapsed_ms(row: Record) -> float:
-    assert row.end_ns is not None, row
-    return (row.end_ns - row.start_ns) / 1e6
 
 
 def summary(rows: list[Record]) -> list[tuple[str, str, str]]:
@@ -316,102 +250,4 @@ def _reduce_in_a_side_stream(tensor: torch.Tensor) -> None:
 
 def _captured(recording: Recording) -> int:
     recording.forget()
-    return sum(clock.captured for clock in recording.logger._flusher._device_rows.info())
-
-
-# -- two processes -----------------------------------------------------------------------------------------
-
-_TWO_PROCESSES = """
-import json, os, sys
-import torch
-import torch.distributed as dist
-from allreduce_instrumentation.process_group import init_process_group
-from timing_logger import TimingLogger
-from timing_logger.sinks.memory import MemorySink
-
-backend, rank = sys.argv[1], int(os.environ["RANK"])
-torch.cuda.set_device(rank if backend == "nccl" else 0)
-sink = MemorySink()
-logger = TimingLogger(rank, None, sinks=[sink], device_timeout=30.0)
-init_process_group(backend, timing_logger=logger)
-
-def reduced(**how):
-    tensor = torch.full((1000,), rank + 1.0, device="cuda")
-    work = dist.all_reduce(tensor, **how)
-    if work is not None:
-        work.wait()
-    torch.cuda.synchronize()
-    return tensor.unique().tolist()
-
-sums = [reduced(), reduced(async_op=True)]  # these make the communicator
-assert logger.flush(timeout=60)
-sink.records.clear()
-dist.barrier()
-if rank == 1:
-    torch.cuda._sleep(150_000_000)  # about 100 ms
-sums += [reduced(), reduced(async_op=True)]
-assert logger.flush(timeout=60)
-rows = [
-    [row.operation, row.clock, row.status, row.seq, (row.end_ns - row.start_ns) / 1e6]
-    for row in sink.records
-    if row.operation != "BARRIER"
-]
-everyones = [None, None]
-dist.all_gather_object(everyones, {"sums": sums, "rows": sorted(rows)})
-if rank == 0:
-    print("RESULTS", json.dumps(everyones))
-dist.destroy_process_group()
-"""
-
-
-def _on_two_processes(backend: str, folder: Path) -> list[dict[str, Any]]:
-    program = folder / "program.py"
-    program.write_text(_TWO_PROCESSES, encoding="utf-8")
-    job = run_job(
-        [
-            sys.executable,
-            "-m",
-            "torch.distributed.run",
-            "--standalone",
-            "--nproc-per-node",
-            2,
-            program,
-            backend,
-        ],
-        environment={"PYTHONPATH": str(REPOSITORY), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
-        limit_s=240,
-        name=f"{backend} on two processes",
-    )
-    assert job.returncode == 0, job.stdout + job.stderr
-    (line,) = (line for line in job.stdout.splitlines() if line.startswith("RESULTS "))
-    found: list[dict[str, Any]] = json.loads(line.removeprefix("RESULTS "))
-    return found
-
-
-@needs_nccl
-@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
-def test_nccl_on_two_devices_shows_who_waits_for_whom(tmp_path: Path, figure: Figure) -> None:
-    ranks = _on_two_processes("nccl", tmp_path)
-    for rank in ranks:
-        assert rank["sums"] == [[3.0]] * 4
-        assert [row[:3] for row in rank["rows"]] == [
-            ["ALLREDUCE", "device", "ok"],
-            ["IALLREDUCE", "device", "ok"],
-            ["WAIT", "device", "ok"],
-        ]
-    early_ms, late_ms = (rank["rows"][0][4] for rank in ranks)
-    figure(
-        "NCCL on two devices, one of them 100 ms late", f"{early_ms:.1f} ms; the late one {late_ms:.1f} ms"
-    )
-    assert late_ms < early_ms / 2
-
-
-def test_gloo_times_cuda_tensors_on_the_hosts_clock(tmp_path: Path) -> None:
-    for rank in _on_two_processes("gloo", tmp_path):
-        assert rank["sums"] == [[3.0]] * 4
-        assert [row[:3] for row in rank["rows"]] == [
-            ["ALLREDUCE", "host", "ok"],
-            ["IALLREDUCE", "host", "ok"],
-            ["WAIT", "host", "ok"],
-        ]
-        assert len({row[3] for row in rank["rows"][1:]}) == 1
+    return recording.clock.captured
