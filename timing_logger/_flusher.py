@@ -24,7 +24,7 @@ from timing_logger._device.rows import DeviceRows
 from timing_logger._sidecar import Account, Sidecar
 from timing_logger.record import RawRecord
 from timing_logger.run_info import Counters
-from timing_logger.sinks import Sink
+from timing_logger.sinks import PartlyWritten, Sink
 
 log = logging.getLogger("timing_logger")
 
@@ -82,6 +82,7 @@ class Flusher:
         self._cpu_ns = 0
         self._reported: set[str] = set()
         self._last_error = ""
+        self._gave_up_at: tuple[int, ...] = ()
         self.closed = False
         self._thread = self._start()
         when_events_are_low.append(self.hurry)
@@ -101,16 +102,17 @@ class Flusher:
         return self._ask(closing=False, timeout_s=timeout_s)
 
     def close(self) -> bool:
-        """Write what waits, close the sinks, end the thread. Gives up when nothing moves."""
+        """Write what waits, close the sinks, end the thread. Gives up when nothing moves, and only once."""
         self._channel.close()
-        progress = None
-        while not self.closed and progress != self._progress():
-            progress = self._progress()
+        while not self.closed and self._gave_up_at != self._progress():
+            before = self._progress()
             patience_s = self._device_timeout_s if self._device_rows else 0
             if self._ask(closing=True, timeout_s=CLOSE_GRACE_S + patience_s):
                 break
-        if not self.closed:
-            log.error("timing logger: gave up closing; %d records were not written", self.counters.pending)
+            if before == self._progress():
+                self._gave_up_at = before
+                lost = self.counters.pending
+                log.error("timing logger: gave up closing; %d records were not written", lost)
         return self.closed
 
     def _progress(self) -> tuple[int, ...]:
@@ -243,19 +245,22 @@ class Flusher:
             self._sink.write(batch, self._clock.wall_offset_ns())
         except OSError as error:
             self._report(f"writing failed, will be tried again: {error!r}")
-            return batch
+            taken = error.records if isinstance(error, PartlyWritten) else 0
+            self._note_written(batch[:taken])
+            return batch[taken:]
         except Exception as error:
             self._report(f"a record could not be written and was dropped: {error!r}")
             if len(batch) > 1:  # find out which, and lose only that one
                 return [kept for record in batch for kept in self._hand_over([record])]
             self._failed += 1
             return []
-        self._written += len(batch)
-        self._hand_to_others(batch)
+        self._note_written(batch)
         return []
 
-    def _hand_to_others(self, batch: list[RawRecord]) -> None:
-        for sink in self._other_sinks:
+    def _note_written(self, batch: list[RawRecord]) -> None:
+        """Count what the first sink took, and hand it to the others."""
+        self._written += len(batch)
+        for sink in self._other_sinks if batch else ():
             try:
                 sink.write(batch, self._clock.wall_offset_ns())
             except Exception as error:
@@ -266,9 +271,11 @@ class Flusher:
         if not self._in_hand:
             self._in_hand = self._device_rows.given_up()
             self._hand_over_in_hand()
-        self._failed += len(self._device_rows) + len(self._in_hand)
-        self._failed += len(self._channel.take(len(self._channel)))
+        lost = len(self._device_rows) + len(self._in_hand) + len(self._channel.take(len(self._channel)))
+        self._failed += lost
         self._in_hand = []
+        if lost:
+            self._report(f"closed without {lost} records: they could not be written, and are lost")
         if self._sidecar is not None:
             self._attempt(self._close_sidecar)
         for sink in (self._sink, *self._other_sinks):

@@ -118,6 +118,20 @@ def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     assert ended_s - float(run.stdout) <= 2.5  # 2 s as promised, and the interpreter's own end
 
 
+def test_a_logger_gives_up_a_stalled_disk_once_however_often_it_is_closed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
+    logger.record_timing("A", 1.0)
+    sink.stalled.wait()
+    for _ in range(3):
+        logger.close()
+    assert caplog.text.count("gave up closing") == 1
+    sink.resume()
+    logger.close()
+
+
 @pytest.mark.alone
 def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink = StalledSink()

@@ -139,3 +139,28 @@ def test_a_folder_that_cannot_be_made_is_refused() -> None:
 def test_a_folder_that_cannot_be_written_is_refused() -> None:
     with pytest.raises(LogPathError, match="log_dir='/proc'"):
         TimingLogger(0, "/proc")
+
+
+def test_a_process_that_changes_its_folder_writes_on_into_its_own_files(tmp_path: Path) -> None:
+    """Not into those of another run, which lie in the other folder under the same names."""
+    here, elsewhere = tmp_path / "here", tmp_path / "elsewhere"
+    here.mkdir()
+    with TimingLogger(0, elsewhere / "logs") as other:
+        other.record_timing("A", 1.0)
+    sidecar = (elsewhere / "logs" / "timing-rank0.meta.json").read_text()
+    run = run_python(
+        """
+        import os, sys
+        from timing_logger import TimingLogger
+        os.chdir(sys.argv[1])
+        logger = TimingLogger(0, "logs")
+        logger.record_timing("A", 1.0)
+        os.chdir(sys.argv[2])
+        logger.close()
+        """,
+        here,
+        elsewhere,
+    )
+    assert run.returncode == 0, run.stderr
+    assert (elsewhere / "logs" / "timing-rank0.meta.json").read_text() == sidecar
+    assert json.loads((here / "logs" / "timing-rank0.meta.json").read_text())["closed"] is True

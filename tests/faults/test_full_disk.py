@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from processes import rows, run_python
 
+from timing_logger import TimingLogger, read_timings
 from timing_logger.sinks.csv import CsvSink
 
 FILE_SIZE_LIMIT = """
@@ -72,6 +73,52 @@ def test_a_torn_line_that_cannot_be_taken_back_is_closed_before_the_next(
     torn, whole = rows(sink.path)
     assert torn == [*whole[:-1], whole[-1] + "\0"]
     assert sink.written_bytes == sink.path.stat().st_size
+
+
+def test_lines_that_reached_the_file_and_cannot_be_taken_back_are_not_written_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A short write, then an error, then a ftruncate that fails: as a dying disk does."""
+    real_write, calls = os.write, []
+
+    def write_a_third_and_fail(descriptor: int, data: memoryview) -> int:
+        calls.append(len(data))
+        if len(calls) > 1:
+            raise OSError(5, "Input/output error")
+        return real_write(descriptor, data[: len(data) // 3])
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    logger = TimingLogger(0, tmp_path, flush_interval=3600)
+    for number in range(300):
+        logger.record_timing("A", 1.0, iteration=number)
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", write_a_third_and_fail)
+        broken.setattr(os, "ftruncate", fail)
+        assert not logger.flush()
+        assert 80 < logger.stats.written < 120
+    logger.close()
+    found = read_timings(tmp_path)
+    assert sorted(found["iteration"]) == list(range(300))
+    assert logger.stats.written == 300
+
+
+def test_the_log_says_how_many_records_a_broken_disk_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The sidecar that would say it cannot be written either."""
+    logger = TimingLogger(0, tmp_path, flush_interval=3600)
+    for _ in range(1234):
+        logger.record_timing("A", 1.0)
+
+    def fail(*_: object) -> int:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "write", fail)
+    monkeypatch.setattr(os, "replace", fail)
+    logger.close()
+    assert "closed without 1234 records" in caplog.text
 
 
 def test_a_logger_on_a_full_disk_is_refused_before_training(tmp_path: Path) -> None:

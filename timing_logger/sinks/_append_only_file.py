@@ -12,7 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from timing_logger.errors import LogPathError
+from timing_logger.sinks import PartlyWritten
 
+_END_OF_TORN = b"\0\n"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
@@ -61,16 +63,17 @@ class AppendOnlyFile:
         """Write whole lines.
 
         Raises:
+            PartlyWritten: some of them are in the file, and the rest is not.
             OSError: none of them is in the file.
         """
         if self._torn:  # a piece of a line stands at the end: a NUL keeps it from ever being a row
-            data = b"\0\n" + data
+            data = _END_OF_TORN + data
         rest = memoryview(data)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
-        except BaseException:
-            self._take_back(len(data) - len(rest))
+        except BaseException as error:
+            self._take_back(data[: len(data) - len(rest)], error)
             raise
         self._torn = False
         self.written_bytes += len(data)
@@ -85,14 +88,21 @@ class AppendOnlyFile:
             descriptor, self._descriptor = self._descriptor, -1
             os.close(descriptor)
 
-    def _take_back(self, half_written_bytes: int) -> None:
-        """Remove the part of a batch that reached the file, so that no line is torn or doubled."""
+    def _take_back(self, written: bytes, error: BaseException) -> None:
+        """Remove the part of a batch that reached the file, so that no line is torn or doubled.
+
+        Raises:
+            PartlyWritten: that cannot be done, and there are whole lines in it.
+        """
         try:
             os.ftruncate(self._descriptor, self.written_bytes)
             os.lseek(self._descriptor, self.written_bytes, os.SEEK_SET)
         except OSError:
-            self._torn = half_written_bytes > 0
-            self.written_bytes += half_written_bytes
+            lines = written.count(b"\n") - (self._torn and written.startswith(_END_OF_TORN))
+            self._torn = self._torn if not written else not written.endswith(b"\n")
+            self.written_bytes += len(written)
+            if lines:
+                raise PartlyWritten(lines, error) from error
 
 
 def _create_first_free(
@@ -137,7 +147,7 @@ class _Misplaced(OSError):
 
 def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
     try:
-        folder = Path(given)
+        folder = Path(given).absolute()  # whoever changes the process's folder must not move its files
     except TypeError:
         raise LogPathError(f"{argument} must be a path, and is {given!r}.") from None
     try:
