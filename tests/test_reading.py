@@ -6,7 +6,7 @@ import hashlib
 import os
 import string
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from timing_logger import read_timings
 from timing_logger._parsing import UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.record import COLUMNS, FIELDS, HEADER, Record
-from timing_logger.run_info import Counters
+from timing_logger.run_info import Counters, sidecar_path
+from timing_logger.watching import Watcher
 
 BARE_HEADER = (
     "timestamp,iteration,epoch,layer_name,operation,phase,"
@@ -404,9 +405,9 @@ def test_a_fifo_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 def test_the_sidecar_comes_along(tmp_path: Path) -> None:
     path = write_timing_file(tmp_path, 0, [record()])
-    write_sidecar(path, counters=Counters(5, 3, 1, 1))
+    write_sidecar(path, counters=Counters(3, 1, 1, 1))
     file = read_timings(tmp_path).attrs["files"][0]
-    assert file["sidecar"]["counters"] == {"accepted": 5, "written": 3, "dropped": 1, "pending": 1}
+    assert file["sidecar"]["counters"] == {"accepted": 3, "written": 1, "dropped": 1, "pending": 1}
     assert file["bytes"] == path.stat().st_size
 
 
@@ -516,3 +517,60 @@ def test_the_alphabet_of_names_survives(tmp_path: Path) -> None:
     every = [record(layer_name=character) for character in string.printable]
     write_timing_file(tmp_path, 0, every)
     assert read_timings(tmp_path)["layer_name"].tolist() == list(string.printable)
+
+
+# -- what a folder may hold --------------------------------------------------------------------------------
+
+
+def make_fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("make", [make_fifo, make_endless])
+def test_a_sidecar_that_can_be_none_is_as_good_as_none(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record()])
+    make(sidecar_path(path))
+    assert read_timings(tmp_path).attrs["files"][0]["sidecar"] is None
+    assert len(Watcher(tmp_path).look().ranks) == 1
+
+
+@pytest.mark.parametrize("read", [read_timings, lambda folder: Watcher(folder).look()])
+def test_what_is_called_like_a_timing_file_and_is_none_is_an_error_that_names_it(
+    read: Callable[[Path], object], tmp_path: Path
+) -> None:
+    path = tmp_path / "timing-rank0.csv"
+    os.mkfifo(path)
+    with pytest.raises(NotATimingFileError, match="is not a regular file"):
+        read(tmp_path)
+    path.unlink()
+    path.write_text("a,b\n1,2\n")
+    with pytest.raises(NotATimingFileError, match="is not a timing file"):
+        read(tmp_path)
+
+
+def test_a_rank_that_no_job_can_have_is_none(tmp_path: Path) -> None:
+    write_timing_file(tmp_path, 0, [record()]).rename(tmp_path / f"timing-rank{10**20}.csv")
+    with pytest.raises(NoTimingFilesError):
+        read_timings(tmp_path)
+
+
+@pytest.mark.parametrize(("written", "closed"), [(3, True), (3, False), (1, True)])
+def test_rows_that_a_logger_wrote_and_are_not_there_are_warned_of(
+    written: int, closed: bool, tmp_path: Path
+) -> None:
+    path = write_timing_file(tmp_path, 0, [record(), record()])
+    write_sidecar(path, closed=closed, counters=Counters(written, written, 0, 0))
+    with pytest.warns(UserWarning, match=f"its logger wrote {written} rows, and 2 are there"):
+        read_timings(tmp_path)
+
+
+def test_a_sidecar_that_is_behind_its_growing_file_is_not_warned_of(tmp_path: Path) -> None:
+    path = write_timing_file(tmp_path, 0, [record(), record()])
+    write_sidecar(path, closed=False, counters=Counters(1, 1, 0, 0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_timings(tmp_path)

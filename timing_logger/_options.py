@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import math
 import operator
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.run_info import MAX_RANK
 from timing_logger.sampling import StepPolicy, check_integer
+
+_MOST_SECONDS = 10**9
+"""Thirty years. No thread can wait for much longer at a time."""
 
 _INTEGERS = {
     "rank": 0,
@@ -21,6 +24,8 @@ _INTEGERS = {
     "record_every_n_steps": 1,
 }
 """Options that are integers, each with its least value."""
+
+_MOST = {"rank": MAX_RANK, "world_size": MAX_RANK + 1}
 
 _OPTIONAL = {"world_size", "end_step"}
 
@@ -49,7 +54,7 @@ class Options:
         for name, minimum in _INTEGERS.items():
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
-                setattr(self, name, check_integer(name, value, minimum=minimum))
+                setattr(self, name, check_integer(name, value, minimum=minimum, maximum=_MOST.get(name)))
         _check_seconds("flush_interval", self.flush_interval)
         _check_seconds("device_timeout", self.device_timeout)
         self.labels = _json_object(self.labels)
@@ -77,8 +82,8 @@ class Options:
 
 def _check_seconds(name: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
-        raise ConfigurationError(f"{name} must be seconds > 0, finite, and is {value!r}.")
+    if not is_number or not 0 < value <= _MOST_SECONDS:
+        raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_SECONDS}, and is {value!r}.")
 
 
 def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:

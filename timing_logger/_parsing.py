@@ -12,6 +12,7 @@ import csv
 from collections.abc import Callable, Iterator
 from functools import partial
 from io import BytesIO
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -58,6 +59,13 @@ class Parsed(NamedTuple):
 
 class UnknownHeader(ValueError):
     """The first line is not that of a timing file; ``args[0]`` is the line, shortened."""
+
+    def of(self, path: Path) -> str:
+        """What is wrong with the file, in words."""
+        return (
+            f"{str(path)!r} is not a timing file. Looked for a first line that names at "
+            f"least the columns {', '.join(BARE_COLUMNS)}; found {self.args[0]!r}."
+        )
 
 
 def parse_timings(data: bytes) -> Parsed:

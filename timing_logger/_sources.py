@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -17,10 +16,10 @@ import pandas as pd
 from timing_logger._alignment import Alignment
 from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._parquet import Part
-from timing_logger._parsing import BARE_COLUMNS, Parsed, UnknownHeader, parse_timings
+from timing_logger._parsing import Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.record import COLUMNS, FIELDS
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 
 Engine = Literal["pandas", "duckdb"]
 
@@ -62,8 +61,7 @@ class Source:
 
     @cached_property
     def parsed(self) -> Parsed:
-        if not self.path.is_file():  # reading a FIFO would wait for a writer
-            raise NotATimingFileError(f"paths: {str(self.path)!r} is not a regular file. Move it away.")
+        check_is_file("paths", self.path)
         if self.engine == "duckdb":
             from timing_logger._plain_files import parse_plain_file
 
@@ -85,18 +83,11 @@ class Source:
         try:
             return parse_timings(self.path.read_bytes())
         except UnknownHeader as error:
-            raise NotATimingFileError(
-                f"paths: {str(self.path)!r} is not a timing file. Looked for a first line that names at "
-                f"least the columns {', '.join(BARE_COLUMNS)}; found {error.args[0]!r}."
-            ) from None
+            raise NotATimingFileError(f"paths: {error.of(self.path)}") from None
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
-        try:
-            content = json.loads(sidecar_path(self.path).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            return None
-        return content if isinstance(content, dict) else None
+        return read_sidecar(self.path)
 
     @cached_property
     def span(self) -> Span | None:

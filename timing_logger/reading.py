@@ -116,8 +116,8 @@ def read_timings(
         ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
-        UserWarning: once, if lines were cut or skipped or files left out, or measurements of a clock
-            contradict each other; and once, if the files are large
+        UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
+            sidecar says, or measurements of a clock contradict each other; and once, if the files are large
             and DuckDB is not installed.
 
     Raises:
@@ -332,9 +332,26 @@ def troubles(attrs: dict[Any, Any]) -> str:
         for file in files
         if file.get("bad_lines")
     ]
+    lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
     lines += [f"{file['path']}: {stepped}" for file in files if (stepped := clock_trouble(file))]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
     return _listed(lines, separator="\n")
+
+
+def _lacking(file: dict[str, Any]) -> str:
+    """That a file has other rows than its logger wrote, where nothing else about it says so; else "".
+
+    While a logger goes on, and after it was killed, a sidecar is behind its file.
+    """
+    sidecar = file.get("sidecar") or {}
+    counters = sidecar.get("counters")
+    written = counters.get("written") if isinstance(counters, dict) else None
+    rows = file.get("rows")
+    if not isinstance(written, int) or rows is None or file.get("cut") or file.get("bad_lines"):
+        return ""
+    if rows == written or (rows > written and not sidecar.get("closed")):
+        return ""
+    return f"its logger wrote {written} rows, and {rows} are there"
 
 
 def _damaged(n_lines: int) -> str:

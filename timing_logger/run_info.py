@@ -10,16 +10,23 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from timing_logger.errors import NotATimingFileError
 
 SCHEMA_VERSION = 1
 
 DRIFT_BOUND = 30e-6
 """How fast two unwatched clocks may part, in s per s: for each 15 ppm, NTP's tolerance PHI (RFC 5905)."""
 
+MAX_RANK = 2**31 - 1
+"""MPI's own limit, and room for any job."""
+
+_MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
 _FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
 
 
@@ -43,12 +50,40 @@ class TimingFile(NamedTuple):
     def parse(cls, name: str) -> TimingFile | None:
         """The rank and incarnation that a file name states; None for any other name."""
         match = _FILE_NAME.fullmatch(name)
-        return cls(int(match["rank"]), int(match["incarnation"] or 1)) if match else None
+        found = cls(int(match["rank"]), int(match["incarnation"] or 1)) if match else None
+        return found if found is not None and max(found) <= MAX_RANK else None
 
 
 def sidecar_path(timing_file: Path) -> Path:
     """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``."""
     return timing_file.with_suffix(".meta.json")
+
+
+def check_is_file(argument: str, path: Path) -> None:
+    """Refuse what is called like a timing file and is none: reading a FIFO would wait for a writer.
+
+    Raises:
+        NotATimingFileError: it is no regular file.
+    """
+    if not path.is_file():
+        raise NotATimingFileError(f"{argument}: {str(path)!r} is not a regular file. Move it away.")
+
+
+def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
+    """What the sidecar of a timing file says; None where there is none that can be one.
+
+    A FIFO is not waited for, and nothing endless is read.
+    """
+    try:
+        descriptor = os.open(sidecar_path(timing_file), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+        with open(descriptor, "rb") as file:
+            about = os.fstat(descriptor)
+            if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+                return None
+            content = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None
 
 
 class ClockAnchor(NamedTuple):
@@ -189,7 +224,8 @@ class RunInfo:
             OSError: as the file system says; the old sidecar then stands unchanged.
         """
         draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
+        draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         try:
             with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
                 file.write(self.to_json())

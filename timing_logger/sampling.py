@@ -68,8 +68,8 @@ class StepPolicy:
         return self.ranks is None or rank in self.ranks
 
 
-def check_integer(name: str, value: Any, *, minimum: int) -> int:
-    """``value`` as an int of at least ``minimum``; a bool or a float is not one."""
+def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
+    """``value`` as an int between ``minimum`` and ``maximum``; a bool or a float is not one."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -78,6 +78,8 @@ def check_integer(name: str, value: Any, *, minimum: int) -> int:
         number = minimum - 1
     if number < minimum:
         raise ConfigurationError(f"{name} must be an integer >= {minimum}, and is {value!r}.")
+    if maximum is not None and number > maximum:
+        raise ConfigurationError(f"{name} must be an integer <= {maximum}, and is {value!r}.")
     return number
 
 

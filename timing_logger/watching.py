@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -14,8 +13,8 @@ import numpy as np
 from timing_logger.analysis import COLUMNS_OF, Verdict, stragglers, summarize_ranks
 from timing_logger.analysis._frames import opened
 from timing_logger.analysis._steps import Span, steps_of
-from timing_logger.errors import NoTimingFilesError
-from timing_logger.run_info import TimingFile, sidecar_path
+from timing_logger.errors import NotATimingFileError, NoTimingFilesError
+from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -138,17 +137,21 @@ class _Tail:
         """Take in whole lines that were added; of a long file that is new here, only its end."""
         import pandas as pd
 
-        from timing_logger._parsing import parse_timings
+        from timing_logger._parsing import UnknownHeader, parse_timings
 
+        check_is_file("folder", self.path)
         self._begin_anew_if_replaced()
         added = self._added()
         if added:
-            frame = parse_timings(self.header + added).frame
+            try:
+                frame = parse_timings(self.header + added).frame
+            except UnknownHeader as error:
+                raise NotATimingFileError(f"folder: {error.of(self.path)}") from None
             self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
             self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
         self.changed_s = self.path.stat().st_mtime
-        self.sidecar = _json_at(sidecar_path(self.path))
+        self.sidecar = read_sidecar(self.path) or {}
 
     def _begin_anew_if_replaced(self) -> None:
         """A folder that was emptied for another run has other files under the same names."""
@@ -179,14 +182,6 @@ class _Tail:
     def forget_before(self, instant: pd.Timestamp) -> None:
         if self.rows is not None:
             self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
-
-
-def _json_at(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}
 
 
 def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
