@@ -262,6 +262,13 @@ def test_a_backward_pass_waits_between_marks_for_what_it_left_running(bench: Ben
 # -- coalesced calls -------------------------------------------------------------------------------------
 
 
+def test_the_work_of_coalesced_calls_is_never_asked_for_its_future(bench: Bench) -> None:
+    """That of NCCL in torch 2.8 has none, and a process that uses it crashes."""
+    work = bench.work()
+    bench.coalesce(3, work).wait()
+    assert work.asked_for_future == 0
+
+
 def test_what_an_exception_left_in_a_coalesced_call_is_unresolved_when_the_next_one_starts(
     bench: Bench,
 ) -> None:
