@@ -83,7 +83,7 @@ class Accelerator:
             yield
 
     def mark(self, event: Event, stream: Any, index: int) -> None:
-        """Record ``event`` in ``stream``, or the current one, of device ``index``, whichever is current."""
+        """Record ``event`` in ``stream``, of device ``index``, whichever device is current."""
         with self._module.device(index):
             event.record(stream)
 

@@ -217,32 +217,30 @@ def open_interval(stream: Any = None) -> Interval | None:
             return HostInterval()
         if accelerator.failed:
             return _begin(device(accelerator, 0), None, None, issued_ns)
-        if stream is None:
-            index = accelerator.current_index()
-            if not (is_in_use(index) or accelerator.has_context(index)):
-                stream = _stream_of_the_only_device(accelerator)
-                if stream is None:
-                    return HostInterval()
-        if stream is None:
-            capturing = accelerator.is_capturing()
-        else:
-            capturing, index = accelerator.look_at(stream)
-        on = device(accelerator, index)
-        if capturing:
-            on.captured.increment()
-            return None
-        occupied = accelerator.current_stream(index) if stream is None else stream
-        marks = on.marks_in(occupied)
-        if marks.is_full(DeviceInterval.has_begun):
-            on.full.increment()
-            interval = _begin(on, None, stream, issued_ns)
-        else:
-            interval = _begin(on, on.pool.take(), stream, issued_ns)
-            marks.note(interval)
-        interval.stream = occupied
-        return interval
+        return _on_device(accelerator, stream, issued_ns)
     except TORCH_ERRORS as error:
         return _without_looking(accelerator, issued_ns, error)
+
+
+def _on_device(accelerator: Accelerator, stream: Any, issued_ns: int) -> Interval | None:
+    """An interval of the stream's device, or of the thread's; None while the stream is being captured."""
+    if stream is None and not _is_used(accelerator, accelerator.current_index()):
+        stream = _stream_of_the_only_device(accelerator)
+        if stream is None:
+            return HostInterval()
+    if stream is None:
+        capturing, index = accelerator.is_capturing(), accelerator.current_index()
+    else:
+        capturing, index = accelerator.look_at(stream)
+    on = device(accelerator, index)
+    if capturing:
+        on.captured.increment()
+        return None
+    return _begin_unless_full(on, stream, issued_ns)
+
+
+def _is_used(accelerator: Accelerator, index: int) -> bool:
+    return is_in_use(index) or accelerator.has_context(index)
 
 
 def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
@@ -253,6 +251,20 @@ def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
     """
     used = accelerator.used_devices()
     return accelerator.current_stream(used[0]) if len(used) == 1 else None
+
+
+def _begin_unless_full(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
+    """An interval in ``stream`` or the current one; without marks, and so lost, if that is full of them."""
+    occupied = on.accelerator.current_stream(on.index) if stream is None else stream
+    marks = on.marks_in(occupied)
+    if marks.is_full(DeviceInterval.has_begun):
+        on.full.increment()
+        interval = _begin(on, None, stream, issued_ns)
+    else:
+        interval = _begin(on, on.pool.take(), stream, issued_ns)
+        marks.note(interval)
+    interval.stream = occupied
+    return interval
 
 
 def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:
