@@ -82,6 +82,17 @@ def test_a_clock_that_runs_steadily_is_not_missed_by_later_anchors() -> None:
     assert max(map(abs, line.missed_by_ns[3:])) < 20 * US
 
 
+def test_a_host_that_was_suspended_while_the_device_ran_on_says_nothing_of_the_rate() -> None:
+    line = Line(0.0, 0.0, 0.5, 2.0, 4.0)
+    asleep_ns = 3600 * S
+    for at_s in (6.0, 8.0):
+        event = PassedEvent(round(at_s * S) + asleep_ns, 0.0)
+        line.anchors.add(Mark(event, event.at_ns - asleep_ns, 2 * US))
+    late = PassedEvent(round(9.5 * S) + asleep_ns, 0.0)
+    start_ns, _ = line.anchors.place(late, round(9.5 * S))
+    assert abs(start_ns - 9.5 * S) < 5 * US
+
+
 def test_what_waited_for_long_is_placed_by_the_anchor_beside_it() -> None:
     """10 minutes away from an anchor a float32 of milliseconds is 62 us coarse."""
     line = Line(0.0, 0.0, 600.0, 602.0, uncertainty_ns=0)

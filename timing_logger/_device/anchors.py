@@ -14,6 +14,10 @@ from timing_logger.record import NS_PER_MS
 DRIFT = 20e-6
 """What the rates of two clocks differ by, as long as nothing better is known: 20 us in a second."""
 
+_MOST_OFF = 1e-3
+"""No clock is off by more, slewed by NTP or not: one of the two stood still for a while, as in a suspended
+machine, and that says nothing of their rates."""
+
 _KEPT = 16
 
 
@@ -87,7 +91,8 @@ def _best_rate(marks: list[Mark]) -> float:
 
 
 def _rate(first: Mark, second: Mark) -> float:
-    return (second.at_ns - first.at_ns) / max(1, second.device_ns - first.device_ns)
+    rate = (second.at_ns - first.at_ns) / max(1, second.device_ns - first.device_ns)
+    return rate if abs(rate - 1) <= _MOST_OFF else 1.0
 
 
 def _rate_error(first: Mark, second: Mark) -> float:
