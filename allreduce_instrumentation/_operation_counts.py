@@ -18,7 +18,7 @@ class OperationCounts:
         collectives: how many were begun.
     """
 
-    __slots__ = ("_messages", "collectives")
+    __slots__ = ("__weakref__", "_messages", "collectives")
 
     def __init__(self) -> None:
         self.collectives = 0
@@ -29,6 +29,10 @@ class OperationCounts:
         seq = self.collectives
         self.collectives = seq + 1
         return seq
+
+    def take_back(self) -> None:
+        """The latest collective did not begin: its call was refused, and is perhaps made again."""
+        self.collectives -= 1
 
     def next_sent(self, receiver: int) -> int:
         return next(self._messages["to", receiver])

@@ -24,10 +24,9 @@ from torch._C._distributed_c10d import OpType
 from allreduce_instrumentation.process_group import TimedProcessGroup, _backend_durations, _issue
 from allreduce_instrumentation.process_group._backend_durations import MAX_OPEN, BackendDurations
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
-from allreduce_instrumentation.process_group._operations import lose_open_operations
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.record import UNRESOLVED, Record
 from timing_logger.sinks.memory import MemorySink
 
 SWITCH = "TORCH_NCCL_ENABLE_TIMING"
@@ -118,7 +117,7 @@ def timing_is_on(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench(scripted_device: ScriptedAccelerator) -> Iterator[Bench]:
     found = Bench()
     yield found
-    lose_open_operations(found.logger._channel)
+    found.logger._open_calls.write_all(UNRESOLVED)
     found.logger.close()
 
 

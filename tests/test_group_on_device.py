@@ -18,12 +18,11 @@ import torch
 import torch.distributed as dist
 from scripted_device import ScriptedAccelerator
 
-from allreduce_instrumentation.process_group import _issue, _operations
+from allreduce_instrumentation.process_group import _issue
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
-from allreduce_instrumentation.process_group._operations import lose_open_operations
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger import TimingLogger
-from timing_logger.record import Record
+from timing_logger.record import UNRESOLVED, Record
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -157,7 +156,7 @@ def inside_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 def bench(scripted_device: ScriptedAccelerator) -> Iterator[Bench]:
     found = Bench(scripted_device)
     yield found
-    lose_open_operations(found.logger._channel)
+    found.logger._open_calls.write_all(UNRESOLVED)
     found.logger.close()
 
 
@@ -220,7 +219,7 @@ def test_a_method_without_futures_is_asked_for_one_once(bench: Bench) -> None:
 
 def test_operations_whose_end_nobody_saw_are_unresolved_at_the_end(bench: Bench) -> None:
     work = bench.issue(bench.work(future=False))
-    lose_open_operations(bench.logger._channel)
+    bench.logger._open_calls.write_all(UNRESOLVED)
     (row,) = bench.rows
     assert (row.operation, row.status, row.end_ns, row.seq) == ("IALLREDUCE", "unresolved", None, 0)
     del work
@@ -364,7 +363,7 @@ def test_nothing_stays_open_when_everything_was_waited_for(bench: Bench) -> None
     bench.issue(bench.work()).wait()
     bench.issue(bench.work(future=False)).wait()
     bench.coalesce(2, bench.work()).wait()
-    assert not _operations._open
+    assert not bench.logger._open_calls.running
 
 
 def test_outside_a_backward_pass_no_callback_holds_on_to_memory_and_the_wait_is_the_end(

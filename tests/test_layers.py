@@ -31,7 +31,7 @@ ONLINE = [
     "timing_logger._device.rows",
     "timing_logger._device",
     "timing_logger._calls",
-    "timing_logger._callers",
+    "timing_logger._open_calls",
     "timing_logger._span",
     "timing_logger._recorder",
     "timing_logger._flusher",

@@ -26,6 +26,9 @@ class Group:
         self.collectives += 1
         return self.collectives - 1
 
+    def take_back(self) -> None:
+        self.collectives -= 1
+
 
 class Work:
     """What a call has begun; ``wait`` calls ``waiting``."""
@@ -134,9 +137,9 @@ def test_what_other_threads_are_blocked_in_is_written_once_when_the_logger_is_cl
     closed.set()
     outer.join()
     assert sorted((row.operation, row.seq, row.end_ns, row.status) for row in rows) == [
-        ("INNER", None, None, "unresolved"),
-        ("MINE", None, None, "unresolved"),
-        ("OUTER", None, None, "unresolved"),
+        ("INNER", 7, None, "unresolved"),
+        ("MINE", 7, None, "unresolved"),
+        ("OUTER", 7, None, "unresolved"),
     ]
     assert {row.thread for row in rows} == {"MainThread", "blocked"}
     assert sink.records == rows

@@ -6,12 +6,20 @@ from typing import Protocol
 
 
 class NumberedGroup(Protocol):
-    """A group of ranks that counts its operations."""
+    """A group of ranks that counts its operations.
+
+    Attributes:
+        collectives: how many were begun.
+    """
 
     name: str
     size: int
+    collectives: int
 
     def next_collective(self) -> int: ...
+
+    def take_back(self) -> None:
+        """The latest did not begin: its call was refused."""
 
 
 class Waitable(Protocol):

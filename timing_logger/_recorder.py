@@ -7,25 +7,20 @@ they have in common is written out in each, because a call more would cost a ten
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from timing_logger._callers import Callers, OpenCalls
 from timing_logger._calls import NumberedGroup, Waitable, has_ended
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
-from timing_logger._span import NO_SPAN, DeviceSpan, Span, Timer
-from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, Record, stated_interval
+from timing_logger._open_calls import Callers, OpenCalls
+from timing_logger._span import NO_SPAN, DeviceSpan, Span, Timer, Unrecorded, Wait
+from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, stated_interval
 from timing_logger.sampling import StepPolicy
 
 _new_span = object.__new__
 
 S = TypeVar("S", bound=Span)
-
-_SEQ = Record._fields.index("seq")
-_START = Record._fields.index("start_ns")
-_END = Record._fields.index("end_ns")
-_STATUS = Record._fields.index("status")
 
 
 class Recorder:
@@ -42,9 +37,9 @@ class Recorder:
         self._selective = policy.selective
         self._iteration: int | None = None
         self._epoch: int | None = None
-        self._open_calls: OpenCalls = {}
-        self._callers = Callers(self._open_calls)
         self._channel = channel
+        self._open_calls = OpenCalls(channel)
+        self._callers = Callers(self._open_calls)
 
     def _switch_on(self) -> None:
         self._enabled = self.recording = True
@@ -95,8 +90,7 @@ class Recorder:
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(Span)
-        span.channel = self._channel
-        caller = self._callers.current
+        span.caller = caller = self._callers.current
         span.thread = caller.thread
         span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
@@ -119,17 +113,14 @@ class Recorder:
         group: str,
         group_size: int,
         peer: int | None,
-    ) -> S | None:
+    ) -> S:
         """A span of class ``kind`` that no ``with`` encloses: the shortest way in for instrumentation.
 
-        The caller sets its start, and writes it. The arguments are those of
-        :meth:`record_mpi_operation`, all by position. None if the current iteration is not recorded.
+        The caller enters it and writes it. Whether the current iteration is recorded is the caller's
+        question. The arguments are those of :meth:`record_mpi_operation`, all by position.
         """
-        if not self.recording:
-            return None
         span = _new_span(kind)
-        span.channel = self._channel
-        caller = self._callers.current
+        span.caller = caller = self._callers.current
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
@@ -156,13 +147,11 @@ class Recorder:
     ) -> Any:
         """Make a call, wait for what it began, and record both as one operation: for instrumentation.
 
-        While it lasts, its record is in the thread's pile of open calls, from which a logger that is closed
-        writes it, as one whose end nobody saw. It is in one piece, since each Python function that it called
-        would cost a tenth of the whole. Whether the iteration is recorded is the caller's question.
+        In an iteration that is not recorded it has a row only if the process hangs in it.
 
         Args:
             operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
-            group: gives the name, the size, and the number, when ``call`` has returned.
+            group: gives the name, the size, and the number.
             handle: what is waited for, if ``call`` returns one.
             call, args: what blocks.
 
@@ -172,48 +161,25 @@ class Recorder:
         Raises:
             BaseException: whatever the call or the wait raises; the row says so.
         """
-        caller = self._callers.current
-        record = [
-            self._iteration, self._epoch, caller.layer_name if layer_name is None else layer_name,
-            operation, caller.phase, message_size, 0, None, HOST_CLOCK, group.name, group.size, None, peer,
-            caller.thread, UNRESOLVED, "", None,
-        ]  # fmt: skip
-        open_calls = caller.open_calls
-        open_calls.append(record)
+        span = self.begin_operation(
+            Span if self.recording else Unrecorded,
+            operation, message_size, layer_name, group.name, group.size, peer,
+        )  # fmt: skip
+        span.seq = group.next_collective()
         begun = None
-        record[_START] = perf_counter_ns()
+        span.enter()
         try:
             begun = call(*args)
-            record[_SEQ] = group.next_collective()
             if isinstance(begun, handle):  # else it was done on return
                 begun.wait()
         except BaseException as error:
-            self._end_with_error(open_calls, error, begun if isinstance(begun, handle) else None)
+            if begun is None:
+                group.take_back()
+                span.seq = None
+            _end_with_error(span, error, begun if isinstance(begun, handle) else None)
             raise
-        record[_END] = perf_counter_ns()
-        record[_STATUS] = OK
-        try:
-            open_calls.pop()
-        except IndexError:  # the logger was closed meanwhile, and it is written
-            return begun
-        channel = self._channel  # its put, written out
-        if len(channel.queue) < channel.capacity:
-            channel.queue.append(tuple(record))
-        else:
-            channel.count_overflow()
+        span.__exit__(None, None, None)
         return begun
-
-    def _end_with_error(
-        self, open_calls: list[list[Any]], error: BaseException, begun: Waitable | None
-    ) -> None:
-        """Record the innermost of these calls, which raised, perhaps while ``begun`` was waited for."""
-        try:
-            record = open_calls.pop()
-        except IndexError:  # the logger was closed meanwhile, and it is written
-            return
-        if begun is None or has_ended(begun):
-            record[_END], record[_STATUS] = perf_counter_ns(), f"error:{type(error).__name__}"
-        self._channel.put(tuple(record))
 
     def record_device_operation(
         self,
@@ -252,8 +218,7 @@ class Recorder:
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN  # type: ignore[no-any-return]
         span = _new_span(DeviceSpan)
-        span.channel = self._channel
-        caller = self._callers.current
+        span.caller = caller = self._callers.current
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
@@ -355,6 +320,17 @@ class Recorder:
         """What the calling thread's records say of it in ``thread``."""
         return self._callers.current.thread
 
+    def add_group(self, group: NumberedGroup, name: str) -> None:
+        """Have the sidecar tell how many collectives ``group`` has begun: for instrumentation.
+
+        ``name`` is what its rows call it.
+        """
+        self._open_calls.groups[group] = name
+
+    def begin_wait(self, of: Sequence[Span]) -> Wait:
+        """The calling thread is blocked on operations that were left running, until it leaves the wait."""
+        return Wait.begin(of, self._callers.current)
+
     @property
     def labelled(self) -> bool:
         """Whether a label that names a layer is in force for this thread, see :meth:`label`."""
@@ -380,6 +356,15 @@ class Recorder:
     def set_current_epoch(self, epoch: int) -> None:
         """The epoch of records that bring none."""
         self._epoch = epoch
+
+
+def _end_with_error(span: Span, error: BaseException, begun: Waitable | None) -> None:
+    """Record a call that raised, perhaps while ``begun`` was waited for."""
+    end_ns = span.leave()
+    if begun is None or has_ended(begun):
+        span.write(span.operation, span.start_ns, end_ns, f"error:{type(error).__name__}")
+    else:
+        span.write(span.operation, span.start_ns, None, UNRESOLVED)
 
 
 # -- off ------------------------------------------------------------------------------------------

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
-from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.intervals import Interval, open_interval
-from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK
+from timing_logger._open_calls import Caller, OpenCall
+from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_MS, OK, WAIT
 
 
 class Timer(Protocol):
@@ -27,15 +28,14 @@ class Timer(Protocol):
     ) -> Any: ...
 
 
-class Span:
+class Span(OpenCall):
     """A block that will be recorded. Its maker sets the slots: that saves a call to __init__."""
 
     __slots__ = (
-        "channel", "end_ns", "epoch", "group", "group_size", "iteration", "layer_name",
-        "message_size_bytes", "operation", "peer", "phase", "seq", "start_ns", "thread",
+        "epoch", "group", "group_size", "iteration", "layer_name", "message_size_bytes", "operation", "peer",
+        "phase", "seq", "thread",
     )  # fmt: skip
 
-    channel: Channel
     thread: str
     operation: Any
     message_size_bytes: Any
@@ -47,8 +47,6 @@ class Span:
     group_size: Any
     seq: Any
     peer: Any
-    start_ns: int
-    end_ns: int
 
     @property
     def elapsed_ms(self) -> float:
@@ -58,7 +56,10 @@ class Span:
         except AttributeError:
             return math.nan
 
-    def __enter__(self) -> Span:
+    def __enter__(self) -> Span:  # OpenCall.enter, written out: a call would cost a tenth of the whole
+        caller = self.caller
+        self.outer = caller.innermost
+        caller.innermost = self
         self.start_ns = perf_counter_ns()
         return self
 
@@ -66,16 +67,27 @@ class Span:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.end_ns = end_ns = perf_counter_ns()
+        caller = self.caller
+        if caller.innermost is self:
+            caller.innermost = self.outer
+        else:
+            self.unlink()
         record = (
             self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
             self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
             self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
         )  # fmt: skip
-        channel = self.channel  # Channel.put, written out: a call would cost a tenth of the whole
-        if len(channel.queue) < channel.capacity:
-            channel.queue.append(record)
+        channel = caller.channel  # its put, written out as well
+        queue = channel.queue
+        if len(queue) < channel.capacity:
+            queue.append(record)
         else:
             channel.count_overflow()
+
+    def finish(self, status: str) -> None:
+        """What was entered without ``with`` ends now."""
+        end_ns = self.leave()
+        self.write(self.operation, self.start_ns, end_ns, status)
 
     def write(
         self, operation: Any, start_ns: int, end_ns: int | None, status: str, thread: str | None = None
@@ -85,11 +97,53 @@ class Span:
         ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
         belongs to; None for the one that made the span.
         """
-        self.channel.put((
+        self.caller.channel.put((
             self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
             start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
             self.thread if thread is None else thread, status, "", None,
         ))  # fmt: skip
+
+    def write_open(self, status: str) -> None:
+        self.write(self.operation, self.start_ns, None, status)
+
+
+class Unrecorded(Span):
+    """A call in an iteration that sampling leaves out: a row only if the process hangs in it."""
+
+    __slots__ = ()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def write(self, *_: Any) -> None:
+        pass
+
+    def write_open(self, status: str) -> None:
+        if status == INFLIGHT:
+            super().write(self.operation, self.start_ns, None, status)
+
+
+class Wait(OpenCall):
+    """A call that blocks its thread until operations have ended that were left running."""
+
+    __slots__ = ("of",)
+
+    of: Sequence[Span]
+
+    @classmethod
+    def begin(cls, of: Sequence[Span], caller: Caller) -> Wait:
+        wait = cls()
+        wait.of = of
+        wait.caller = caller
+        wait.enter()
+        return wait
+
+    def write_open(self, status: str) -> None:
+        for span in self.of:
+            if span in span.caller.running:
+                span.write(WAIT, self.start_ns, None, status, self.caller.thread)
 
 
 class DeviceSpan(Span):
@@ -113,12 +167,18 @@ class DeviceSpan(Span):
         return math.nan if interval.elapsed_ns is None else interval.elapsed_ns / NS_PER_MS
 
     def __enter__(self) -> DeviceSpan:
+        self.enter()
         self.interval = open_interval(self.stream)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self.end_interval(kind)
+        self.leave()
+
+    def end_interval(self, kind: type[BaseException] | None) -> None:
+        """The block ends here in its stream; ``kind`` is the exception's that leaves it, if one does."""
         interval = self.interval
         if interval is None:  # a graph is being captured: what is queued now does not run now
             return
@@ -129,11 +189,7 @@ class DeviceSpan(Span):
             start, end, clock, self.group, self.group_size, self.seq, self.peer,
             self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
         )  # fmt: skip
-        channel = self.channel
-        if len(channel.queue) < channel.capacity:
-            channel.queue.append(record)
-        else:
-            channel.count_overflow()
+        self.caller.channel.put(record)
 
 
 class _NoSpan:

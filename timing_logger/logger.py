@@ -9,7 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from timing_logger._callers import write_open_calls
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
 from timing_logger._flusher import Flusher
@@ -18,6 +17,7 @@ from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._recorder import Recorder
 from timing_logger._sidecar import Sidecar
 from timing_logger.errors import ConfigurationError
+from timing_logger.record import UNRESOLVED
 from timing_logger.run_info import ClockOffset, Counters
 from timing_logger.sinks import Sink
 from timing_logger.sinks.csv import CsvSink
@@ -129,7 +129,7 @@ class TimingLogger(Recorder):
         if self._flusher is not None and not self._flusher.closed:
             for call in self._last_calls:
                 call()
-            write_open_calls(self._open_calls, self._channel)
+            self._open_calls.write_all(UNRESOLVED)
             self._flusher.close()
             self._dropped_at_close = self.stats.dropped
 
@@ -189,5 +189,6 @@ class TimingLogger(Recorder):
     def detach(self) -> None:
         """In a forked child: the file, the thread and what waits are the parent's."""
         self._channel.abandon()
+        self._open_calls.forget()
         self._flusher = None
         self._sidecar = None

@@ -22,10 +22,14 @@ NS_PER_S = 1_000_000_000
 
 OK = "ok"
 UNRESOLVED = "unresolved"
+INFLIGHT = "inflight"
 INVALID_VALUE = "error:InvalidValue"
 INCONSISTENT_COUNTERS = "error:InconsistentCounters"
 HOST_CLOCK = "host"
 DEVICE_CLOCK = "device"
+
+WAIT = "WAIT"
+"""The operation of rows that tell how long somebody was blocked on another one."""
 
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""

@@ -31,18 +31,23 @@ def probe(method: Method) -> Method:
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing: Timing = self._timing
         args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
-        start = perf_counter_ns()
+        span = timing.begin(operation)
+        if span is not None:
+            span.enter()
         try:
             found = method(self, *args, **kwargs)
         except BaseException as error:
-            timing.record(operation, start, perf_counter_ns(), status=failure(error)[0])
+            if span is not None:
+                span.finish(failure(error)[0])
             raise
-        end = perf_counter_ns()
+        end_ns = None if span is None else span.leave()
         if not found or told is None:
             return found
         sender = sender_of(told)
         size = None if sender is None else bytes_of(told)
-        timing.record(operation, start, end, size, peer=sender)
+        if span is not None:
+            span.peer, span.message_size_bytes = sender, size
+            span.write(operation, span.start_ns, end_ns, OK)
         return TimedMessage.of(found, timing, sender, size) if isinstance(found, MPI.Message) else found
 
     return timed
@@ -81,16 +86,22 @@ class TimedMessage(MPI.Message):
         return self._issued("IRECV", self._nbytes, super().irecv)
 
     def _received(self, operation: str, size: int | None, receive: Callable[[], Any]) -> Any:
-        start, status, reached_mpi = perf_counter_ns(), OK, True
+        span, status, reached_mpi = None, OK, True
+        if self._timing is not None:
+            span = self._timing.begin(operation)
+        if span is not None:
+            span.message_size_bytes, span.peer = size, self._sender
+            span.enter()
         try:
             return receive()
         except BaseException as error:
             status, reached_mpi = failure(error)
             raise
         finally:
-            if self._timing is not None:
-                end, seq = perf_counter_ns(), self._count() if reached_mpi else None
-                self._timing.record(operation, start, end, size, seq, self._sender, status)
+            seq = self._count() if reached_mpi else None
+            if span is not None:
+                span.seq = seq
+                span.finish(status)
 
     def _issued(self, operation: str, size: int | None, receive: Callable[[], MPI.Request]) -> MPI.Request:
         start = perf_counter_ns()

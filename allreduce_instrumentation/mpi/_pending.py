@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from timing_logger._span import NO_SPAN, Span
+from timing_logger._span import NO_SPAN, Span, Unrecorded
 from timing_logger.global_logger import get_timing_logger
-from timing_logger.record import OK, UNRESOLVED
+from timing_logger.record import OK, UNRESOLVED, WAIT
 
 if TYPE_CHECKING:
     from timing_logger.logger import TimingLogger
@@ -31,16 +31,15 @@ class Timing:
         self.identity = identity
         self.group = identity.name if group is None else group
         self.group_size = identity.size
+        self.logger.add_group(identity, self.group)
 
-    def record(
-        self, operation: str, start_ns: int, end_ns: int,
-        size: int | None = None, seq: int | None = None, peer: int | None = None, status: str = OK,
-    ) -> None:  # fmt: skip
-        """One row, if any are wanted."""
-        self.logger.record_interval(
-            operation, start_ns, end_ns, size,
-            group=self.group, group_size=self.group_size, seq=seq, peer=peer, status=status,
-        )  # fmt: skip
+    def begin(self, operation: str) -> Span | None:
+        """A call that blocks, for the caller to enter; None where the logger is off."""
+        logger = self.logger
+        if not logger.enabled:
+            return None
+        kind = Span if logger.recording else Unrecorded
+        return logger.begin_operation(kind, operation, None, None, self.group, self.group_size, None)
 
 
 class Pending:
@@ -82,6 +81,7 @@ class Pending:
         if span is NO_SPAN:
             return cls(timing, None, any_source)
         span.start_ns = start_ns
+        span.leave_running()
         return cls(timing, span, any_source, sized_by_status)
 
     def cancel(self) -> None:
@@ -100,19 +100,19 @@ class Pending:
         if self.needs_status and status is not None and outcome is OK:
             outcome = self._learn_from(status)
         span = self.span
-        if span is not None:
+        if span is not None and span.claim():
             span.write(span.operation, span.start_ns, end_ns, outcome)
-            span.write("WAIT", blocked_from_ns, end_ns, outcome, self.timing.logger.calling_thread)
+            span.write(WAIT, blocked_from_ns, end_ns, outcome, self.timing.logger.calling_thread)
 
     def refuse(self, outcome: str) -> None:
         """Write the row of an operation that never began."""
-        if self.span is not None:
+        if self.span is not None and self.span.claim():
             self.span.write(self.span.operation, self.span.start_ns, perf_counter_ns(), outcome)
 
     def lose(self) -> None:
         """Write the row of an operation whose end nobody will see any more."""
-        if self.span is not None:
-            self.span.write(self.span.operation, self.span.start_ns, None, UNRESOLVED)
+        if self.span is not None and self.span.claim():
+            self.span.write_open(UNRESOLVED)
 
     def _learn_from(self, status: MPI.Status) -> str:
         span = self.span

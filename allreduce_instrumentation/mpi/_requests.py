@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._pending import Pending, failure
+from timing_logger._span import Wait
 
 # The names under which these are known now: they will lead to stand-ins.
 _Request: TypeAlias = MPI.Request
@@ -33,7 +34,7 @@ Begin = Callable[..., "Pending | None"]
 
 def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
     """A method of one request; ``is_complete`` tells from its result."""
-    original = getattr(_Request, name)
+    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     @functools.wraps(original)
     def seeing(self: Any, status: MPI.Status | None = None) -> Any:
@@ -42,12 +43,16 @@ def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
             return original(self, status)
         if status is None and pending.needs_status:
             status = MPI.Status()
+        blocked = _blocked_on([self]) if blocks else None
         start = perf_counter_ns()
         try:
             result = original(self, status)
         except BaseException as error:
             _settle_failed([self], start, error)
             raise
+        finally:
+            if blocked is not None:
+                blocked.leave()
         end = perf_counter_ns()
         if is_complete(result):
             self._pending = None
@@ -62,7 +67,7 @@ def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
 
 def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
     """A class method that completes at most one of several; ``completed`` says which."""
-    original = getattr(_Request, name)
+    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> Any:
         timed, need_status = _timed(requests)
@@ -70,12 +75,16 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
             return original(requests, status)
         if status is None and need_status:
             status = MPI.Status()
+        blocked = _blocked_on(timed) if blocks else None
         start = perf_counter_ns()
         try:
             result = original(requests, status)
         except BaseException as error:
             _settle_failed(timed, start, error)
             raise
+        finally:
+            if blocked is not None:
+                blocked.leave()
         end = perf_counter_ns()
         index = completed(result)
         if index is not None and index != MPI.UNDEFINED:
@@ -87,7 +96,7 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
 
 def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
     """A class method that completes several; ``completed`` says which, in the order of the statuses."""
-    original = getattr(_Request, name)
+    original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None) -> Any:
         timed, need_status = _timed(requests)
@@ -95,12 +104,16 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
             return original(requests, statuses)
         if statuses is None and need_status:
             statuses = []
+        blocked = _blocked_on(timed) if blocks else None
         start = perf_counter_ns()
         try:
             result = original(requests, statuses)
         except BaseException as error:
             _settle_failed(timed, start, error)
             raise
+        finally:
+            if blocked is not None:
+                blocked.leave()
         end = perf_counter_ns()
         for place, index in enumerate(completed(result, len(requests))):
             status = statuses[place] if statuses and place < len(statuses) else None
@@ -125,6 +138,13 @@ def _timed(requests: Any) -> tuple[list[Any], bool]:
     except Exception:
         return [], False
     return timed, need_status
+
+
+def _blocked_on(timed: Sequence[Any]) -> Wait | None:
+    """The calling thread is, until it leaves; None if none of these requests has a row."""
+    pending: list[Pending] = [request._pending for request in timed]
+    spans = [each.span for each in pending if each.span is not None]
+    return pending[0].timing.logger.begin_wait(spans) if spans else None
 
 
 def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None) -> None:

@@ -26,11 +26,10 @@ from allreduce_instrumentation.mpi._operations import (
 )
 from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
+from timing_logger._span import Span
 from timing_logger.record import OK
 
 _Class = TypeVar("_Class", bound=type)
-
-# The first two share their frame by repetition: a function more would stand in the timed interval.
 
 
 def collective(method: Method, size: Size | None) -> Method:
@@ -40,23 +39,26 @@ def collective(method: Method, size: Size | None) -> Method:
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing: Timing = self._timing
-        start = perf_counter_ns() if timing.logger.recording else 0
-        status, reached_mpi = OK, True
+        span, status = timing.begin(call.operation), OK
+        seq: int | None = timing.identity.next_collective()
+        if span is not None:
+            span.seq = seq
+            if timing.logger.recording:
+                given = call.parameters.given(args, kwargs)
+                span.message_size_bytes, span.peer = call.size_and_root(given, timing.identity)
+            span.enter()
         try:
             return method(self, *args, **kwargs)
         except BaseException as error:
             status, reached_mpi = failure(error)
+            if not reached_mpi:
+                timing.identity.take_back()
+                seq = None
             raise
         finally:
-            end = perf_counter_ns() if start else 0
-            seq = timing.identity.next_collective() if reached_mpi else None
-            if start:
-                given = call.parameters.given(args, kwargs)
-                nbytes, root = call.size_and_root(given, timing.identity)
-                timing.logger.record_interval(
-                    call.operation, start, end, nbytes,
-                    group=timing.group, group_size=timing.group_size, seq=seq, peer=root, status=status,
-                )  # fmt: skip
+            if span is not None:
+                span.seq = seq
+                span.finish(status)
 
     return timed
 
@@ -68,13 +70,15 @@ def message(method: Method, *, pickled: bool = False) -> Method:
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing: Timing = self._timing
-        recording = timing.logger.recording
         given = call.parameters.given(args, kwargs)
-        sender, told = call.sender(given), None
-        if sender == MPI.ANY_SOURCE or (recording and call.sized_by_status and sender is not None):
+        receiver, sender, told = call.receiver(given), call.sender(given), None
+        sized_by_status = call.sized_by_status and timing.logger.recording
+        if sender == MPI.ANY_SOURCE or (sized_by_status and sender is not None):
             args, kwargs, told = with_status(args, kwargs, given, call.status_at)
-        start = perf_counter_ns() if recording else 0
-        status, reached_mpi = OK, True
+        span, status, reached_mpi = timing.begin(call.operation), OK, True
+        if span is not None:
+            _address(span, call, given, receiver, sender)
+            span.enter()
         try:
             return method(self, *args, **kwargs)
         except BaseException as error:
@@ -82,22 +86,25 @@ def message(method: Method, *, pickled: bool = False) -> Method:
             told = None
             raise
         finally:
-            end = perf_counter_ns() if start else 0
-            receiver = call.receiver(given)
+            end_ns = None if span is None else span.leave()
             if sender == MPI.ANY_SOURCE:
                 sender = None if told is None else sender_of(told)
             seq = timing.identity.next_message(receiver, sender) if reached_mpi else None
-            if start:
-                peer = sender if call.receives_only else receiver
-                nbytes = None if peer is None else call.size(given)
+            if span is not None:
+                _address(span, call, given, receiver, sender)
                 if told is not None and call.sized_by_status:
-                    nbytes = bytes_of(told)
-                timing.logger.record_interval(
-                    call.operation, start, end, nbytes,
-                    group=timing.group, group_size=timing.group_size, seq=seq, peer=peer, status=status,
-                )  # fmt: skip
+                    span.message_size_bytes = bytes_of(told)
+                span.seq = seq
+                span.write(span.operation, span.start_ns, end_ns, status)
 
     return timed
+
+
+def _address(span: Span, call: Message, given: Arguments, receiver: int | None, sender: int | None) -> None:
+    """Say whom a message is for or from, as far as that is known, and how much it holds."""
+    peer = sender if call.receives_only else receiver
+    span.peer = None if peer == MPI.ANY_SOURCE else peer
+    span.message_size_bytes = None if peer is None else call.size(given)
 
 
 def pickled_send(method: Method, method_for_bytes: Method) -> Method:

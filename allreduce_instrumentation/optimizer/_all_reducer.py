@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import queue
 import threading
-from time import monotonic, perf_counter_ns
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,8 +13,9 @@ import torch
 from allreduce_instrumentation.optimizer._bucket_means import BucketMeans
 from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
+from timing_logger._span import Span
 from timing_logger.errors import ReductionError
-from timing_logger.record import OK
+from timing_logger.record import OK, WAIT
 
 if TYPE_CHECKING:
     from timing_logger.logger import TimingLogger
@@ -85,16 +86,19 @@ class AllReducer:
         if launch.waited_for:
             return
         launch.waited_for = True
-        start = perf_counter_ns()
+        bucket, ranks = launch.bucket, self._ranks
+        blocked = self._logger.begin_operation(
+            Span, WAIT, bucket.buffer.nbytes, bucket.name, ranks.group, ranks.size, None
+        )
+        blocked.phase = self._means.phase
+        blocked.enter()
         if not self._given_up:
             self._wait(launch)
-        if launch.seq is not None:
-            self._logger.record_interval(
-                "WAIT", start, perf_counter_ns(), launch.bucket.buffer.nbytes,
-                launch.bucket.name, self._means.phase,
-                group=self._ranks.group, group_size=self._ranks.size, seq=launch.seq,
-                status="error:ReductionError" if self.failed else OK,
-            )  # fmt: skip
+        end_ns = blocked.leave()
+        if launch.seq is not None and self._logger.recording:
+            blocked.seq = launch.seq
+            status = "error:ReductionError" if self.failed else OK
+            blocked.write(WAIT, blocked.start_ns, end_ns, status)
 
     def fail(self, error: BaseException) -> None:
         """Note that this rank failed; the next launch tells the others."""

@@ -121,7 +121,7 @@ def _write(span: Span, completed: _Completed) -> None:
         span.group, span.group_size, span.seq, span.peer, span.thread, OK,
         metadata={"of": span.operation, "by": "nccl"},
     )  # fmt: skip
-    span.channel.put(record)
+    span.caller.channel.put(record)
 
 
 def _end_ns(time_finished: Any) -> int:

@@ -62,24 +62,27 @@ def issue(
         return untimed(group, *args, **kwargs)
     if name == "allgather":
         _look_for_ddp(timing)
+    in_background = goes_on(options)
     if not timing.logger.recording:
-        return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
+        return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
     columns = _columns(timing, method, buffer, tensor, options, args, kwargs)
     device = device_of(tensor, options)
     in_stream = timing.has_streams and timing.in_stream(device)
-    in_background = goes_on(options)
     if not (in_background or in_stream or timing.batch is not None):
         call = partial(untimed, **kwargs) if kwargs else untimed
         return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
     operation = _begin(timing, columns, in_background, in_stream, device)
     if operation is None:
-        return _issue_unrecorded(timing, name, untimed, group, args, kwargs)
+        return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
+    if method.collective:  # before the call, which may hang
+        operation.seq = timing.identity.next_collective()
     try:
         work = untimed(group, *args, **kwargs)
     except BaseException as error:
-        operation.end(type(error))
+        _refuse(timing, operation, error)
         raise
-    operation.seq = _count(timing, method, args, kwargs)
+    if not method.collective:
+        operation.seq = _count_message(timing, method, args, kwargs)
     if name == "recv_anysource" and isinstance(operation, HostOperation):
         operation.learn = partial(_learn_source, timing, operation, work)
     if timing.batch is not None:  # it ends when everything in the coalesced call does
@@ -109,13 +112,13 @@ def issue_in_background(
     in_stream = timing.has_streams and timing.in_stream(tensor.device)
     operation = _begin(timing, columns, True, in_stream, tensor.device)
     if operation is None:
-        return _issue_unrecorded(timing, name, untimed, group, args, {})
+        return _issue_unrecorded(timing, name, untimed, group, args, {}, True)
+    operation.seq = timing.identity.next_collective()
     try:
         work = untimed(group, *args)
     except BaseException as error:
-        operation.end(type(error))
+        _refuse(timing, operation, error)
         raise
-    operation.seq = timing.identity.next_collective()
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
     future = _future_of(timing, name, work) if is_bucket and isinstance(work, dist.Work) else None
@@ -172,10 +175,32 @@ def _issue_unrecorded(
     group: dist.ProcessGroup,
     args: Arguments,
     kwargs: Keywords,
+    in_background: bool,
 ) -> Any:
-    work = untimed(group, *args, **kwargs)
-    _count(timing, METHODS[name], args, kwargs)
-    return work if name != "recv_anysource" else _only_counted(timing, work)
+    method = METHODS[name]
+    call = partial(untimed, **kwargs) if kwargs else untimed
+    if not method.collective:
+        work = call(group, *args)
+        _count_message(timing, method, args, kwargs)
+        return work if name != "recv_anysource" else _only_counted(timing, work)
+    if timing.logger.enabled and not (in_background or timing.has_streams or timing.batch is not None):
+        return timing.logger.time_call(
+            method.operation, None, None, None, timing.identity, dist.Work, call, (group, *args)
+        )
+    timing.identity.next_collective()
+    try:
+        return call(group, *args)
+    except BaseException:
+        timing.identity.take_back()
+        raise
+
+
+def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, error: BaseException) -> None:
+    """The call raised: it counts for nothing, as a rank that makes it again still counts like its peers."""
+    if operation.seq is not None:
+        timing.identity.take_back()
+        operation.seq = None
+    operation.end(type(error))
 
 
 Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
@@ -208,17 +233,15 @@ def _begin(
     in_stream: bool,
     device: torch.device | None,
 ) -> HostOperation | DeviceOperation | None:
-    """The row that begins now; None if there is to be none: the logger is closed, or a graph is captured."""
+    """The row that begins now; None if there is to be none, as a graph is captured."""
     logger, identity = timing.logger, timing.identity
     operation, size, layer, peer = columns
     row = "I" + operation if in_background else operation, size, layer, identity.name, identity.size, peer
     if in_stream:
         on_device = logger.begin_operation(DeviceOperation, *row)
-        begun = on_device is not None and on_device.begin(in_background, logger, device)
-        return on_device if begun else None
+        return on_device if on_device.begin(in_background, logger, device) else None
     on_host = logger.begin_operation(HostOperation, *row)
-    if on_host is not None:
-        on_host.begin(in_background, logger)
+    on_host.begin(in_background, logger)
     return on_host
 
 
@@ -262,9 +285,7 @@ def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -
     return fsdp_layer() or None
 
 
-def _count(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:
-    if method.collective:
-        return timing.identity.next_collective()
+def _count_message(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:
     peer = method.peer_of(args, kwargs)
     if peer is None:  # known when it is complete
         return None

@@ -6,7 +6,6 @@ backend's thread says so. Work that is queued in a device's stream (NCCL) ends b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
@@ -17,9 +16,9 @@ from allreduce_instrumentation._timed_work import stream_elsewhere
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger._calls import has_ended
 from timing_logger._channel import Channel
-from timing_logger._device.intervals import DeviceInterval
-from timing_logger._span import DeviceSpan, Span
-from timing_logger.record import OK, UNRESOLVED
+from timing_logger._device.intervals import DeviceInterval, open_interval
+from timing_logger._span import DeviceSpan, Span, Wait
+from timing_logger.record import OK, UNRESOLVED, WAIT
 
 if TYPE_CHECKING:
     import torch
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 Failure = type[BaseException] | None
 """What ended an operation: the type of an exception, or None if it succeeded."""
 
-WAIT = "WAIT"
-
-_open: set[HostOperation | DeviceOperation] = set()
 _finished_with: WeakSet[TimingLogger] = WeakSet()
 
 
@@ -84,14 +80,14 @@ class HostOperation(Span):
         self._waited = False
         self.goes_on = goes_on
         self.ended_ns = self.learn = self.on_end = None
-        _open.add(self)
         self.start_ns = perf_counter_ns()
+        self.leave_running()
 
     def end(self, failure: Failure) -> None:
         self._end_at(perf_counter_ns(), failure)
 
     def _end_at(self, end_ns: int, failure: Failure) -> None:
-        if self.ended_ns is not None or not _claim(self):
+        if self.ended_ns is not None or not self.claim():
             return
         self.write(self.operation, self.start_ns, end_ns, _status(failure))
         self.ended_ns = end_ns
@@ -99,7 +95,7 @@ class HostOperation(Span):
             self.on_end(self)
 
     def lose(self) -> None:
-        if self.ended_ns is None and _claim(self):
+        if self.ended_ns is None and self.claim():
             self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
@@ -118,25 +114,26 @@ class HostOperation(Span):
         self._end_at(end_ns, failure)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
-        start_ns = perf_counter_ns()
+        blocked = self._logger.begin_wait((self,))
         try:
             result = work.wait(*args, **kwargs)
         except BaseException as error:
             if has_ended(work):  # else it was only this wait that failed
                 self.end(type(error))
-            self._note_wait(start_ns, type(error))
+            self._end_wait(blocked, type(error))
             raise
         if self.learn is not None:
             self.learn()
         if self.ended_ns is None:
             self.end(None)
-        self._note_wait(start_ns, None)
+        self._end_wait(blocked, None)
         return result
 
-    def _note_wait(self, start_ns: int, failure: Failure) -> None:
+    def _end_wait(self, blocked: Wait, failure: Failure) -> None:
+        end_ns = blocked.leave()
         if self.goes_on and not self._waited:
             self._waited = failure is None
-            self.write(WAIT, start_ns, perf_counter_ns(), _status(failure), self._logger.calling_thread)
+            self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.caller.thread)
 
     def write_wait(self, start_ns: int, end_ns: int) -> None:
         """The row of the time that the thread which issued it was blocked on it."""
@@ -146,7 +143,7 @@ class HostOperation(Span):
 class DeviceOperation(DeviceSpan):
     """An operation between two events in a device's stream: the row that it will be."""
 
-    __slots__ = ("_device", "_issued_ns", "_logger", "_waited", "goes_on")
+    __slots__ = ("_device", "_logger", "_waited", "goes_on")
 
     goes_on: bool
 
@@ -160,24 +157,24 @@ class DeviceOperation(DeviceSpan):
         self._device = device
         self._waited = False
         self.goes_on = goes_on
-        self._issued_ns = perf_counter_ns()
+        self.start_ns = perf_counter_ns()
         self.stream = stream_elsewhere(device)
-        self.__enter__()
+        self.interval = open_interval(self.stream)
         self.stream = None  # it ends in whichever is current on that device then
         if self.interval is None:
             return False
         if goes_on and isinstance(self.interval, DeviceInterval):
             self.interval.stream = None  # the backend works on it in a stream of its own
-        _open.add(self)
+        self.leave_running()
         return True
 
     def end(self, failure: Failure) -> None:
-        if _claim(self):
-            self.__exit__(failure, None, None)
+        if self.claim():
+            self.end_interval(failure)
 
     def lose(self) -> None:
-        if _claim(self):
-            self.write(self.operation, self._issued_ns, None, UNRESOLVED)
+        if self.claim():
+            self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
         """NCCL's is complete at once, with events: a stream of our own waits for them, and is marked.
@@ -260,7 +257,7 @@ class CoalescedOperations:
     def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:
         self._operations = operations
         self.goes_on = True
-        self.group, self.channel = operations[0].group, operations[0].channel
+        self.group, self.caller = operations[0].group, operations[0].caller
 
     def end(self, failure: Failure) -> None:
         for operation in self._operations:
@@ -284,35 +281,14 @@ class CoalescedOperations:
 
 
 def finish_with(logger: TimingLogger) -> None:
-    """When ``logger`` is closed, write the rows of its operations whose end nobody has seen."""
+    """Before ``logger`` is closed, let its operations end that are about to."""
     if logger not in _finished_with:
         _finished_with.add(logger)
-        logger.before_close(partial(lose_open_operations, logger._channel))
+        logger.before_close(partial(let_end, partial(_is_of, logger._channel)))
 
 
-def lose_open_operations(channel: Channel) -> None:
-    """Write those of ``channel``; the ones that are about to end may do so."""
-    let_end(lambda operation: getattr(operation, "channel", None) is channel)
-    for operation in list(_open):
-        if operation.channel is channel:
-            operation.lose()
-
-
-def _forget_all() -> None:
-    """In a forked child: its parent's operations end there, and nobody calls back here."""
-    _open.clear()
-
-
-os.register_at_fork(after_in_child=_forget_all)
-
-
-def _claim(operation: HostOperation | DeviceOperation) -> bool:
-    """True for one caller only. No lock: taking out of a set is one step."""
-    try:
-        _open.remove(operation)
-    except KeyError:
-        return False
-    return True
+def _is_of(channel: Channel, operation: Any) -> bool:
+    return isinstance(operation, Span) and operation.caller.channel is channel
 
 
 def _status(failure: Failure) -> str:

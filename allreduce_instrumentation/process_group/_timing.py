@@ -36,6 +36,7 @@ class GroupTiming:
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger, backends: Mapping[str, str]) -> None:
         self.logger = logger
         self.identity = GroupIdentity.of(group)
+        logger.add_group(self.identity, self.identity.name)
         self.ddp = DdpModels()
         self.batch: list[HostOperation | DeviceOperation] | None = None
         self.backend_durations: BackendDurations | None = None

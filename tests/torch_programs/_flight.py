@@ -8,7 +8,6 @@ from typing import Any
 
 from torch._C._distributed_c10d import _dump_fr_trace_json
 
-from allreduce_instrumentation.process_group import _operations
 from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -42,7 +41,7 @@ class BothRecorders:
 
     def next_part(self) -> dict[str, list[Dictionary]]:
         """``rows`` and flight recorder ``entries`` since the last call."""
-        wait_until_all_ended()
+        wait_until_all_ended(self.logger)
         self.logger.flush()
         rows, entries = [as_dictionary(record) for record in self._sink.records], flight_entries()
         part = {"rows": rows[self._rows_seen :], "entries": entries[self._entries_seen :]}
@@ -50,11 +49,12 @@ class BothRecorders:
         return part
 
 
-def wait_until_all_ended() -> None:
+def wait_until_all_ended(logger: TimingLogger) -> None:
     """Who waits may go on a moment before callbacks have run, and before gloo has noted the end."""
     give_up_at = time.monotonic() + _TO_SETTLE_S
-    while _operations._open or not all(entry["retired"] for entry in flight_entries()):
-        assert time.monotonic() < give_up_at, f"not ended: {_operations._open}"
+    running = logger._open_calls.running
+    while running or not all(entry["retired"] for entry in flight_entries()):
+        assert time.monotonic() < give_up_at, f"not ended: {running}"
         time.sleep(0.001)
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from timing_logger.record import WAIT as WAIT
+
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
 """No rank leaves before every rank has arrived, so the early ones wait in it."""
 
@@ -36,9 +38,6 @@ FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
 
 TO_ROOT = frozenset({"REDUCE", "GATHER", "GATHERV"})
 """One rank gets what the others have, and waits for them if it arrives first."""
-
-WAIT = "WAIT"
-"""The time that somebody was blocked on an operation which has a row of its own."""
 
 PROBES = frozenset({"PROBE", "MPROBE"})
 """Wait or ask for a message, without receiving it."""
