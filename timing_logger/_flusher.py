@@ -21,6 +21,7 @@ from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
 from timing_logger._device.devices import when_events_are_low
 from timing_logger._device.rows import DeviceRows
+from timing_logger._hang_watch import HangWatch
 from timing_logger._sidecar import Account, Sidecar
 from timing_logger.record import RawRecord
 from timing_logger.run_info import Counters
@@ -55,6 +56,7 @@ class Flusher:
         sinks: where they go. The first one decides what counts as written; the others get every
             batch that it took, and an error of theirs is only logged.
         sidecar: kept current, if there is one.
+        watch: looks at each drain for calls that do not end.
         interval_s: seconds between drains.
         device_timeout_s: how long ``close`` waits for what devices have not done yet; then their
             records are written as unresolved.
@@ -63,12 +65,13 @@ class Flusher:
 
     def __init__(
         self, channel: Channel, sinks: Sequence[Sink], sidecar: Sidecar | None, clock: WallClock,
-        *, interval_s: float, device_timeout_s: float, fsync: bool,
+        watch: HangWatch, *, interval_s: float, device_timeout_s: float, fsync: bool,
     ) -> None:  # fmt: skip
         self._channel = channel
         self._sink, *self._other_sinks = sinks
         self._sidecar = sidecar
         self._clock = clock
+        self._watch = watch
         self._interval_s = interval_s
         self._device_timeout_s = device_timeout_s
         self._fsync = fsync
@@ -180,6 +183,7 @@ class Flusher:
         try:
             if self.closed:  # by another request while this one waited for its turn
                 return self._answer(request, True)
+            self._attempt(self._look_for_hangs)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
@@ -202,6 +206,10 @@ class Flusher:
             name = getattr(action, "func", action).__name__.strip("_")
             self._report(f"{name} failed: {error!r}")
             return False
+
+    def _look_for_hangs(self) -> bool:
+        self._watch.look(self._device_rows.in_groups(), self._channel.counts().accepted)
+        return True
 
     def _drain(self, asked: bool = False) -> bool:
         """Hand over what waits now; False if a sink could not take it for the moment.
@@ -308,6 +316,7 @@ class Flusher:
             cpu_ns=self._cpu_ns,
             device_clocks=self._device_rows.info(),
             error=self._last_error,
+            standing=self._watch.standing(),
         )
 
     def _report(self, message: str) -> None:

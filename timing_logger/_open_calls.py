@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._engine_threads import NO_PASS, find_engine, is_foreign, thread_that_called_the_pass
+from timing_logger.record import RawRecord
 
 if TYPE_CHECKING:
     from timing_logger._calls import NumberedGroup
@@ -68,9 +69,13 @@ class OpenCall:
     def is_open(self) -> bool:
         return not hasattr(self, "end_ns")
 
-    def write_open(self, status: str) -> None:
-        """Write what is known of it before it has ended."""
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        """What is known of it before it has ended."""
         raise NotImplementedError
+
+    def write_open(self, status: str) -> None:
+        for record in self.open_records(status):
+            self.caller.channel.put(record)
 
     def leave_running(self) -> None:
         """What it stands for goes on when its call returns, until somebody takes it with :meth:`claim`."""

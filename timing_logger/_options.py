@@ -48,6 +48,7 @@ class Options:
     end_step: int | None
     record_every_n_steps: int
     device_timeout: float
+    hang_after: float
     fsync: bool
 
     def __post_init__(self) -> None:
@@ -57,6 +58,7 @@ class Options:
                 setattr(self, name, check_integer(name, value, minimum=minimum, maximum=_MOST.get(name)))
         _check_seconds("flush_interval", self.flush_interval)
         _check_seconds("device_timeout", self.device_timeout)
+        _check_seconds("hang_after", self.hang_after)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):

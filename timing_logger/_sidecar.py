@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from timing_logger._clock import WallClock, unix_ns
+from timing_logger._hang_watch import Standing
 from timing_logger.errors import LogPathError
 from timing_logger.run_info import ClockOffset, Counters, DeviceClockInfo, RunInfo, TimingFile, sidecar_path
 
@@ -24,6 +25,7 @@ class Account(NamedTuple):
     cpu_ns: int
     device_clocks: list[DeviceClockInfo]
     error: str
+    standing: Standing
 
 
 class Sidecar:
@@ -50,7 +52,7 @@ class Sidecar:
             **constants,
         )
         try:
-            self.write(Account(self._info.counters, 0, 0, [], ""))
+            self.write(Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0)))
         except OSError as error:
             raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
         if name.incarnation > 1:
@@ -66,7 +68,8 @@ class Sidecar:
         started_dropping = counters.dropped > 0 and self._info.counters.dropped == 0
         due = counters != self._info.counters and time.monotonic() - self._written_s >= _REFRESH_S
         measured = len(self._clock_offsets) > len(self._info.clock_offsets)
-        if started_dropping or due or measured:
+        hangs_otherwise = account.standing.open_calls != self._info.open_calls
+        if started_dropping or due or measured or hangs_otherwise:
             self.write(account)
 
     def write(self, account: Account, *, closed: bool = False) -> None:
@@ -80,6 +83,8 @@ class Sidecar:
         self._info.logger_cpu_ns = account.cpu_ns
         self._info.device_clocks = account.device_clocks
         self._info.last_error = account.error
+        self._info.open_calls, self._info.groups, self._info.idle_stack, progress_ns = account.standing
+        self._info.last_progress_counter_ns = progress_ns
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)

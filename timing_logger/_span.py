@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
 from timing_logger._clock import perf_counter_ns
-from timing_logger._device.intervals import Interval, open_interval
+from timing_logger._device.intervals import HostInterval, Interval, open_interval
 from timing_logger._open_calls import Caller, OpenCall
-from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_MS, OK, WAIT
+from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, INFLIGHT, NS_PER_MS, OK, WAIT, RawRecord
 
 
 class Timer(Protocol):
@@ -72,15 +72,14 @@ class Span(OpenCall):
             caller.innermost = self.outer
         else:
             self.unlink()
-        record = (
-            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
-            self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
-        )  # fmt: skip
         channel = caller.channel  # its put, written out as well
         queue = channel.queue
         if len(queue) < channel.capacity:
-            queue.append(record)
+            queue.append((
+                self.iteration, self.epoch, self.layer_name, self.operation, self.phase,
+                self.message_size_bytes, self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size,
+                self.seq, self.peer, self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
+            ))  # fmt: skip
         else:
             channel.count_overflow()
 
@@ -97,14 +96,25 @@ class Span(OpenCall):
         ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
         belongs to; None for the one that made the span.
         """
-        self.caller.channel.put((
-            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
-            start_ns, end_ns, HOST_CLOCK, self.group, self.group_size, self.seq, self.peer,
-            self.thread if thread is None else thread, status, "", None,
-        ))  # fmt: skip
+        self.caller.channel.put(self._record(operation, start_ns, end_ns, status, thread))
 
-    def write_open(self, status: str) -> None:
-        self.write(self.operation, self.start_ns, None, status)
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        yield self._record(self.operation, self.start_ns, None, status)
+
+    def _record(
+        self,
+        operation: Any,
+        start_ns: int,
+        end_ns: int | None,
+        status: str,
+        thread: str | None = None,
+        clock: str = HOST_CLOCK,
+    ) -> RawRecord:
+        return (
+            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
+            start_ns, end_ns, clock, self.group, self.group_size, self.seq, self.peer,
+            self.thread if thread is None else thread, status, "", None,
+        )  # fmt: skip
 
 
 class Unrecorded(Span):
@@ -120,30 +130,32 @@ class Unrecorded(Span):
     def write(self, *_: Any) -> None:
         pass
 
-    def write_open(self, status: str) -> None:
+    def open_records(self, status: str) -> Iterator[RawRecord]:
         if status == INFLIGHT:
-            super().write(self.operation, self.start_ns, None, status)
+            yield from super().open_records(status)
 
 
 class Wait(OpenCall):
     """A call that blocks its thread until operations have ended that were left running."""
 
-    __slots__ = ("of",)
+    __slots__ = ("of", "thread")
 
     of: Sequence[Span]
+    thread: str
 
     @classmethod
     def begin(cls, of: Sequence[Span], caller: Caller) -> Wait:
         wait = cls()
         wait.of = of
         wait.caller = caller
+        wait.thread = caller.thread
         wait.enter()
         return wait
 
-    def write_open(self, status: str) -> None:
+    def open_records(self, status: str) -> Iterator[RawRecord]:
         for span in self.of:
             if span in span.caller.running:
-                span.write(WAIT, self.start_ns, None, status, self.caller.thread)
+                yield span._record(WAIT, self.start_ns, None, status, self.thread)
 
 
 class DeviceSpan(Span):
@@ -176,6 +188,13 @@ class DeviceSpan(Span):
     ) -> None:
         self.end_interval(kind)
         self.leave()
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        interval = getattr(self, "interval", None)
+        if isinstance(interval, HostInterval):
+            yield self._record(self.operation, interval.start_ns, None, status)
+        else:
+            yield self._record(self.operation, self.start_ns, None, status, clock=DEVICE_CLOCK)
 
     def end_interval(self, kind: type[BaseException] | None) -> None:
         """The block ends here in its stream; ``kind`` is the exception's that leaves it, if one does."""

@@ -12,6 +12,7 @@ from typing import Any
 from timing_logger._channel import Channel
 from timing_logger._clock import WallClock
 from timing_logger._flusher import Flusher
+from timing_logger._hang_watch import HangWatch
 from timing_logger._options import Options
 from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._recorder import Recorder
@@ -49,6 +50,8 @@ class TimingLogger(Recorder):
         enabled: False for a logger that does nothing and touches no file.
         device_timeout: seconds that ``close`` waits for what devices have not done yet; then their
             rows are written with status ``unresolved``.
+        hang_after: seconds after which a call that has not ended is written as a row with status
+            ``inflight``, and told in the sidecar; its row follows if it ends after all.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
 
@@ -72,6 +75,7 @@ class TimingLogger(Recorder):
         record_every_n_steps: int = 1,
         enabled: bool = True,
         device_timeout: float = 1.0,
+        hang_after: float = 60.0,
         fsync: bool = False,
         sinks: Sequence[Sink] = (),
     ) -> None:
@@ -86,6 +90,7 @@ class TimingLogger(Recorder):
             end_step=end_step,
             record_every_n_steps=record_every_n_steps,
             device_timeout=device_timeout,
+            hang_after=hang_after,
             fsync=fsync,
         )
         super().__init__(options.policy, Channel(options.maxsize))
@@ -173,7 +178,8 @@ class TimingLogger(Recorder):
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
             )
         self._flusher = Flusher(
-            self._channel, sinks, self._sidecar, clock, interval_s=options.flush_interval,
+            self._channel, sinks, self._sidecar, clock, HangWatch(self._open_calls, options.hang_after),
+            interval_s=options.flush_interval,
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()

@@ -31,6 +31,12 @@ DEVICE_CLOCK = "device"
 WAIT = "WAIT"
 """The operation of rows that tell how long somebody was blocked on another one."""
 
+MESSAGES = frozenset(
+    {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
+)
+"""The operations between two ranks, which are numbered by direction and peer. All others of a group have one
+sequence."""
+
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 
@@ -238,7 +244,7 @@ def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
     try:
         return _format_valid([record], wall_offset_ns)
     except Exception:
-        return _format_valid([_repaired(record)], wall_offset_ns)
+        return _format_valid([repaired(record)], wall_offset_ns)
 
 
 def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
@@ -329,7 +335,7 @@ def _check_types(column: tuple[Any, ...]) -> None:
 # -- the careful path: a record that the schema cannot hold as it is ------------------------------
 
 
-def _repaired(record: tuple[Any, ...]) -> tuple[Any, ...]:
+def repaired(record: RawRecord) -> Record:
     """``record`` with every value made one that its column can hold; marked if any had to go.
 
     Never calls ``str()`` on a caller's object: it could raise, or never return.

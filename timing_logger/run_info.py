@@ -180,9 +180,50 @@ class Counters(NamedTuple):
     pending: int
 
 
+class OpenCallInfo(NamedTuple):
+    """A call that has been open for longer than ``options["hang_after"]``; its columns are those of its row.
+
+    ``start_counter_ns`` is its start on this process's ``perf_counter`` axis.
+    """
+
+    thread: str
+    operation: str
+    layer_name: str
+    iteration: int | None
+    epoch: int | None
+    group: str
+    group_size: int | None
+    seq: int | None
+    peer: int | None
+    message_size_bytes: int | None
+    start_counter_ns: int
+
+
+class GroupProgress(NamedTuple):
+    """How far this process has come in the collectives of one group, recorded or not.
+
+    Attributes:
+        issued: how many it has begun.
+        completed: how many of these are known to be over, up to the first that is not.
+    """
+
+    group: str
+    size: int
+    issued: int
+    completed: int
+
+
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
-    """The content of a sidecar; see the field names for units."""
+    """The content of a sidecar; see the field names for units.
+
+    Attributes:
+        last_progress_counter_ns: when something was last recorded, or a collective begun, as far as the flush
+            thread saw; on the ``perf_counter`` axis.
+        idle_stack: where the main thread was, the innermost call first, if that is longer ago than
+            ``options["hang_after"]``.
+        signal: the signal that ended the process, if the logger was asked to see it.
+    """
 
     file: str
     rank: int
@@ -200,6 +241,11 @@ class RunInfo:
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     last_error: str = ""
+    open_calls: list[OpenCallInfo] = field(default_factory=list)
+    groups: list[GroupProgress] = field(default_factory=list)
+    last_progress_counter_ns: int = 0
+    idle_stack: list[str] = field(default_factory=list)
+    signal: str = ""
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)
@@ -214,6 +260,8 @@ class RunInfo:
             {**clock._asdict(), "anchors": [anchor._asdict() for anchor in clock.anchors]}
             for clock in self.device_clocks
         ]
+        for name in ("open_calls", "groups"):
+            content[name] = [each._asdict() for each in getattr(self, name)]
         content["counters"] = self.counters._asdict()
         return json.dumps(content, indent=1) + "\n"
 

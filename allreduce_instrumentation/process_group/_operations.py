@@ -133,7 +133,7 @@ class HostOperation(Span):
         end_ns = blocked.leave()
         if self.goes_on and not self._waited:
             self._waited = failure is None
-            self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.caller.thread)
+            self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
 
     def write_wait(self, start_ns: int, end_ns: int) -> None:
         """The row of the time that the thread which issued it was blocked on it."""

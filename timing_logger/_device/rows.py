@@ -5,13 +5,15 @@ Only the thread that holds the flusher's lock works here.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
 
 from timing_logger._device.clock import DeviceClock
 from timing_logger._device.devices import Device, devices_in_use
 from timing_logger._device.intervals import DeviceInterval
-from timing_logger.record import OK, START, STREAM, UNRESOLVED, RawRecord, Record
+from timing_logger.record import INFLIGHT, OK, START, STREAM, UNRESOLVED, RawRecord, Record
 from timing_logger.run_info import DeviceClockInfo
+
+_GROUP = Record._fields.index("group")
 
 
 class DeviceRows:
@@ -66,6 +68,12 @@ class DeviceRows:
         left = [_placed_by_issue(record) for record in self._waiting.values()]
         self._waiting.clear()
         return left
+
+    def in_groups(self) -> Iterator[tuple[DeviceInterval, RawRecord]]:
+        """Parts of collectives and messages that are held back, each as it would be written now."""
+        for record in list(self._waiting.values()):
+            if record[_GROUP]:
+                yield record[START], _unresolved(record, INFLIGHT)
 
     def info(self) -> list[DeviceClockInfo]:
         """What the sidecar says of each device's clock."""
@@ -130,9 +138,9 @@ def _placed(record: RawRecord, start_ns: int) -> RawRecord:
     )  # fmt: skip
 
 
-def _unresolved(record: RawRecord) -> RawRecord:
+def _unresolved(record: RawRecord, status: str = UNRESOLVED) -> RawRecord:
     """``record`` with the moment it was issued as its start, and no end."""
     interval: DeviceInterval = record[START]
     raw = Record(*record)
-    status = UNRESOLVED if raw.status == OK else raw.status
+    status = status if raw.status == OK else raw.status
     return tuple(raw._replace(start_ns=interval.issued_ns, status=status, stream=interval.stream_name))

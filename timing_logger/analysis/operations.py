@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import WAIT as WAIT
 
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
@@ -27,11 +28,6 @@ COMMUNICATION = SYNCHRONISING | {
 
 ALL_TO_ALL = SYNCHRONISING | {"ALLGATHERV", "ALLTOALLV", "ALLTOALLW"}
 """Everybody needs something of everybody, unless some have nothing to give."""
-
-MESSAGES = frozenset(
-    {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
-)
-"""Between two ranks."""
 
 FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
 """One rank has what the others get, so those that arrive before it wait."""

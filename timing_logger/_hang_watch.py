@@ -1,0 +1,129 @@
+"""What does not end: looked for on the flush thread, which runs on while the training thread hangs."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
+
+from timing_logger._clock import perf_counter_ns
+from timing_logger._open_calls import OpenCalls
+from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, START, RawRecord, Record, repaired
+from timing_logger.run_info import GroupProgress, OpenCallInfo
+
+_MOST_FRAMES = 12
+_MOST_TOLD = 100
+
+
+class Standing(NamedTuple):
+    """How far a process has come, for its sidecar; the fields of :class:`RunInfo` explain them."""
+
+    open_calls: list[OpenCallInfo]
+    groups: list[GroupProgress]
+    idle_stack: list[str]
+    last_progress_counter_ns: int
+
+
+class HangWatch:
+    """Finds the calls of one logger that have been open for too long, and writes a row of each, once.
+
+    Args:
+        open_calls: the logger's.
+        hang_after_s: how long is too long.
+    """
+
+    def __init__(self, open_calls: OpenCalls, hang_after_s: float) -> None:
+        self._open_calls = open_calls
+        self._hang_after_ns = int(hang_after_s * NS_PER_S)
+        self._told: dict[int, tuple[object, list[RawRecord]]] = {}
+        self._seen = 0
+        self._progress_ns = perf_counter_ns()
+
+    def look(self, held_back: Iterable[tuple[object, RawRecord]], accepted: int) -> None:
+        """Write what has been open for too long now, and was not written before.
+
+        Args:
+            held_back: what waits for a device: its interval, and its record as far as it is known.
+            accepted: how many records came so far: whether there is progress.
+        """
+        self._note_progress(accepted)
+        told = {id(call): (call, records) for call, records in self._too_old(held_back)}  # ids stay theirs
+        for key in told.keys() - self._told.keys():
+            self._write(told[key][1])
+        self._told = told
+
+    def write_all(self) -> None:
+        """Write all that is open now, whatever its age: the process is about to be killed."""
+        for call in self._open_calls:
+            if id(call) not in self._told:
+                self._told[id(call)] = call, list(call.open_records(INFLIGHT))
+                self._write(self._told[id(call)][1])
+
+    def standing(self) -> Standing:
+        hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
+        return Standing(
+            open_calls=[_info(record) for _, told in self._told.values() for record in told][:_MOST_TOLD],
+            groups=self._groups(),
+            idle_stack=list(_main_thread_stack()) if hangs else [],
+            last_progress_counter_ns=self._progress_ns,
+        )
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _note_progress(self, accepted: int) -> None:
+        seen = accepted + sum(group.collectives for group in list(self._open_calls.groups))
+        if seen != self._seen:
+            self._seen, self._progress_ns = seen, perf_counter_ns()
+
+    def _too_old(
+        self, held_back: Iterable[tuple[object, RawRecord]]
+    ) -> Iterator[tuple[object, list[RawRecord]]]:
+        before_ns = perf_counter_ns() - self._hang_after_ns
+        for call in self._open_calls:
+            if 0 < call.start_ns < before_ns:
+                yield call, list(call.open_records(INFLIGHT))
+        for interval, record in held_back:
+            if record[START] < before_ns:
+                yield interval, [record]
+
+    def _write(self, records: list[RawRecord]) -> None:
+        for record in records:
+            self._seen += 1  # a row of ours is no progress
+            self._open_calls.channel.put(record)
+
+    def _groups(self) -> list[GroupProgress]:
+        first_open: dict[str, int] = {}
+        for call in self._open_calls:
+            for raw in map(Record._make, call.open_records(INFLIGHT)):
+                if raw.seq is not None and not _is_message(raw.operation):
+                    first_open[raw.group] = min(raw.seq, first_open.get(raw.group, raw.seq))
+        return [
+            GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
+            for group, name in list(self._open_calls.groups.items())
+        ]
+
+
+def _is_message(operation: object) -> bool:
+    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
+
+
+def _info(record: RawRecord) -> OpenCallInfo:
+    raw = repaired(record)
+    return OpenCallInfo(
+        raw.thread, raw.operation, raw.layer_name, raw.iteration, raw.epoch, raw.group, raw.group_size,
+        raw.seq, raw.peer, raw.message_size_bytes, raw.start_ns,
+    )  # fmt: skip
+
+
+def _main_thread_stack() -> Iterator[str]:
+    """Where the main thread is, the innermost first: ``train.py:88 in load_batch``."""
+    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+    for _ in range(_MOST_FRAMES):
+        if frame is None:
+            return
+        code = frame.f_code
+        yield f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} in {code.co_name}"
+        frame = frame.f_back
