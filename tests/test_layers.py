@@ -16,6 +16,7 @@ ONLINE = [
     *SCHEMA,
     "timing_logger._clock",
     "timing_logger._processes",
+    "timing_logger._termination",
     "timing_logger.sampling",
     "timing_logger._options",
     "timing_logger.sinks",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
@@ -15,6 +16,7 @@ from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, START, RawRecord,
 from timing_logger.run_info import GroupProgress, OpenCallInfo
 
 _MOST_FRAMES = 12
+_OURS = ("timing_logger.", "allreduce_instrumentation.")
 _MOST_TOLD = 100
 
 
@@ -25,10 +27,15 @@ class Standing(NamedTuple):
     groups: list[GroupProgress]
     idle_stack: list[str]
     last_progress_counter_ns: int
+    signal: str = ""
 
 
 class HangWatch:
     """Finds the calls of one logger that have been open for too long, and writes a row of each, once.
+
+    Attributes:
+        at_once: have the next look write all that is open, whatever its age.
+        signal: the signal that the process was sent, if the logger sees it.
 
     Args:
         open_calls: the logger's.
@@ -36,6 +43,8 @@ class HangWatch:
     """
 
     def __init__(self, open_calls: OpenCalls, hang_after_s: float) -> None:
+        self.at_once = False
+        self.signal = ""
         self._open_calls = open_calls
         self._hang_after_ns = int(hang_after_s * NS_PER_S)
         self._told: dict[int, tuple[object, list[RawRecord]]] = {}
@@ -55,20 +64,14 @@ class HangWatch:
             self._write(told[key][1])
         self._told = told
 
-    def write_all(self) -> None:
-        """Write all that is open now, whatever its age: the process is about to be killed."""
-        for call in self._open_calls:
-            if id(call) not in self._told:
-                self._told[id(call)] = call, list(call.open_records(INFLIGHT))
-                self._write(self._told[id(call)][1])
-
     def standing(self) -> Standing:
         hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
         return Standing(
             open_calls=[_info(record) for _, told in self._told.values() for record in told][:_MOST_TOLD],
             groups=self._groups(),
-            idle_stack=list(_main_thread_stack()) if hangs else [],
+            idle_stack=list(islice(_main_thread_stack(), _MOST_FRAMES)) if hangs else [],
             last_progress_counter_ns=self._progress_ns,
+            signal=self.signal,
         )
 
     # -- parts ----------------------------------------------------------------------------------
@@ -81,7 +84,8 @@ class HangWatch:
     def _too_old(
         self, held_back: Iterable[tuple[object, RawRecord]]
     ) -> Iterator[tuple[object, list[RawRecord]]]:
-        before_ns = perf_counter_ns() - self._hang_after_ns
+        at_once, self.at_once = self.at_once, False
+        before_ns = perf_counter_ns() - (0 if at_once else self._hang_after_ns)
         for call in self._open_calls:
             if 0 < call.start_ns < before_ns:
                 yield call, list(call.open_records(INFLIGHT))
@@ -119,11 +123,10 @@ def _info(record: RawRecord) -> OpenCallInfo:
 
 
 def _main_thread_stack() -> Iterator[str]:
-    """Where the main thread is, the innermost first: ``train.py:88 in load_batch``."""
+    """Where the main thread is in code that is not ours, the innermost first: ``job/train.py:88 in load``."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
-    for _ in range(_MOST_FRAMES):
-        if frame is None:
-            return
+    while frame is not None:
         code = frame.f_code
-        yield f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} in {code.co_name}"
+        if not str(frame.f_globals.get("__name__")).startswith(_OURS):
+            yield f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} in {code.co_name}"
         frame = frame.f_back

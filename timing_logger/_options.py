@@ -49,6 +49,7 @@ class Options:
     record_every_n_steps: int
     device_timeout: float
     hang_after: float
+    handle_sigterm: bool
     fsync: bool
 
     def __post_init__(self) -> None:

@@ -68,7 +68,7 @@ class Sidecar:
         started_dropping = counters.dropped > 0 and self._info.counters.dropped == 0
         due = counters != self._info.counters and time.monotonic() - self._written_s >= _REFRESH_S
         measured = len(self._clock_offsets) > len(self._info.clock_offsets)
-        hangs_otherwise = account.standing.open_calls != self._info.open_calls
+        hangs_otherwise = _what_hangs(account.standing) != _what_hangs(self._info)
         if started_dropping or due or measured or hangs_otherwise:
             self.write(account)
 
@@ -83,11 +83,15 @@ class Sidecar:
         self._info.logger_cpu_ns = account.cpu_ns
         self._info.device_clocks = account.device_clocks
         self._info.last_error = account.error
-        self._info.open_calls, self._info.groups, self._info.idle_stack, progress_ns = account.standing
-        self._info.last_progress_counter_ns = progress_ns
+        for name, value in account.standing._asdict().items():
+            setattr(self._info, name, value)
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)
         self._info.clock_offsets = list(self._clock_offsets)
         self._info.write(self._path)
         self._written_s = time.monotonic()
+
+
+def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:
+    return state.open_calls, bool(state.idle_stack), state.signal

@@ -17,6 +17,7 @@ from timing_logger._options import Options
 from timing_logger._processes import at_exit, detach_in_forked_children
 from timing_logger._recorder import Recorder
 from timing_logger._sidecar import Sidecar
+from timing_logger._termination import at_sigterm, not_at_sigterm
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
 from timing_logger.run_info import ClockOffset, Counters
@@ -52,6 +53,9 @@ class TimingLogger(Recorder):
             rows are written with status ``unresolved``.
         hang_after: seconds after which a call that has not ended is written as a row with status
             ``inflight``, and told in the sidecar; its row follows if it ends after all.
+        handle_sigterm: see SIGTERM, also while the main thread is in a call that does not return: what is
+            open is written, with status ``inflight``, and what waits. Then happens what would have: the
+            handler that was there before is called, or the process ends by the signal, a moment later.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
         sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
 
@@ -76,6 +80,7 @@ class TimingLogger(Recorder):
         enabled: bool = True,
         device_timeout: float = 1.0,
         hang_after: float = 60.0,
+        handle_sigterm: bool = False,
         fsync: bool = False,
         sinks: Sequence[Sink] = (),
     ) -> None:
@@ -91,6 +96,7 @@ class TimingLogger(Recorder):
             record_every_n_steps=record_every_n_steps,
             device_timeout=device_timeout,
             hang_after=hang_after,
+            handle_sigterm=handle_sigterm,
             fsync=fsync,
         )
         super().__init__(options.policy, Channel(options.maxsize))
@@ -98,6 +104,7 @@ class TimingLogger(Recorder):
         self.path: Path | None = None
         self._flusher: Flusher | None = None
         self._sidecar: Sidecar | None = None
+        self._hang_watch = HangWatch(self._open_calls, options.hang_after)
         self._dropped_at_close = 0
         self._last_calls: list[Callable[[], None]] = []
         if enabled and self._policy.records_rank(self.rank):
@@ -136,6 +143,7 @@ class TimingLogger(Recorder):
                 call()
             self._open_calls.write_all(UNRESOLVED)
             self._flusher.close()
+            not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped
 
     def before_close(self, call: Callable[[], None]) -> None:
@@ -167,6 +175,8 @@ class TimingLogger(Recorder):
     # -- beginnings and ends ------------------------------------------------------------------------
 
     def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
+        if options.handle_sigterm:
+            at_sigterm(self._see_sigterm)
         clock = WallClock()
         if log_dir is not None:
             file = CsvSink(log_dir, self.rank)
@@ -178,13 +188,21 @@ class TimingLogger(Recorder):
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
             )
         self._flusher = Flusher(
-            self._channel, sinks, self._sidecar, clock, HangWatch(self._open_calls, options.hang_after),
+            self._channel, sinks, self._sidecar, clock, self._hang_watch,
             interval_s=options.flush_interval,
             device_timeout_s=options.device_timeout, fsync=options.fsync,
         )  # fmt: skip
         self._switch_on()
         detach_in_forked_children(self)
         at_exit(self._close_at_exit)
+
+    def _see_sigterm(self, ends: bool) -> None:
+        """Leave evidence of what hangs; close if the process ends by the signal."""
+        self._hang_watch.signal, self._hang_watch.at_once = "SIGTERM", True
+        self.flush(timeout=1.0)
+        if ends:
+            self._open_calls.forget()  # it is written
+            self.close()
 
     def _close_at_exit(self) -> None:
         self.close()

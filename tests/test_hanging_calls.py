@@ -1,0 +1,323 @@
+"""A call that does not end leaves a row and a line in the sidecar while it hangs."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import run_python
+
+from allreduce_instrumentation._operation_counts import OperationCounts
+from allreduce_instrumentation.process_group._operations import HostOperation
+from timing_logger import TimingLogger
+from timing_logger.errors import ConfigurationError
+from timing_logger.run_info import sidecar_path
+from timing_logger.sinks.memory import MemorySink
+
+SOON_S = 1e-9
+
+
+class Group(OperationCounts):
+    """Two ranks."""
+
+    name, size = "world", 2
+
+
+@pytest.fixture
+def impatient(tmp_path: Path, sink: MemorySink) -> Iterator[TimingLogger]:
+    """A logger to which every call that is open at a drain has been so for too long."""
+    with TimingLogger(0, tmp_path, sinks=[sink], hang_after=SOON_S, flush_interval=1000) as logger:
+        yield logger
+
+
+def rows(sink: MemorySink) -> list[tuple[str, str]]:
+    return [(row.operation, row.status) for row in sink.records]
+
+
+def sidecar(logger: TimingLogger) -> dict[str, Any]:
+    assert logger.path is not None
+    content: dict[str, Any] = json.loads(sidecar_path(logger.path).read_text())
+    return content
+
+
+def test_a_block_that_is_open_for_too_long_is_a_row_once_and_its_own_row_follows(
+    impatient: TimingLogger, sink: MemorySink
+) -> None:
+    with impatient.record_mpi_operation("ALLREDUCE", 8, "layer1", group="world", seq=7, peer=1):
+        assert impatient.flush()
+        assert impatient.flush()
+        (open_row,) = sink.records
+    impatient.flush()
+    _, row = sink.records
+    assert open_row == row._replace(end_ns=None, status="inflight")
+
+
+def test_a_block_that_ends_in_time_leaves_no_such_row(tmp_path: Path, sink: MemorySink) -> None:
+    with TimingLogger(0, tmp_path, sinks=[sink]) as logger, logger.record_mpi_operation("ALLREDUCE"):
+        logger.flush()
+        assert not sink.records
+        assert sidecar(logger)["open_calls"] == []
+
+
+def test_the_sidecar_says_what_is_open_since_when_and_forgets_it_when_it_ends(
+    impatient: TimingLogger, sink: MemorySink
+) -> None:
+    impatient.set_current_iteration(3)
+    with impatient.record_mpi_operation("ALLREDUCE", 8, "layer1", group="world", group_size=2, seq=7):
+        impatient.flush()
+        (call,) = sidecar(impatient)["open_calls"]
+    assert call == {
+        "thread": "MainThread", "operation": "ALLREDUCE", "layer_name": "layer1", "iteration": 3,
+        "epoch": None, "group": "world", "group_size": 2, "seq": 7, "peer": None, "message_size_bytes": 8,
+        "start_counter_ns": sink.records[0].start_ns,
+    }  # fmt: skip
+    impatient.flush()
+    assert sidecar(impatient)["open_calls"] == []
+
+
+def test_values_that_no_column_holds_do_not_keep_the_sidecar_from_telling(impatient: TimingLogger) -> None:
+    with impatient.record_mpi_operation(object(), 2**70, group=object()):  # type: ignore[arg-type]
+        impatient.flush()
+        (call,) = sidecar(impatient)["open_calls"]
+    assert (call["operation"], call["message_size_bytes"], call["group"]) == ("<object>", None, "<object>")
+
+
+def test_calls_within_calls_and_on_other_threads_are_rows_each(
+    impatient: TimingLogger, sink: MemorySink
+) -> None:
+    def block(inside: threading.Event, leave: threading.Event) -> None:
+        with impatient.record_mpi_operation("RECV"):
+            inside.set()
+            assert leave.wait(30)
+
+    outer, inner = impatient.record_mpi_operation("OUTER"), impatient.record_mpi_operation("INNER")
+    with another_thread(block), outer, inner:
+        impatient.flush()
+    assert sorted((row.operation, row.thread) for row in sink.records) == [
+        ("INNER", "MainThread"), ("OUTER", "MainThread"), ("RECV", "other"),
+    ]  # fmt: skip
+
+
+@contextmanager
+def another_thread(target: Callable[[threading.Event, threading.Event], None]) -> Iterator[None]:
+    """Runs ``target`` up to where it sets the first event, and lets it go on by the second at the end."""
+    inside, leave = threading.Event(), threading.Event()
+    thread = threading.Thread(target=target, args=(inside, leave), name="other")
+    thread.start()
+    assert inside.wait(30)
+    yield
+    leave.set()
+    thread.join()
+
+
+def test_blocks_that_end_in_another_order_than_they_began_are_no_longer_open(
+    impatient: TimingLogger, sink: MemorySink
+) -> None:
+    first, second, third = (impatient.record_mpi_operation(name) for name in ("FIRST", "SECOND", "THIRD"))
+    for block in (first, second, third):
+        block.__enter__()
+    for block in (second, first):
+        block.__exit__(None, None, None)
+    impatient.flush()
+    assert ("THIRD", "inflight") in rows(sink)
+    third.__exit__(None, None, None)
+    impatient.flush()
+    assert sorted(rows(sink)) == [
+        ("FIRST", "ok"), ("SECOND", "ok"), ("THIRD", "inflight"), ("THIRD", "ok"),
+    ]  # fmt: skip
+    assert impatient._callers.current.innermost is None
+
+
+def test_blocks_that_are_never_left_do_not_pile_up(impatient: TimingLogger) -> None:
+    for _ in range(5000):
+        impatient.record_mpi_operation("LOST").__enter__()
+    impatient.flush()
+    kept, call = 0, impatient._callers.current.innermost
+    while call is not None:
+        kept, call = kept + 1, call.outer
+    assert kept == 1001
+
+
+def test_a_call_that_hangs_in_an_iteration_that_sampling_leaves_out_is_a_row_all_the_same(
+    tmp_path: Path, sink: MemorySink
+) -> None:
+    with TimingLogger(0, tmp_path, sinks=[sink], hang_after=SOON_S, record_every_n_steps=10) as logger:
+        logger.set_current_iteration(3)
+        logger.time_call("ALLREDUCE", 8, None, None, Group(), _Work, logger.flush, ())
+    assert rows(sink) == [("ALLREDUCE", "inflight")]
+
+
+class _Work:
+    def wait(self) -> None: ...
+
+    def is_completed(self) -> bool:
+        return True
+
+
+def test_an_operation_in_the_background_and_who_waits_for_it_are_rows(
+    impatient: TimingLogger, sink: MemorySink
+) -> None:
+    operation = impatient.begin_operation(HostOperation, "IALLREDUCE", 8, None, "world", 2, None)
+    operation.begin(True, impatient)
+    wait = impatient.begin_wait((operation,))
+    impatient.flush()
+    wait.leave()
+    operation.end(None)
+    impatient.flush()
+    assert sorted(rows(sink)) == [("IALLREDUCE", "inflight"), ("IALLREDUCE", "ok"), ("WAIT", "inflight")]
+
+
+def test_the_sidecar_says_how_many_collectives_were_begun_and_how_many_are_over(
+    impatient: TimingLogger,
+) -> None:
+    group = Group()
+    impatient.add_group(group, "mine")
+
+    def look() -> None:
+        impatient.flush()
+        seen.append(sidecar(impatient)["groups"])
+
+    seen: list[Any] = []
+    for _ in range(3):
+        impatient.time_call("ALLREDUCE", 8, None, None, group, _Work, int, ())
+    group.name = "mine"
+    impatient.time_call("ALLREDUCE", 8, None, None, group, _Work, look, ())
+    assert seen == [[{"group": "mine", "size": 2, "issued": 4, "completed": 3}]]
+
+
+def test_a_process_without_progress_says_where_its_main_thread_is(impatient: TimingLogger) -> None:
+    impatient.flush()
+    impatient.flush()
+    stack = sidecar(impatient)["idle_stack"]
+    assert any("in test_a_process_without_progress_says_where_its_main_thread_is" in frame for frame in stack)
+    assert "tests/test_hanging_calls.py" in stack[-1] or len(stack) == 12
+
+
+def test_what_was_open_at_close_is_not_open_in_the_last_sidecar(impatient: TimingLogger) -> None:
+    with impatient.record_mpi_operation("ALLREDUCE"):
+        impatient.flush()
+        impatient.close()
+    assert sidecar(impatient)["open_calls"] == []
+    assert impatient.stats.dropped == 0
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), "1", True])
+def test_a_hang_after_that_is_no_time_is_refused(tmp_path: Path, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="hang_after"):
+        TimingLogger(0, tmp_path, hang_after=value)
+
+
+# -- SIGTERM ----------------------------------------------------------------------------------------------
+
+_IN_C = """
+import ctypes, os, signal, sys
+from timing_logger import TimingLogger
+
+def hang_in_c():
+    mutex = ctypes.create_string_buffer(64)
+    lock = ctypes.CDLL(None).pthread_mutex_lock
+    lock(mutex)
+    lock(mutex)
+"""
+
+
+def killed(program: str, tmp_path: Path) -> tuple[int, list[list[str]], dict[str, Any]]:
+    """Exit status, the rows' operations and statuses, the sidecar, of a program that gets SIGTERM."""
+    run = run_python(_IN_C + program, tmp_path)
+    lines = (tmp_path / "timing-rank0.csv").read_text().splitlines()[1:]
+    cells = [line.split(",") for line in lines]
+    about = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
+    assert not run.stderr
+    return run.returncode, [[row[4], row[16]] for row in cells], about
+
+
+SOON_SIGTERM = """
+import threading
+threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM)).start()
+"""
+
+
+def test_at_sigterm_a_process_that_hangs_in_c_leaves_what_is_open_and_ends_by_the_signal(
+    tmp_path: Path,
+) -> None:
+    program = f"""
+logger = TimingLogger(0, sys.argv[1], handle_sigterm=True, flush_interval=1000)
+logger.record_timing("BEFORE", 1.0)
+{SOON_SIGTERM}
+with logger.record_mpi_operation("ALLREDUCE"):
+    hang_in_c()
+"""
+    status, rows, about = killed(program, tmp_path)
+    assert status == -signal.SIGTERM
+    assert rows == [["BEFORE", "ok"], ["ALLREDUCE", "inflight"]]
+    assert about["closed"]
+    assert about["signal"] == "SIGTERM"
+
+
+def test_a_handler_that_was_there_before_is_called_and_the_rows_are_written(tmp_path: Path) -> None:
+    program = f"""
+import time
+def save_and_leave(number, frame):
+    logger.record_timing("SAVE", 1.0)
+    sys.exit(7)
+signal.signal(signal.SIGTERM, save_and_leave)
+logger = TimingLogger(0, sys.argv[1], handle_sigterm=True, flush_interval=1000)
+{SOON_SIGTERM}
+with logger.record_mpi_operation("STEP"):
+    time.sleep(60)
+"""
+    status, rows, about = killed(program, tmp_path)
+    assert status == 7
+    assert sorted(row for row in rows if row[1] != "inflight") == [
+        ["SAVE", "ok"],
+        ["STEP", "error:SystemExit"],
+    ]
+    assert about["signal"] == "SIGTERM"
+
+
+def test_a_signal_that_is_ignored_is_ignored(tmp_path: Path) -> None:
+    program = """
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+logger = TimingLogger(0, sys.argv[1], handle_sigterm=True, flush_interval=1000)
+os.kill(os.getpid(), signal.SIGTERM)
+logger.record_timing("AFTER", 1.0)
+logger.close()
+"""
+    status, rows, _ = killed(program, tmp_path)
+    assert (status, rows) == (0, [["AFTER", "ok"]])
+
+
+def test_a_forked_child_that_gets_sigterm_tells_its_parent_nothing(tmp_path: Path) -> None:
+    program = """
+logger = TimingLogger(0, sys.argv[1], handle_sigterm=True, flush_interval=1000)
+child = os.fork()
+if child == 0:
+    signal.pause()
+os.kill(child, signal.SIGTERM)
+assert os.waitpid(child, 0)[1] == signal.SIGTERM
+logger.record_timing("AFTER", 1.0)
+logger.close()
+"""
+    status, rows, about = killed(program, tmp_path)
+    assert (status, rows, about["signal"]) == (0, [["AFTER", "ok"]], "")
+
+
+def test_on_another_thread_the_option_is_refused(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def make() -> None:
+        with pytest.raises(ConfigurationError) as error:
+            TimingLogger(0, tmp_path, handle_sigterm=True)
+        refused.append(str(error.value))
+
+    thread = threading.Thread(target=make)
+    thread.start()
+    thread.join()
+    assert refused == ["handle_sigterm=True: make the logger on the main thread."]
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,129 @@
+"""SIGTERM, seen by a thread: a handler of Python's runs when the main thread leaves the call it hangs in."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from timing_logger.errors import ConfigurationError
+
+Told = Callable[[bool], None]
+"""Called when the signal has come, with whether the process ends by it as soon as the call returns."""
+
+
+class TerminationWatch:
+    """Has the C half of Python's signal handling write to a pipe, from which a thread of ours reads.
+
+    Whatever else was to happen at the signal happens: a handler of Python's is called as before, and a
+    process that would have ended ends by the same signal, a moment later.
+    """
+
+    def __init__(self) -> None:
+        self._told: list[Told] = []
+        self._previous = signal.getsignal(signal.SIGTERM)
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._write, False)
+        self._previous_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._handle)
+        threading.Thread(target=self._run, name="timing-logger-sigterm", daemon=True).start()
+
+    def add(self, told: Told) -> None:
+        self._told.append(told)
+
+    def remove(self, told: Told) -> None:
+        with contextlib.suppress(ValueError):
+            self._told.remove(told)
+
+    def _handle(self, number: int, frame: Any) -> None:
+        """On the main thread, once it runs Python again."""
+        with contextlib.suppress(OSError):
+            os.write(self._write, bytes([number]))  # somebody else may have taken the place of our pipe
+        if callable(self._previous):
+            self._previous(number, frame)
+
+    def _run(self) -> None:
+        while numbers := os.read(self._read, 4096):
+            if self._previous_descriptor >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(self._previous_descriptor, numbers)
+            if signal.SIGTERM in numbers:
+                self._tell()
+
+    def _tell(self) -> None:
+        ends = self._previous is signal.SIG_DFL
+        for told in list(self._told):
+            with contextlib.suppress(Exception):
+                told(ends)
+        if ends:
+            ctypes.CDLL(None).signal(signal.SIGTERM, 0)  # Python lets only the main thread do that
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def leave_child(self) -> None:
+        """In a forked child, whose signals are not its parent's."""
+        self._told.clear()
+        with contextlib.suppress(OSError, ValueError):
+            signal.set_wakeup_fd(self._previous_descriptor)
+            signal.signal(signal.SIGTERM, self._previous)
+            os.close(self._read)
+            os.close(self._write)
+
+
+_watch: TerminationWatch | None = None
+
+
+def at_sigterm(told: Told) -> None:
+    """Have ``told`` called when SIGTERM comes, also while the main thread is in a call that does not return.
+
+    Raises:
+        ConfigurationError: it cannot be had here.
+    """
+    global _watch
+    if _watch is None:
+        if threading.current_thread() is not threading.main_thread():
+            raise ConfigurationError("handle_sigterm=True: make the logger on the main thread.")
+        if signal.getsignal(signal.SIGTERM) is None:
+            raise ConfigurationError(
+                "handle_sigterm=True: SIGTERM has a handler that Python did not set, and that would not be "
+                "called any more. Leave the option out."
+            )
+        _watch = TerminationWatch()
+    _watch.add(told)
+
+
+def not_at_sigterm(told: Told) -> None:
+    """Undo :func:`at_sigterm`."""
+    if _watch is not None:
+        _watch.remove(told)
+
+
+# A signal for a child that comes before it has left our pipe would be told to its parent: it is held back
+# until then.
+
+_masks: list[set[signal.Signals | int]] = []
+
+
+def _before_fork() -> None:
+    if _watch is not None:
+        _masks.append(set(signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})))
+
+
+def _after_fork() -> None:
+    if _masks:
+        signal.pthread_sigmask(signal.SIG_SETMASK, _masks.pop())
+
+
+def _leave_in_child() -> None:
+    global _watch
+    watch, _watch = _watch, None
+    if watch is not None:
+        watch.leave_child()
+    _after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_in_child)
