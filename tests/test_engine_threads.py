@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from processes import run_python
 
-from timing_logger import TimingLogger, _callers, _engine_threads
+from timing_logger import TimingLogger, _engine_threads, _open_calls
 from timing_logger._engine_threads import NO_PASS, Engine
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
@@ -198,7 +198,7 @@ def test_the_caller_is_looked_for_once_in_a_pass(
     recording: Recording, engine: EnginesThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = iter(["first", "second"])
-    monkeypatch.setattr(_callers, "thread_that_called_the_pass", lambda: next(found))
+    monkeypatch.setattr(_open_calls, "thread_that_called_the_pass", lambda: next(found))
     for number in (1, 1, 1, 2, 2):
         engine.do(recording.record, number)
     assert recording.threads == ["first"] * 3 + ["second"] * 2

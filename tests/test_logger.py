@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import threading
@@ -257,3 +258,29 @@ def test_a_sink_that_raises_does_not_touch_the_file(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path, sinks=[Broken()]) as logger:
         logger.record_timing("A", 1.0)
     assert logger.stats == (1, 1, 0, 0)
+
+
+def test_a_label_holds_for_its_own_task_and_those_it_creates(logger: TimingLogger, sink: MemorySink) -> None:
+    async def inner() -> None:
+        await asyncio.sleep(0)
+        logger.record_timing("INNER", 1.0)
+
+    async def task(name: str) -> None:
+        with logger.label(name):
+            await asyncio.sleep(0)
+            logger.record_timing(name, 1.0)
+            await asyncio.create_task(inner())
+        await asyncio.sleep(0)
+        logger.record_timing("AFTER", 1.0)
+
+    async def all_tasks() -> None:
+        await asyncio.gather(*(task(str(number)) for number in range(100)))
+
+    asyncio.run(all_tasks())
+    logger.record_timing("OUTSIDE", 1.0)
+    logger.flush()
+    named = [(row.operation, row.layer_name) for row in sink.records]
+    own = [(operation, layer) for operation, layer in named if operation.isdigit()]
+    assert own == [(str(number), str(number)) for number in range(100)]
+    assert sorted(int(layer) for operation, layer in named if operation == "INNER") == list(range(100))
+    assert {layer for operation, layer in named if operation in ("AFTER", "OUTSIDE")} == {""}

@@ -1,4 +1,4 @@
-"""What each thread is in just now: the name and label of its records, and its calls that have not ended.
+"""What each thread is in just now: its calls that have not ended, and what it left running.
 
 Whoever wants to know what a process hangs in asks here, from another thread: entering and leaving a call
 links and unlinks one object, which is all that a training thread pays for it.
@@ -91,7 +91,7 @@ class OpenCall:
 
 
 class Caller:
-    """What a record takes from its thread: the name, and the label in force; and the calls that it is in.
+    """What a record takes from its thread: the name; and the calls that it is in.
 
     Attributes:
         channel: where the thread's records go.
@@ -99,7 +99,7 @@ class Caller:
         innermost: the call that the thread entered last, of those that it has not left.
     """
 
-    __slots__ = ("channel", "innermost", "labelled", "layer_name", "phase", "running", "thread")
+    __slots__ = ("channel", "innermost", "running", "thread")
 
     thread: str
 
@@ -108,9 +108,6 @@ class Caller:
         self.channel = channel
         self.running = running
         self.innermost: OpenCall | None = None
-        self.layer_name = ""
-        self.phase = ""
-        self.labelled = False
 
     def calls(self) -> Iterator[OpenCall]:
         """Those that it is in, the innermost first."""

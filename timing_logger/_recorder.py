@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from timing_logger._calls import NumberedGroup, Waitable, has_ended
@@ -21,6 +22,13 @@ from timing_logger.sampling import StepPolicy
 _new_span = object.__new__
 
 S = TypeVar("S", bound=Span)
+
+
+_NO_LABEL = (
+    "",
+    "",
+    False,
+)  # names of layer and phase, and whether it names a layer: it may be for the phase alone
 
 
 class Recorder:
@@ -38,6 +46,7 @@ class Recorder:
         self._iteration: int | None = None
         self._epoch: int | None = None
         self._channel = channel
+        self._label = ContextVar("label", default=_NO_LABEL)
         self._open_calls = OpenCalls(channel)
         self._callers = Callers(self._open_calls)
 
@@ -94,8 +103,8 @@ class Recorder:
         span.thread = caller.thread
         span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
-        span.layer_name = caller.layer_name if layer_name is None else layer_name
-        span.phase = caller.phase if phase is None else phase
+        span.layer_name = self._label.get()[0] if layer_name is None else layer_name
+        span.phase = self._label.get()[1] if phase is None else phase
         span.iteration = iteration
         span.epoch = self._epoch if epoch is None else epoch
         span.group = group
@@ -124,8 +133,9 @@ class Recorder:
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
-        span.layer_name = caller.layer_name if layer_name is None else layer_name
-        span.phase = caller.phase
+        label = self._label.get()
+        span.layer_name = label[0] if layer_name is None else layer_name
+        span.phase = label[1]
         span.iteration = self._iteration
         span.epoch = self._epoch
         span.group = group
@@ -168,8 +178,9 @@ class Recorder:
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
-        span.layer_name = caller.layer_name if layer_name is None else layer_name
-        span.phase = caller.phase
+        label = self._label.get()
+        span.layer_name = label[0] if layer_name is None else layer_name
+        span.phase = label[1]
         span.iteration = self._iteration
         span.epoch = self._epoch
         span.group = group.name
@@ -249,8 +260,8 @@ class Recorder:
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
-        span.layer_name = caller.layer_name if layer_name is None else layer_name
-        span.phase = caller.phase if phase is None else phase
+        span.layer_name = self._label.get()[0] if layer_name is None else layer_name
+        span.phase = self._label.get()[1] if phase is None else phase
         span.iteration = iteration
         span.epoch = self._epoch if epoch is None else epoch
         span.group = group
@@ -329,12 +340,11 @@ class Recorder:
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return
-        caller = self._callers.current
         self._channel.put((
             iteration, self._epoch if epoch is None else epoch,
-            caller.layer_name if layer_name is None else layer_name, operation,
-            caller.phase if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, caller.thread, status, "", metadata,
+            self._label.get()[0] if layer_name is None else layer_name, operation,
+            self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
+            group, group_size, seq, peer, self._callers.current.thread, status, "", metadata,
         ))  # fmt: skip
 
     @property
@@ -360,20 +370,22 @@ class Recorder:
 
     @property
     def labelled(self) -> bool:
-        """Whether a label that names a layer is in force for this thread, see :meth:`label`."""
-        return self._callers.current.labelled
+        """Whether a label that names a layer is in force here, see :meth:`label`."""
+        return self._label.get()[2]
 
     @contextlib.contextmanager
     def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
-        """Name the records that this thread makes in the block and that bring no name themselves."""
-        caller = self._callers.current
-        outer = caller.layer_name, caller.phase, caller.labelled
-        named = type(layer_name) is not str or layer_name != ""  # a label may be for the phase alone
-        caller.layer_name, caller.phase, caller.labelled = layer_name, phase, named
+        """Name the records made in the block that bring no name themselves.
+
+        It holds for this thread, and under asyncio for this task and those that it creates in the block.
+        """
+        names = type(layer_name) is not str or layer_name != ""
+        outer = self._label.get()
+        self._label.set((layer_name, phase, names))
         try:
             yield
         finally:
-            caller.layer_name, caller.phase, caller.labelled = outer
+            self._label.set(outer)
 
     def set_current_iteration(self, iteration: int) -> None:
         """The iteration of records that bring none; decides whether they are recorded."""
