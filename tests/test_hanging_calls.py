@@ -191,12 +191,37 @@ def test_the_sidecar_says_how_many_collectives_were_begun_and_how_many_are_over(
     assert seen == [[{"group": "mine", "size": 2, "issued": 4, "completed": 3}]]
 
 
-def test_a_process_without_progress_says_where_its_main_thread_is(impatient: TimingLogger) -> None:
-    impatient.flush()
-    impatient.flush()
-    stack = sidecar(impatient)["idle_stack"]
-    assert any("in test_a_process_without_progress_says_where_its_main_thread_is" in frame for frame in stack)
-    assert "tests/test_hanging_calls.py" in stack[-1] or len(stack) == 12
+def test_a_process_without_progress_says_where_its_main_thread_is_in_the_users_code(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(_TRAIN)
+    run = run_python(f"import runpy; runpy.run_path({str(tmp_path / 'train.py')!r})", tmp_path / "logs")
+    assert json.loads(run.stdout)[1:] == [
+        f"{tmp_path.name}/train.py:8 in load_batch", f"{tmp_path.name}/train.py:20 in <module>",
+        "<string>:1 in <module>",
+    ]  # fmt: skip
+    assert "threading.py" in json.loads(run.stdout)[0]
+
+
+_TRAIN = """import json, sys, threading
+from pathlib import Path
+from timing_logger import TimingLogger
+
+logger = TimingLogger(0, sys.argv[1], hang_after=1e-9, flush_interval=0.01)
+
+def load_batch():
+    told.wait()
+
+told = threading.Event()
+sidecar = Path(sys.argv[1]) / "timing-rank0.meta.json"
+def look():
+    stack = []
+    while not any("load_batch" in frame for frame in stack):
+        stack = json.loads(sidecar.read_text())["idle_stack"]
+    print(json.dumps(stack))
+    told.set()
+
+threading.Thread(target=look).start()
+load_batch()
+"""
 
 
 def test_what_was_open_at_close_is_not_open_in_the_last_sidecar(impatient: TimingLogger) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -16,6 +17,8 @@ from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, START, RawRecord,
 from timing_logger.run_info import GroupProgress, OpenCallInfo
 
 _MOST_FRAMES = 12
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
 _OURS = ("timing_logger.", "allreduce_instrumentation.")
 _MOST_TOLD = 100
 
@@ -123,10 +126,18 @@ def _info(record: RawRecord) -> OpenCallInfo:
 
 
 def _main_thread_stack() -> Iterator[str]:
-    """Where the main thread is in code that is not ours, the innermost first: ``job/train.py:88 in load``."""
+    """Where the main thread is: the innermost call that is not ours, and those of the user's around it."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+    innermost = True
     while frame is not None:
-        code = frame.f_code
-        if not str(frame.f_globals.get("__name__")).startswith(_OURS):
-            yield f"{'/'.join(Path(code.co_filename).parts[-2:])}:{frame.f_lineno} in {code.co_name}"
+        file = frame.f_code.co_filename
+        is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
+        if not is_ours and (innermost or not _is_library(file)):
+            yield f"{'/'.join(Path(file).parts[-2:])}:{frame.f_lineno} in {frame.f_code.co_name}"
+            innermost = False
         frame = frame.f_back
+
+
+def _is_library(file: str) -> bool:
+    """Whether it is no file of the user's: of the standard library, or installed."""
+    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)
