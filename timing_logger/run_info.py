@@ -182,7 +182,14 @@ class Counters(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
-    """The content of a sidecar; see the field names for units."""
+    """The content of a sidecar; see the field names for units.
+
+    Attributes:
+        updated_unix_ns: as old are the counters. A process that lives renews it every 10 s, also while it
+            records nothing.
+        behind_s: age of the oldest record that waited for the file then; more than ``flush_interval`` + 0.5
+            where records come faster than they can be written, or the disk is slow.
+    """
 
     file: str
     rank: int
@@ -200,6 +207,7 @@ class RunInfo:
     logger_cpu_ns: int = 0
     written_bytes: int = 0
     last_error: str = ""
+    behind_s: float = 0.0
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)
@@ -217,22 +225,23 @@ class RunInfo:
         content["counters"] = self.counters._asdict()
         return json.dumps(content, indent=1) + "\n"
 
-    def write(self, path: Path) -> None:
-        """Replace ``path`` atomically.
 
-        Raises:
-            OSError: as the file system says; the old sidecar then stands unchanged.
-        """
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        try:
-            with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
-                file.write(self.to_json())
-            os.replace(draft, path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+def replace_sidecar(path: Path, text: str) -> None:
+    """Replace ``path`` atomically. One thread of a process at a time.
+
+    Raises:
+        OSError: as the file system says; the old sidecar then stands unchanged.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def host_name() -> str:
