@@ -56,6 +56,7 @@ class Way(NamedTuple):
 WAYS = {
     "quiet": Way(1000, 0),
     "loaded": Way(1000, 2),
+    "crowded": Way(1000, 8),
     "100,000 records/s": Way(100_000, 0),
 }
 
@@ -67,17 +68,25 @@ class Kill(NamedTuple):
         after_s: from the first recording call to the kill.
         recorded, rows: calls that had returned; whole lines in the file.
         missing_s: age of the oldest record that is in no line, when the process was killed.
-        sidecar: what it said, or None.
+        behind_s, dropped: what the sidecar said.
+        sidecar_s: age of the sidecar.
     """
 
     after_s: float
     recorded: int
     rows: int
     missing_s: float
-    sidecar: dict[str, object] | None
+    behind_s: float
+    dropped: int
+    sidecar_s: float
 
     def misses(self, flush_interval_s: float) -> bool:
+        """Whether a record is missing that had been promised to be in the file."""
         return self.missing_s > flush_interval_s + ALLOWED_S
+
+    def is_told(self, flush_interval_s: float) -> bool:
+        """Whether the sidecar says that records are late or were dropped."""
+        return self.behind_s > flush_interval_s + ALLOWED_S or self.dropped > 0
 
 
 @contextlib.contextmanager
@@ -98,7 +107,7 @@ def kill_once(folder: Path, way: Way, after_s: float) -> Kill:
     with open(shared, "wb") as file:
         file.truncate(8 * int(way.per_s * (after_s + 5)))
     command = [sys.executable, "-c", _RECORDER, folder / "logs", shared, way.flush_interval_s, way.per_s]
-    process = subprocess.Popen(list(map(str, command)))
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
     try:
         first_ns = _first_return_ns(shared, process)
         time.sleep(max(0.0, after_s - (time.perf_counter_ns() - first_ns) / NS_PER_S))
@@ -126,10 +135,20 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
     recorded = next((i for i, instant in enumerate(returned_ns) if not instant), len(returned_ns))
     lines = (folder / "logs" / "timing-rank0.csv").read_bytes().split(b"\n")[1:-1]
     in_file = {int(line.split(b",")[1]) for line in lines}
-    oldest = next((instant for i, instant in enumerate(returned_ns[:recorded]) if i not in in_file), killed_ns)
+    oldest = next(
+        (instant for i, instant in enumerate(returned_ns[:recorded]) if i not in in_file), killed_ns
+    )
     sidecar = json.loads((folder / "logs" / "timing-rank0.meta.json").read_text())
+    anchor = sidecar["clock_anchors"][-1]
+    updated_ns = sidecar["updated_unix_ns"] - anchor["unix_ns"] + anchor["perf_counter_ns"]
     return Kill(
-        (killed_ns - returned_ns[0]) / NS_PER_S, recorded, len(lines), (killed_ns - oldest) / NS_PER_S, sidecar
+        after_s=(killed_ns - returned_ns[0]) / NS_PER_S,
+        recorded=recorded,
+        rows=len(lines),
+        missing_s=(killed_ns - oldest) / NS_PER_S,
+        behind_s=sidecar.get("behind_s", 0.0),
+        dropped=sidecar["counters"]["dropped"],
+        sidecar_s=(killed_ns - updated_ns) / NS_PER_S,
     )
 
 
@@ -157,6 +176,9 @@ def _main() -> None:
         result = {
             "way": name, **way._asdict(), "kills": len(found),
             "missed": sum(kill.misses(way.flush_interval_s) for kill in found),
+            "missed_untold": sum(
+                kill.misses(way.flush_interval_s) and not kill.is_told(way.flush_interval_s) for kill in found
+            ),
             "without_rows": sum(kill.rows == 0 for kill in found),
             "median_missing_s": round(ages_s[len(ages_s) // 2], 3), "worst_missing_s": round(ages_s[-1], 3),
         }  # fmt: skip

@@ -24,7 +24,7 @@ from timing_logger.run_info import (
 log = logging.getLogger("timing_logger")
 
 _REFRESH_S = 10.0
-_RETRY_S = 1.0
+_RETRY_S = 0.25
 
 
 class Account(NamedTuple):
@@ -83,8 +83,8 @@ class Sidecar:
     def refresh(self, account: Account) -> None:
         """Have it written if it is due, without waiting for it.
 
-        It is when the first rows are written, records begin to drop, a clock offset came, within a second of
-        other trouble, and every 10 s: a reader sees from it that the process lives.
+        It is when the first rows are written, records begin to drop, a clock offset came, within a quarter of
+        a second of other trouble, and every 10 s: a reader sees from it that the process lives.
 
         Raises:
             Exception: with which the write before this one failed.
@@ -144,7 +144,7 @@ class Sidecar:
         self._start_writer()
 
     def _start_writer(self) -> None:
-        """If there is something to write and nobody at it; also what came when the last one was about to end."""
+        """If there is something to write and nobody at it; also what came when the last one was ending."""
         if not self._newest or (self._writer is not None and self._writer.is_alive()):
             return
         writer = threading.Thread(target=self._write_newest, name="timing-logger-sidecar", daemon=True)

@@ -127,8 +127,10 @@ class TimingLogger(Recorder):
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
         if self._flusher is not None and not self._flusher.closed:
-            for call in self._last_calls:
-                call()
+            while (
+                self._last_calls
+            ):  # each once, also if an interrupt ends this close and the one at exit goes on
+                self._last_calls.pop(0)()
             write_open_calls(self._open_calls, self._channel)
             self._flusher.close()
             self._dropped_at_close = self.stats.dropped
@@ -185,6 +187,7 @@ class TimingLogger(Recorder):
         late = self.stats.dropped - self._dropped_at_close
         if late:
             log.warning("timing logger: %d records came after close and were dropped", late)
+            self._dropped_at_close += late
 
     def detach(self) -> None:
         """In a forked child: the file, the thread and what waits are the parent's."""
