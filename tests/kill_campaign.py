@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5
-"""Beyond ``flush_interval``: a record whose call returned earlier than both before the kill is in the file."""
+"""Beyond ``flush_interval``: what was recorded earlier than both before the kill is in the file."""
 
 _START_LIMIT_S = 60.0
 
@@ -46,7 +46,7 @@ time.sleep(3600)
 
 
 class Way(NamedTuple):
-    """How a campaign is run: records per second, busy loops beside it, the logger's ``flush_interval`` in s."""
+    """Records per second, the busy loops beside it, and the logger's ``flush_interval`` in s."""
 
     per_s: int
     busy_loops: int
@@ -102,7 +102,7 @@ def busy_loops(number: int) -> Iterator[None]:
 
 
 def kill_once(folder: Path, way: Way, after_s: float) -> Kill:
-    """Start a process that records into ``folder``, and kill it ``after_s`` seconds after its first record."""
+    """Start a process that records into ``folder``; kill it ``after_s`` seconds after its first record."""
     shared = folder / "returned_ns"
     with open(shared, "wb") as file:
         file.truncate(8 * int(way.per_s * (after_s + 5)))

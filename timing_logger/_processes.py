@@ -47,7 +47,7 @@ def at_exit(function: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """In the block the program's handlers of SIGINT and SIGTERM do not run: what they raise would break it off.
+    """In the block handlers of SIGINT and SIGTERM do not run: what they raise would break it off.
 
     It runs right after, with all that follows from it. Elsewhere than in the main thread, which alone runs
     handlers, nothing needs to be held back.

@@ -41,7 +41,7 @@ class TimingLogger(Recorder):
         world_size: number of ranks, for the sidecar.
         labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
             JSON values.
-        flush_interval: seconds between writes.
+        flush_interval: seconds within which a record is in the file; half of it passes between writes.
         maxsize: capacity of the queue in records, at most 400 bytes each; beyond it records are
             dropped and counted.
         ranks: ranks that record; None for all. On others the logger is off.
@@ -127,9 +127,7 @@ class TimingLogger(Recorder):
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
         if self._flusher is not None and not self._flusher.closed:
-            while (
-                self._last_calls
-            ):  # each once, also if an interrupt ends this close and the one at exit goes on
+            while self._last_calls:  # each once: an interrupt may end this close, and another follow
                 self._last_calls.pop(0)()
             write_open_calls(self._open_calls, self._channel)
             self._flusher.close()
