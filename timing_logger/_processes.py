@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 _HOOKS = 5
-"""An interrupt may strike a hook before its first line, and then the next one has its turn."""
+"""An interrupt may strike a hook before it holds any back; then the next one has its turn."""
 
 
 class Detachable(Protocol):
