@@ -24,6 +24,7 @@ from timing_logger.analysis._block_parts import compression_in_blocks
 from timing_logger.analysis._compressed_rows import WORK
 from timing_logger.analysis._in_parts import (
     EFFICIENCIES,
+    HANG,
     MESSAGES,
     NOTHING,
     OVERLAP,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BANDWIDTH",
+    "HANG",
     "OVERLAP_AND_EFFICIENCIES",
     "STRAGGLERS",
     "WAITS",

@@ -20,8 +20,9 @@ from timing_logger.errors import TimingLoggerError
 _KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
 _VERDICTS = (
-    "rank", "suspect", "role", "group-wide", "communication", "diffuse", _commands.UNJUDGED,
+    "rank", "suspect", "role", "group-wide", "communication", "diffuse", _commands.HANG, _commands.UNJUDGED,
 )  # fmt: skip
+_ENDS = (_commands.HANG, _commands.UNFINISHED)
 _ENGINES = ("auto", "pandas", "duckdb")
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_summary(commands)
     _add_stragglers(commands)
+    _add_hang(commands)
     _add_waits(commands)
     _add_bandwidth(commands)
     _add_overlap(commands)
@@ -108,6 +110,22 @@ def _add_stragglers(commands: _Commands) -> None:
         "--fail-on", type=_verdicts, metavar="VERDICTS", default=(),
         help=f"exit with {_commands.BAD_NEWS} if the verdict is one of these: any of {', '.join(_VERDICTS)}; "
         "several with commas",
+    )  # fmt: skip
+
+
+def _add_hang(commands: _Commands) -> None:
+    hang = _question(
+        commands,
+        "hang",
+        _commands.hang,
+        "did the run end, and if not: who hangs in what, and who never came",
+        "Per collective that did not end: which ranks are inside since when, which never entered it and what "
+        "they did last, whether ranks disagree; messages without a partner; processes that are gone.",
+    )
+    hang.add_argument(
+        "--fail-on", type=_ends, metavar="ENDS", default=(),
+        help=f"exit with {_commands.BAD_NEWS} if the run ended so: any of {', '.join(_ENDS)}; several with "
+        "commas",
     )  # fmt: skip
 
 
@@ -294,6 +312,10 @@ def _keys(text: str) -> list[str]:
 
 def _verdicts(text: str) -> list[str]:
     return _some_of(text.split(","), _VERDICTS, text)
+
+
+def _ends(text: str) -> list[str]:
+    return _some_of(text.split(","), _ENDS, text)
 
 
 def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:

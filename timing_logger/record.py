@@ -22,6 +22,7 @@ NS_PER_S = 1_000_000_000
 
 OK = "ok"
 UNRESOLVED = "unresolved"
+INFLIGHT = "inflight"
 INVALID_VALUE = "error:InvalidValue"
 INCONSISTENT_COUNTERS = "error:InconsistentCounters"
 HOST_CLOCK = "host"

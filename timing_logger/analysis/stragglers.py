@@ -35,6 +35,8 @@ from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._run_length import part_of_run
 from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis._without_a_rank import diffuse, group_wide, whole_role
+from timing_logger.analysis.hang import hang
+from timing_logger.analysis.run_end import RunEnd
 from timing_logger.analysis.verdict import Gate, Verdict, VerdictKind
 
 
@@ -54,7 +56,8 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = Non
         time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Whether that
         says anything is in ``judged``: not if no rank had a peer in enough steps, the files look like those
         of different runs, or others waited visibly for a rank that nothing shows to be slow; ``why`` then
-        has the reason.
+        has the reason. Of a run that hung nobody says that it was healthy or diffuse: that is a ``hang``, and
+        ``end`` says of any run whether it came to its end.
     """
     return judgement_of(timings, roles).verdict
 
@@ -71,12 +74,20 @@ class Judgement(NamedTuple):
     roles: Mapping[int, str]
     are_comparable: bool = True
 
+    def ending_in(self, end: RunEnd) -> Judgement:
+        """The judgement on a run that ended so: a hang is told unless it has slow ranks to tell of as well."""
+        verdict = replace(self.verdict, end=end)
+        if end.hangs and (not verdict.judged or verdict.verdict in ("healthy", "diffuse")):
+            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+        return self._replace(verdict=verdict)
+
 
 def judgement_of(timings: IntoDataFrameT, roles: Mapping[int, Any] | None) -> Judgement:
     """What ``stragglers``, ``windows`` and ``scores`` stand on."""
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
-    return judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return judged.ending_in(hang(timings))
 
 
 def judgement_on(

@@ -48,6 +48,7 @@ _MOST_NAMED = 8
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
     """The verdict in words, what decided it, and the windows in which ranks were slower than their peers."""
     return page(
+        *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict)),
         *paragraph(width, *verdict.evidence),
         _gates_text(verdict, width),
@@ -70,6 +71,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         "group-wide": "all ranks are slower than in their own past",
         "communication": what_communication_does(verdict),
         "diffuse": "diffuse. Much time is lost to late ranks, but to nobody in particular",
+        "hang": "the run hung, and until then nobody is known to have been slow",
     }[verdict.verdict]
     return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
 

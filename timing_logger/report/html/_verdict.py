@@ -63,6 +63,7 @@ def _headline(verdict: Verdict) -> str:
         "group-wide": "All ranks slowed down together.",
         "communication": _sentence(what_communication_does(verdict)),
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
+        "hang": "The run hung.",
         "healthy": "No rank is slow."
         if not verdict.unjudged_ranks
         else "No rank that could be judged is slow.",

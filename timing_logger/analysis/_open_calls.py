@@ -1,0 +1,229 @@
+"""The calls that were open when a run ended, of all ranks on one axis, and which of them hang.
+
+A call is open by its row (status ``inflight``) or by its process's sidecar: either may lack it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timing_logger.analysis._last_words import LastWords, OpenCall
+from timing_logger.analysis.columns import EARLIER_IN_STEP
+from timing_logger.analysis.operations import is_collective
+from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SAME_START_S = 1e-6  # counters in rows are floats
+_RESTART = 32  # numbers of a group come nearly in order; who falls back by more counts anew
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last of every rank's newest process.
+
+    Attributes:
+        rows: as ``last_rows`` returns them, with the open calls that sidecars alone know of, and with
+            ``began_s`` and ``ended_s`` (float64, Unix time in s, NaN if unknown), ``is_open`` and ``hangs``.
+        words: what the sidecars say, by rank.
+        seen_s: the last sign of life of each rank, in Unix time.
+        last_sign_s: that of the run; NaN if nothing tells.
+    """
+
+    rows: pd.DataFrame
+    words: Mapping[int, LastWords]
+    seen_s: Mapping[int, float]
+    last_sign_s: float
+
+    def before_the_end_s(self, instant_s: float) -> float | None:
+        """How long before the run's last sign of life something was; None if unknown."""
+        age_s = self.last_sign_s - instant_s
+        return max(0.0, age_s) if math.isfinite(age_s) else None
+
+
+def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
+    """Put together what rows and sidecars say.
+
+    Args:
+        rows: those of ``last_rows`` of all processes.
+    """
+    rows = _of_newest(rows, words)
+    everyone = {**{rank: LastWords(rank, 1) for rank in rows["rank"].unique().tolist()}, **words}
+    rows = _with_told_calls(rows, everyone)
+    rows = _in_unix_time(rows, everyone)
+    seen_s = _last_signs_s(rows, everyone)
+    last_sign_s = max(seen_s.values(), default=math.nan)
+    is_open = (rows["status"] == INFLIGHT).to_numpy(np.bool_)
+    closed = rows["rank"].isin([rank for rank, one in everyone.items() if one.closed]).to_numpy(np.bool_)
+    # Whoever came to its end is in nothing any more, but it had been.
+    rows.loc[is_open & closed, "status"] = UNRESOLVED
+    rows["is_open"] = is_open & ~closed
+    hangs = [_hangs(rows, int(i), everyone, last_sign_s) for i in np.flatnonzero(rows["is_open"])]
+    rows["hangs"] = False
+    rows.loc[np.flatnonzero(rows["is_open"]), "hangs"] = hangs
+    return Ending(rows, dict(sorted(everyone.items())), seen_s, last_sign_s)
+
+
+# -- which rows ------------------------------------------------------------------------------------------
+
+
+def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    """Those of each rank's newest process, and of that only since a group of its began to count anew."""
+    newest = rows.groupby("rank")["incarnation"].transform("max")
+    stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
+    kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
+    keys = ["rank", "group", "group_size"]
+    collectives = kept[kept["operation"].map(is_collective).astype(bool) & kept["seq"].notna()]
+    earlier = [
+        index
+        for _, of_group in collectives.groupby(keys, dropna=False)
+        for index in _of_earlier_lives(of_group)
+    ]
+    found: pd.DataFrame = kept.drop(index=earlier).reset_index(drop=True)
+    return found
+
+
+def _of_earlier_lives(of_group: pd.DataFrame) -> Sequence[Any]:
+    """The rows of one rank and group before it was made anew under its old name."""
+    ordered = of_group.sort_values("start_counter", kind="stable")
+    seq = ordered["seq"].to_numpy()
+    fell_back = np.flatnonzero(np.diff(seq) < -_RESTART) + 1
+    repeated = np.flatnonzero(ordered["seq"].duplicated().to_numpy())
+    begins = max([0, *fell_back.tolist(), *repeated[:1].tolist()])
+    return list(ordered.index[:begins])
+
+
+def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    import pandas as pd
+
+    told = []
+    for one in words.values():
+        mine = rows[rows["rank"] == one.rank]
+        told += [_row_of(call, one, mine) for call in one.open_calls if not _has_row(mine, call)]
+    if not told:
+        return rows.copy()
+    added = pd.DataFrame(told, columns=list(rows.columns)).astype(
+        {name: rows[name].dtype for name in ("rank", "incarnation", EARLIER_IN_STEP)}
+        | {name: np.float64 for name in rows.columns if rows[name].dtype == np.float64}
+    )
+    return pd.concat([rows, added], ignore_index=True) if len(rows) else added
+
+
+def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
+    """Whether a row is of this call: also one that tells its end, which the sidecar did not live to see."""
+    alike = rows[(rows["operation"] == call.operation) & (rows["group"] == call.group)]
+    if call.start_counter_ns is not None:
+        apart_s = (alike["start_counter"] - call.start_counter_ns / NS_PER_S).abs()
+        if (apart_s < _SAME_START_S).any():
+            return True
+    if call.seq is None:
+        return False
+    same = alike["seq"] == call.seq
+    same &= alike["peer"].isna() if call.peer is None else alike["peer"] == call.peer
+    return bool(same.any())
+
+
+def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, Any]:
+    blank = math.nan
+    numbers = {
+        name: blank if value is None else float(value)
+        for name, value in vars(call).items()
+        if name not in ("thread", "operation", "layer_name", "group", "start_counter_ns")
+    }
+    start_ns = call.start_counter_ns
+    return {
+        "rank": words.rank, "incarnation": words.incarnation, "thread": call.thread,
+        "operation": call.operation, "layer_name": call.layer_name, "group": call.group, "status": INFLIGHT,
+        "clock": HOST_CLOCK, **numbers, "start_counter": blank if start_ns is None else start_ns / NS_PER_S,
+        "end_counter": blank, EARLIER_IN_STEP: _earlier(call, mine),
+    }  # fmt: skip
+
+
+def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
+    """How many collectives its group had begun before it in its step, if they have no numbers."""
+    if call.seq is not None or not is_collective(call.operation):
+        return 0
+    alike = mine["seq"].isna() & (mine["group"] == call.group) & mine["operation"].map(is_collective)
+    for name in ("group_size", "iteration", "epoch"):
+        stated = getattr(call, name)
+        alike &= mine[name].isna() if stated is None else mine[name] == stated
+    return int(mine.loc[alike.astype(bool), EARLIER_IN_STEP].max()) + 1 if alike.any() else 0
+
+
+# -- when ------------------------------------------------------------------------------------------------
+
+
+def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    """With ``began_s`` and ``ended_s``. Whose sidecar does not map its clock is taken to share the others'."""
+    known = [one.offset_ns for one in words.values() if one.offset_ns is not None]
+    default_ns = median(known) if known else 0
+    offset_s = {
+        rank: (default_ns if one.offset_ns is None else one.offset_ns) / NS_PER_S
+        for rank, one in words.items()
+    }
+    of_row = rows["rank"].map(offset_s).astype(np.float64)
+    return rows.assign(began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row)
+
+
+def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:
+    """Of each rank of which anything tells. Sidecars count where some clock is mapped to their time."""
+    is_mapped = any(one.offset_ns is not None for one in words.values())
+    found: dict[int, float] = {}
+    for rank, one in words.items():
+        mine = rows[rows["rank"] == rank]
+        instants = [float(mine[name].max()) for name in ("began_s", "ended_s") if mine[name].notna().any()]
+        if is_mapped and one.updated_ns is not None:
+            instants.append(one.updated_ns / NS_PER_S)
+        if instants:
+            found[rank] = max(instants)
+    return found
+
+
+# -- which of them hang ------------------------------------------------------------------------------------
+
+
+def _hangs(rows: pd.DataFrame, row: int, words: Mapping[int, LastWords], last_sign_s: float) -> bool:
+    """Whether the call was open for too long, and its process did not go on beside it."""
+    call = rows.iloc[row]
+    one = words[int(call["rank"])]
+    age_s = last_sign_s - call["began_s"]
+    return bool(age_s >= one.hang_after_s) and not _goes_on_beside(rows, call, one, last_sign_s)
+
+
+def _goes_on_beside(rows: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
+    """Whether the process trains on in another thread: a control thread may sit in a receive for ever.
+
+    It does if, long after the call began and not long ago, a collective ended or a later iteration was begun.
+    Where its rows say nothing, since sampling leaves them out, what it last began does.
+    """
+    mine = rows[(rows["rank"] == call["rank"]) & ~rows["is_open"]]
+    since = mine[mine["began_s"] > call["began_s"]]
+    recently_s = last_sign_s - one.hang_after_s
+    if not len(since):
+        idle_s, last_s = one.idle_s, (one.updated_ns or 0) / NS_PER_S
+        return idle_s is not None and last_s - idle_s > max(recently_s, call["began_s"] + one.hang_after_s)
+    long_after = since["ended_s"] > max(call["began_s"] + one.hang_after_s, recently_s)
+    later = since["iteration"] > call["iteration"]
+    collective = since["operation"].map(is_collective).astype(bool)
+    return bool((long_after & (later | collective)).any())
+
+
+def named_ranks(ranks: Iterable[int]) -> str:
+    """``rank 3``, ``ranks 0, 1 and 3``, ``ranks 0 to 62 and 64``."""
+    runs: list[list[int]] = []
+    for rank in sorted(set(ranks)):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    told = [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else map(str, run))]
+    several = len(told) > 1 or any(len(run) > 1 for run in runs)
+    listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
+    return f"rank{'s' * several} {listed}"
