@@ -61,7 +61,12 @@ def open_call(operation: str = "ALLREDUCE", start_s: float = STUCK_AT_S, **field
 
 
 def counted(issued: int, completed: int | None = None, group: str = WORLD, size: int = 4) -> dict[str, Any]:
-    return {"group": group, "size": size, "issued": issued, "completed": issued if completed is None else completed}
+    return {
+        "group": group,
+        "size": size,
+        "issued": issued,
+        "completed": issued if completed is None else completed,
+    }
 
 
 @dataclass

@@ -9,7 +9,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -92,11 +91,11 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
 
 def hang(arguments: argparse.Namespace) -> Answer:
     """Asked now, of files that may still be written."""
-    from timing_logger._questions import HANG as QUESTION
+    from timing_logger._questions import hang_asked_at
     from timing_logger.report import hang_json, hang_text
 
     with _asked(arguments, "hang") as asked:
-        told = asked.of_processes(QUESTION._replace(whole=partial(QUESTION.whole, now_unix_s=time.time())))
+        told = asked.of_processes(hang_asked_at(time.time()))
     end = told.answer
     exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
     if arguments.json:

@@ -1,7 +1,7 @@
 """Rows of calls that were still open when they were written, and which of them a later row replaces.
 
-A call that is open for long is written with the status ``inflight``, without an end. If it ends after all, its
-row follows in the same file, and then the first one is no operation of its own.
+A call that is open for long is written with the status ``inflight``, without an end. If it ends after all,
+its row follows in the same file, and then the first one is no operation of its own.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
     if not has_inflight(frame):
         return frame
     inflight = _is_inflight(frame)
-    replaced = [row for row in np.flatnonzero(inflight) if _is_replaced(frame, int(row))]
+    replaced = [row for row in np.flatnonzero(inflight).tolist() if _is_replaced(frame, row)]
     if not replaced:
         return frame
     kept: pd.DataFrame = frame.drop(index=frame.index[replaced]).reset_index(drop=True)
@@ -49,7 +49,7 @@ def _is_inflight(frame: pd.DataFrame) -> Any:
 
 
 def _is_replaced(frame: pd.DataFrame, row: int) -> bool:
-    """Whether one of the rows after this one is of the same call. A device's start is placed when it ended."""
+    """Whether a later row is of the same call; on a device its start is placed anew when it has ended."""
     later, this = frame.iloc[row + 1 :], frame.iloc[row]
     on_device = this["clock"] == DEVICE_CLOCK
     alike = np.ones(len(later), np.bool_)

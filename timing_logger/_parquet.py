@@ -149,7 +149,9 @@ class Part:
         facts = self.facts
         frame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
         replaced = max(0, facts["rows"] - len(frame))  # when it was converted
-        return Parsed(facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"], replaced)
+        return Parsed(
+            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"], replaced
+        )
 
 
 def parts_of(path: Path) -> list[Part]:

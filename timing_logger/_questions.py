@@ -24,7 +24,6 @@ from timing_logger.analysis._block_parts import compression_in_blocks
 from timing_logger.analysis._compressed_rows import WORK
 from timing_logger.analysis._in_parts import (
     EFFICIENCIES,
-    HANG,
     MESSAGES,
     NOTHING,
     OVERLAP,
@@ -32,6 +31,7 @@ from timing_logger.analysis._in_parts import (
     STRAGGLERS,
     InParts,
     both,
+    hang_asked_at,
     totals,
 )
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BANDWIDTH",
-    "HANG",
     "OVERLAP_AND_EFFICIENCIES",
     "STRAGGLERS",
     "WAITS",
@@ -52,6 +51,7 @@ __all__ = [
     "BlockQuestion",
     "Told",
     "compression",
+    "hang_asked_at",
     "moves_bytes_or_is_work",
     "totals",
 ]

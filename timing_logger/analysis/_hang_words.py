@@ -85,20 +85,26 @@ def _on_group(end: RunEnd, group: StuckGroup) -> str:
             f"{_have(group.unblocked)} it under way too, but {_are(group.unblocked)} not waiting for it."
         )
     return (
-        f"{_capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs is the "
-        "exchange itself, in the network or the library, or ranks of which nothing was recorded."
+        f"{_capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs "
+        "is the exchange itself, in the network or the library, or ranks of which nothing was recorded."
     )
 
 
 def _collective(group: StuckGroup) -> str:
     """``ALLREDUCE 100 of MPI_COMM_WORLD``."""
-    name = "a collective" if group.mismatch.startswith("operations") or not group.operation else group.operation
-    number = "" if group.seq is None else f" {group.seq}" if name == group.operation else f" (number {group.seq})"
+    name = (
+        "a collective" if group.mismatch.startswith("operations") or not group.operation else group.operation
+    )
+    number = (
+        "" if group.seq is None else f" {group.seq}" if name == group.operation else f" (number {group.seq})"
+    )
     return f"{name}{number}{f' of {group.group}' if group.group else ''}"
 
 
 def _inside_or_failed(group: StuckGroup) -> str:
-    inside = f"{named_ranks(group.inside)} {_have(group.inside)} been{_for(group.since_s)}" if group.inside else ""
+    inside = (
+        f"{named_ranks(group.inside)} {_have(group.inside)} been{_for(group.since_s)}" if group.inside else ""
+    )
     return " and ".join(part for part in (inside, _failures(group)) if part)
 
 
@@ -179,8 +185,8 @@ def _last(rank: RankEnd) -> str:
 def _circle(end: RunEnd) -> str:
     round_trip = " -> ".join(map(str, (*end.circle, end.circle[0])))
     return (
-        f"{_capital(named_ranks(end.circle))} wait for each other in a circle ({round_trip}): nobody in it can go "
-        "on, so they communicate in different orders."
+        f"{_capital(named_ranks(end.circle))} wait for each other in a circle ({round_trip}): nobody in it "
+        "can go on, so they communicate in different orders."
     )
 
 
@@ -195,7 +201,7 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
         yield f"{why}: nothing is open for longer than {end.hang_after_s:.0f} s."
     else:
         after = _signalled(end)
-        yield f"{why}: {files} not closed, so it was killed or is still running{after}. Nobody is known to hang."
+        yield f"{why}: {files} not closed, so it was killed or is still running{after}. Nothing hangs."
     ranks = end.of_rank()
     for rank in end.gone[:_MOST_TOLD]:
         yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
@@ -229,7 +235,11 @@ def _for(since_s: float | None) -> str:
 
 
 def _ago(before_s: float | None) -> str:
-    return "at an unknown time" if before_s is None else f"{_seconds(before_s)} before the run's last sign of life"
+    return (
+        "at an unknown time"
+        if before_s is None
+        else f"{_seconds(before_s)} before the run's last sign of life"
+    )
 
 
 def _seconds(duration_s: float) -> str:

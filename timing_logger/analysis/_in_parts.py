@@ -15,10 +15,11 @@ import numpy as np
 from timing_logger._sources import joined
 from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
 from timing_logger.analysis._group_members import stated_world_size
+from timing_logger.analysis._last_rows import last_rows
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import PartOfStepTimes, part_of_step_times, whole_step_times
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.hang import last_rows, run_end_of
+from timing_logger.analysis.hang import run_end_of
 from timing_logger.analysis.messages import message_waits
 from timing_logger.analysis.operations import base_operation
 from timing_logger.analysis.overlap import (
@@ -153,7 +154,7 @@ def _end_of_processes(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[st
 
 
 def _run_end(
-    parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], *, now_unix_s: float | None = None
+    parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], now_unix_s: float | None = None
 ) -> RunEnd:
     files = [file for _, of_part in parts for file in of_part]
     return run_end_of([rows for rows, _ in parts], files, now_unix_s)
@@ -161,6 +162,12 @@ def _run_end(
 
 HANG = InParts(_end_of_processes, _run_end)
 """``hang``: what is held is the last rows of each process."""
+
+
+def hang_asked_at(now_unix_s: float) -> InParts[Any, RunEnd]:
+    """``hang`` of files that may still be written."""
+    return InParts(_end_of_processes, partial(_run_end, now_unix_s=now_unix_s))
+
 
 # -- the summary ---------------------------------------------------------------------------------------
 

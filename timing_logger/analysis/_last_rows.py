@@ -1,7 +1,7 @@
 """The last rows of each process: what it was in, what failed, and how far it had come in each group.
 
-Of a file with millions of rows a few hundred are left, so that the end of a run is asked of all ranks at once,
-however large it was.
+Of a file with millions of rows a few hundred are left, so that the end of a run is asked of all ranks at
+once, however large it was.
 """
 
 from __future__ import annotations
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from timing_logger.analysis._frames import Bools, Frame, Ints, coded_text, dense_codes, each_text, numbers, opened
+from timing_logger.analysis._frames import (
+    Bools,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    opened,
+)
 from timing_logger.analysis._grouped import rows_of_each
 from timing_logger.analysis._instances import communicators, earlier_in_step
 from timing_logger.analysis.columns import COLUMNS_OF, EARLIER_IN_STEP
@@ -36,8 +45,8 @@ def last_rows(timings: Any) -> pd.DataFrame:
     """The rows that tell how each process ended, of all rows of whole processes.
 
     Returns:
-        A table of pandas, whatever ``timings`` is, by process and then as they came: ``rank``, ``incarnation``
-        and ``EARLIER_IN_STEP`` (int64), texts, and numbers as float64, NaN where unknown.
+        A table of pandas, whatever ``timings`` is, by process and then as they came: ``rank``,
+        ``incarnation`` and ``EARLIER_IN_STEP`` (int64), texts, and numbers as float64, NaN where unknown.
     """
     import pandas as pd
 
@@ -49,7 +58,14 @@ def last_rows(timings: Any) -> pd.DataFrame:
         columns[name] = np.array([*texts, ""], dtype=object)[codes[kept]]
     columns |= {name: numbers(frame, name)[kept] for name in _NUMBERS}
     columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
-    return pd.DataFrame(columns)
+    found: pd.DataFrame = pd.DataFrame(columns)
+    return found
+
+
+def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, as they are: for who reads on, and holds no more than these of what was before."""
+    kept: pd.DataFrame = timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
+    return kept
 
 
 def has_failed(status: str) -> bool:
@@ -85,7 +101,9 @@ def _last_of_each(group: Ints, rows: Ints, most: int) -> Sequence[Ints]:
 def _earlier(frame: Frame) -> Ints:
     """Of collectives without a number; 0 in other rows."""
     found = np.zeros(len(frame), np.int64)
-    unnumbered: Bools = np.isnan(numbers(frame, "seq")) & each_text(coded_text(frame, "operation"), is_collective)
+    unnumbered: Bools = np.isnan(numbers(frame, "seq")) & each_text(
+        coded_text(frame, "operation"), is_collective
+    )
     row = np.flatnonzero(unnumbered)
     if len(row):
         found[row] = earlier_in_step(frame, row)

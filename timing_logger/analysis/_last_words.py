@@ -19,7 +19,11 @@ MOST_RANKS = 2**24
 _INT64 = 2**63
 _TEXTS = ("thread", "operation", "layer_name", "group")
 _INTEGERS = ("iteration", "epoch", "group_size", "seq", "peer", "message_size_bytes", "start_counter_ns")
-_HEARTBEAT = ("open_calls", "groups", "last_progress_counter_ns")  # written by loggers that refresh while they live
+_HEARTBEAT = (
+    "open_calls",
+    "groups",
+    "last_progress_counter_ns",
+)  # written by loggers that refresh while they live
 
 
 @dataclass(frozen=True)

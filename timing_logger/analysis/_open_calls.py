@@ -76,7 +76,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
 
 def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
     """Those of each rank's newest process, and of that only since a group of its began to count anew."""
-    newest = rows.groupby("rank")["incarnation"].transform("max")
+    newest: Any = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
     keys = ["rank", "group", "group_size"]
@@ -108,12 +108,13 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
         mine = rows[rows["rank"] == one.rank]
         told += [_row_of(call, one, mine) for call in one.open_calls if not _has_row(mine, call)]
     if not told:
-        return rows.copy()
+        return rows
     added = pd.DataFrame(told, columns=list(rows.columns)).astype(
         {name: rows[name].dtype for name in ("rank", "incarnation", EARLIER_IN_STEP)}
         | {name: np.float64 for name in rows.columns if rows[name].dtype == np.float64}
     )
-    return pd.concat([rows, added], ignore_index=True) if len(rows) else added
+    found: pd.DataFrame = pd.concat([rows, added], ignore_index=True) if len(rows) else added
+    return found
 
 
 def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
@@ -161,7 +162,10 @@ def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
 
 
 def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
-    """With ``began_s`` and ``ended_s``. Whose sidecar does not map its clock is taken to share the others'."""
+    """With ``began_s`` and ``ended_s``. Whose sidecar does not map its clock is taken to share the others'.
+
+    Without any, counters are taken to be on one axis.
+    """
     known = [one.offset_ns for one in words.values() if one.offset_ns is not None]
     default_ns = median(known) if known else 0
     offset_s = {
@@ -169,7 +173,10 @@ def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Data
         for rank, one in words.items()
     }
     of_row = rows["rank"].map(offset_s).astype(np.float64)
-    return rows.assign(began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row)
+    placed: pd.DataFrame = rows.assign(
+        began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row
+    )
+    return placed
 
 
 def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:

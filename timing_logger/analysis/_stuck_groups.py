@@ -11,18 +11,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 
 from timing_logger.analysis._flaws import Flaw, find_flaws
-from timing_logger.analysis._frames import Frame, dense_codes, opened
+from timing_logger.analysis._frames import dense_codes, opened
 from timing_logger.analysis._group_members import all_members
-from timing_logger.analysis._instances import Instances, find_instances
+from timing_logger.analysis._instances import find_instances
 from timing_logger.analysis._last_rows import has_failed
 from timing_logger.analysis._last_words import MOST_RANKS, LastWords, Progress
 from timing_logger.analysis._open_calls import Ending, named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
-from timing_logger.record import UNRESOLVED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,8 +103,9 @@ def _step_of(rows: pd.DataFrame) -> Any:
 def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
     """The collectives of a group."""
     same_size = rows["group_size"].isna() if math.isnan(size) else rows["group_size"] == size
-    found: pd.DataFrame = rows[(rows["group"] == group) & same_size]
-    return found[found["operation"].map(is_collective).astype(bool)]
+    of_group = rows[(rows["group"] == group) & same_size]
+    found: pd.DataFrame = of_group[of_group["operation"].map(is_collective).astype(bool)]
+    return found
 
 
 def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
@@ -125,9 +124,7 @@ def _stuck(ending: Ending, parts: pd.DataFrame, flaws: Flaw, world_size: int | N
     members, unread, n_unknown = _members(ending, group, float(first["group_size"]), world_size)
     absent = [rank for rank in members if rank not in set(parts["rank"])]
     by_counts = [rank for rank in absent if _is_inside(ending.words[rank], group, size, seq)]
-    missing = tuple(
-        rank for rank in absent if rank not in by_counts and not _has_passed(ending, rank, first)
-    )
+    missing = tuple(rank for rank in absent if rank not in by_counts and not _has_passed(ending, rank, first))
     inside_s = {int(row["rank"]): ending.before_the_end_s(row["began_s"]) for _, row in is_open.iterrows()}
     inside_s |= {rank: _idle_before_the_end_s(ending, rank) for rank in by_counts}
     mismatch = _mismatch(parts, flaws)
@@ -218,9 +215,7 @@ def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str
 # -- by counts -------------------------------------------------------------------------------------------
 
 
-def _by_counts(
-    ending: Ending, world_size: int | None, by_rows: Sequence[StuckGroup]
-) -> Iterable[StuckGroup]:
+def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGroup]) -> Iterable[StuckGroup]:
     """Collectives that no row tells of, since sampling left them out: who counted them, and who did not."""
     seen = {(one.group, one.group_size) for one in by_rows if one.inside}
     everything = {key for one in ending.words.values() for key in one.progress}
@@ -235,7 +230,9 @@ def _by_counts(
 
 
 def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size: int | None) -> StuckGroup:
-    members, unread, n_unknown = _members(ending, group, math.nan if size is None else float(size), world_size)
+    members, unread, n_unknown = _members(
+        ending, group, math.nan if size is None else float(size), world_size
+    )
     inside = [rank for rank in members if _is_inside(ending.words[rank], group, size, seq)]
     issued = {rank: ending.words[rank].progress.get((group, size), Progress(0, 0)).issued for rank in members}
     inside_s = {rank: _idle_before_the_end_s(ending, rank) for rank in inside}

@@ -23,9 +23,7 @@ class Causes(NamedTuple):
     circle: tuple[int, ...]
 
 
-def who_waits(
-    groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]
-) -> Waits:
+def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:
     """For each rank that waits, those that it waits for.
 
     In a collective those are the ranks that never entered it; where all have, those that are gone, or that

@@ -38,5 +38,5 @@ its step, counted where none is recorded; what epochs are for in the run; and wh
 the row's process."""
 
 EARLIER_IN_STEP = "earlier_in_step"
-"""A column of the last rows of a process (``_last_rows``): how many collectives without a number its group had
-begun in its step before this one; not all of them are among those rows."""
+"""A column of the last rows of a process (``_last_rows``): how many collectives without a number its group
+had begun in its step before this one; not all of them are among those rows."""

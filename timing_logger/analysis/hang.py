@@ -32,7 +32,7 @@ def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
     """Who hangs, if anybody, and whether the run came to its end.
 
     Args:
-        timings: as ``read_timings`` returns, with its attributes: sidecars tell who closed, and who lived when.
+        timings: as ``read_timings`` returns, with its attributes: sidecars tell who closed, who lived when.
         now_unix_s: the time of asking, to tell a run that goes on from one that was killed.
     """
     return run_end_of([last_rows(timings)], getattr(timings, "attrs", {}).get("files", []), now_unix_s)
@@ -128,5 +128,3 @@ def _last_ended(mine: pd.DataFrame) -> Any:
     """None if no row tells an end."""
     ended = mine[mine["ended_s"].notna()]
     return ended.loc[ended["ended_s"].idxmax()] if len(ended) else None
-
-

@@ -49,9 +49,9 @@ class RunEnd:
     """The answer to "did it end, and if not, who hangs?".
 
     Attributes:
-        state: ``ended``: all files were closed, and nobody failed for want of another. ``hang``: see ``groups``
-            and ``messages``. ``running``: asked while it goes on. ``unfinished``: files were not closed, but
-            nothing hangs: killed, or still running. ``unknown``: no sidecar tells.
+        state: ``ended``: all files were closed, and nobody failed for want of another. ``hang``: see
+            ``groups`` and ``messages``. ``running``: asked while it goes on. ``unfinished``: files were not
+            closed, but nothing hangs: killed, or still running. ``unknown``: no sidecar tells.
         culprits: whom the others wait for in the end, and who waits for nobody; empty where nobody can tell.
         circle: ranks of which each waits for the next, the last for the first; empty if there is none.
         groups: collectives that hang, the longest first.

@@ -75,19 +75,22 @@ class Judgement(NamedTuple):
     are_comparable: bool = True
 
     def ending_in(self, end: RunEnd) -> Judgement:
-        """The judgement on a run that ended so: a hang is told unless it has slow ranks to tell of as well."""
+        """The judgement on a run that ended so: it is one of the hang, unless some rank is slow as well."""
         verdict = replace(self.verdict, end=end)
-        if end.hangs and (not verdict.judged or verdict.verdict in ("healthy", "diffuse")):
+        says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
+        if end.hangs and (says_little or not verdict.judged):
             verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
         return self._replace(verdict=verdict)
 
 
-def judgement_of(timings: IntoDataFrameT, roles: Mapping[int, Any] | None) -> Judgement:
-    """What ``stragglers``, ``windows`` and ``scores`` stand on."""
+def judgement_of(
+    timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
+) -> Judgement:
+    """What ``stragglers``, ``windows`` and ``scores`` stand on; ``end`` where it is known already."""
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
     judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
-    return judged.ending_in(hang(timings))
+    return judged.ending_in(hang(timings) if end is None else end)
 
 
 def judgement_on(

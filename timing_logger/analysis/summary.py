@@ -26,11 +26,12 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import rows_of_each, sums
 from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis._last_rows import last_rows
 from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.hang import last_rows, run_end_of
+from timing_logger.analysis.hang import run_end_of
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.run_end import RunEnd
 from timing_logger.analysis.spread import spread_of_steps

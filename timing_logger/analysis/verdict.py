@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from timing_logger.analysis._steps import Span
@@ -57,8 +57,8 @@ class Verdict:
             ``communication``: transfers are, without waiting. ``diffuse``: much time is lost to late
             ranks, but no rank owns it. ``healthy``: none of that. ``hang``: the run hung, and of the steps
             before that none of the others but ``diffuse`` can be said; see ``end``.
-        ranks: whom to look at, the costliest first; of a hang whom the others wait for. Empty unless ``rank``,
-            ``role`` or ``hang``.
+        ranks: whom to look at, the costliest first; of a hang those whom the others wait for. Empty
+            unless ``rank``, ``role`` or ``hang``.
         phase: the operation in which the time goes; ``UNLOGGED`` if between the rows; "" if nobody is slow.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still so at the end), ``bounded`` or ``intermittent``; "".
@@ -97,7 +97,7 @@ class Verdict:
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
-    end: RunEnd = RunEnd(state="unknown")
+    end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
 
     @property
     def when(self) -> str:

@@ -23,7 +23,9 @@ def hang_text(end: RunEnd, width: int) -> str:
     import pandas as pd
 
     if end.state == "unknown":
-        return page(*paragraph(width, "No sidecar tells whether the run came to its end, and no row is open."))
+        return page(
+            *paragraph(width, "No sidecar tells whether the run came to its end, and no row is open.")
+        )
     shown = [] if end.state == "ended" else [_row(end, rank) for rank in _of_interest(end)]
     left = len(end.ranks) - len(shown)
     return page(

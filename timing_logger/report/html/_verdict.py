@@ -20,6 +20,7 @@ class Judgement(NamedTuple):
     """What the page says of who is slow.
 
     Attributes:
+        end: what is said of a run that did not end; empty if it did.
         kind: as in the verdict; ``unjudged`` if nobody could be judged.
         headline: one sentence.
         summary: where, since when and at what cost; "" if nobody is slow.
@@ -27,6 +28,7 @@ class Judgement(NamedTuple):
         gates, suspects, windows: tables.
     """
 
+    end: tuple[str, ...]
     kind: str
     headline: str
     summary: str
@@ -39,6 +41,7 @@ class Judgement(NamedTuple):
 def judgement(findings: Findings) -> Judgement:
     verdict = findings.verdict
     return Judgement(
+        end=verdict.end.sentences if verdict.end.warning else (),
         kind=verdict.verdict if verdict.judged else "unjudged",
         headline=_headline(verdict),
         summary=_summary(verdict),
@@ -63,7 +66,7 @@ def _headline(verdict: Verdict) -> str:
         "group-wide": "All ranks slowed down together.",
         "communication": _sentence(what_communication_does(verdict)),
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
-        "hang": "The run hung.",
+        "hang": "The run hung, and until then no rank is known to have been slow.",
         "healthy": "No rank is slow."
         if not verdict.unjudged_ranks
         else "No rank that could be judged is slow.",
