@@ -24,10 +24,10 @@ END_S = STUCK_AT_S + HUNG_S
 WORLD = "MPI_COMM_WORLD"
 
 
-def allreduce(seq: int, **fields: Any) -> Record:
-    """The world's collective of iteration ``seq``, which takes the second half of a second."""
-    plain = {"iteration": seq, "group": WORLD, "group_size": 4, "seq": seq, "layer_name": "bucket0"}
-    return record("ALLREDUCE", seq + 0.5, 500.0, **{**plain, **fields})
+def allreduce(step: int, **fields: Any) -> Record:
+    """The world's collective of iteration ``step``, which takes the second half of a second."""
+    plain = {"iteration": step, "group": WORLD, "group_size": 4, "seq": step, "layer_name": "bucket0"}
+    return record("ALLREDUCE", step + 0.5, 500.0, **{**plain, **fields})
 
 
 def trained(steps: int = STEPS) -> list[Record]:

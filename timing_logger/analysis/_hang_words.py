@@ -38,7 +38,7 @@ def in_words(end: RunEnd, *, n_hosts: int) -> RunEnd:
 
 
 def _hang(end: RunEnd) -> Iterable[str]:
-    groups = sorted(end.groups, key=lambda group: not _is_at_the_end(end, group))
+    groups = sorted(end.groups, key=lambda group: _distance_from_the_end(end, group))
     messages = sorted(end.messages, key=lambda one: one.peer not in end.culprits)
     if end.circle:
         yield _circle(end)
@@ -56,10 +56,13 @@ def _hang(end: RunEnd) -> Iterable[str]:
         yield f"{left} more calls hang."
 
 
-def _is_at_the_end(end: RunEnd, group: StuckGroup) -> bool:
-    """Whether it is one that explains the others: a disagreement, or one that a culprit is missing in."""
+def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
+    """0 for one that explains the others: a disagreement, or one that waits for culprits alone."""
     awaited = {*group.missing, *group.unblocked, *(set(group.inside) & set(end.gone))}
-    return bool(group.mismatch) or bool(awaited & set(end.culprits))
+    culprits = set(end.culprits)
+    if group.mismatch or (awaited and awaited <= culprits):
+        return 0
+    return 1 if awaited & culprits else 2
 
 
 def _on_group(end: RunEnd, group: StuckGroup) -> str:
