@@ -17,11 +17,12 @@ _SETTLED = (
 )
 
 
-def in_words(end: RunEnd, *, n_hosts: int) -> RunEnd:
+def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
     """The same with its ``sentences``.
 
     Args:
         n_hosts: how many hosts the ranks were on; their wall clocks may differ.
+        mixed: why the files look like those of different runs; "" if they do not.
     """
     if end.state == "hang":
         told = [*_hang(end), *_rests_on(end, n_hosts)]
@@ -31,6 +32,8 @@ def in_words(end: RunEnd, *, n_hosts: int) -> RunEnd:
         told = ["The run ended: every file was closed, and nothing was left open."]
     else:
         told = []
+    if told and mixed:
+        told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
     return end.saying(*map(escape_text, told))
 
 

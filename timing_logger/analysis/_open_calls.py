@@ -6,13 +6,14 @@ A call is open by its row (status ``inflight``) or by its process's sidecar: eit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from timing_logger.analysis._frames import Bools, Floats, Ints, dense_codes
 from timing_logger.analysis._last_words import LastWords, OpenCall
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.operations import is_collective
@@ -65,10 +66,16 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     # Whoever came to its end is in nothing any more, but it had been.
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
-    hangs = [_hangs(rows, int(i), everyone, last_sign_s) for i in np.flatnonzero(rows["is_open"])]
     rows["hangs"] = False
-    rows.loc[np.flatnonzero(rows["is_open"]), "hangs"] = hangs
+    for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
+        for i in mine.index[mine["is_open"]]:
+            rows.loc[i, "hangs"] = _hangs(mine, mine.loc[i], everyone[rank], last_sign_s)
     return Ending(rows, dict(sorted(everyone.items())), seen_s, last_sign_s)
+
+
+def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
+    """Those of each rank that has any, under their old index."""
+    return {int(str(rank)): of_rank for rank, of_rank in rows.groupby("rank")}
 
 
 # -- which rows ------------------------------------------------------------------------------------------
@@ -79,33 +86,47 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
     newest: Any = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
-    keys = ["rank", "group", "group_size"]
-    collectives = kept[kept["operation"].map(is_collective).astype(bool) & kept["seq"].notna()]
-    earlier = [
-        index
-        for _, of_group in collectives.groupby(keys, dropna=False)
-        for index in _of_earlier_lives(of_group)
-    ]
-    found: pd.DataFrame = kept.drop(index=earlier).reset_index(drop=True)
+    found: pd.DataFrame = kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
     return found
 
 
-def _of_earlier_lives(of_group: pd.DataFrame) -> Sequence[Any]:
-    """The rows of one rank and group before it was made anew under its old name."""
-    ordered = of_group.sort_values("start_counter", kind="stable")
-    seq = ordered["seq"].to_numpy()
-    fell_back = np.flatnonzero(np.diff(seq) < -_RESTART) + 1
-    repeated = np.flatnonzero(ordered["seq"].duplicated().to_numpy())
-    begins = max([0, *fell_back.tolist(), *repeated[:1].tolist()])
-    return list(ordered.index[:begins])
+def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
+    """Whether a row is of a group's time before it was made anew under its old name, in its process."""
+    import pandas as pd
+
+    collective = rows["operation"].map(is_collective).to_numpy(np.bool_) & rows["seq"].notna().to_numpy()
+    row = np.flatnonzero(collective)
+    group, _ = pd.factorize(rows["group"].to_numpy()[row])
+    key = dense_codes(rows["rank"].to_numpy()[row], group, rows["group_size"].to_numpy()[row])
+    seq = rows["seq"].to_numpy()[row]
+    order = np.lexsort((rows["start_counter"].to_numpy()[row], key))
+    fell_back = np.diff(seq[order], prepend=np.nan) < -_RESTART
+    repeated = np.zeros(len(row), np.bool_)
+    repeated[1:] = (np.diff(seq[order]) <= 0) & _seen_before(key[order], seq[order])[1:]
+    begins_anew = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
+    life = np.cumsum(begins_anew)
+    last = np.zeros(key.max(initial=-1) + 1, np.int64)
+    np.maximum.at(last, key[order], life)
+    earlier = np.zeros(len(rows), np.bool_)
+    earlier[row[order]] = life < last[key[order]]
+    return earlier
+
+
+def _seen_before(key: Ints, seq: Floats) -> Bools:
+    """Whether an earlier entry has the same key and number."""
+    alike = dense_codes(key, seq)
+    first = np.full(alike.max(initial=-1) + 1, len(alike))
+    np.minimum.at(first, alike, np.arange(len(alike)))
+    seen: Bools = np.arange(len(alike)) > first[alike]
+    return seen
 
 
 def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
     import pandas as pd
 
-    told = []
+    told, of_rank = [], rows_by_rank(rows)
     for one in words.values():
-        mine = rows[rows["rank"] == one.rank]
+        mine = of_rank.get(one.rank, rows[:0])
         told += [_row_of(call, one, mine) for call in one.open_calls if not _has_row(mine, call)]
     if not told:
         return rows
@@ -183,9 +204,9 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
     """Of each rank of which anything tells. Sidecars count where some clock is mapped to their time."""
     is_mapped = any(one.offset_ns is not None for one in words.values())
     found: dict[int, float] = {}
+    latest = rows.groupby("rank")[["began_s", "ended_s"]].max().max(axis=1)
     for rank, one in words.items():
-        mine = rows[rows["rank"] == rank]
-        instants = [float(mine[name].max()) for name in ("began_s", "ended_s") if mine[name].notna().any()]
+        instants = [float(latest[rank])] if rank in latest.index and latest[rank] == latest[rank] else []
         if is_mapped and one.updated_ns is not None:
             instants.append(one.updated_ns / NS_PER_S)
         if instants:
@@ -196,22 +217,19 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
 # -- which of them hang ------------------------------------------------------------------------------------
 
 
-def _hangs(rows: pd.DataFrame, row: int, words: Mapping[int, LastWords], last_sign_s: float) -> bool:
-    """Whether the call was open for too long, and its process did not go on beside it."""
-    call = rows.iloc[row]
-    one = words[int(call["rank"])]
+def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
+    """Whether the call was open for too long, and its process, of these rows, did not go on beside it."""
     age_s = last_sign_s - call["began_s"]
-    return bool(age_s >= one.hang_after_s) and not _goes_on_beside(rows, call, one, last_sign_s)
+    return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
 
 
-def _goes_on_beside(rows: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
+def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
     """Whether the process trains on in another thread: a control thread may sit in a receive for ever.
 
     It does if, long after the call began and not long ago, a collective ended or a later iteration was begun.
     Where its rows say nothing, since sampling leaves them out, what it last began does.
     """
-    mine = rows[(rows["rank"] == call["rank"]) & ~rows["is_open"]]
-    since = mine[mine["began_s"] > call["began_s"]]
+    since = mine[~mine["is_open"] & (mine["began_s"] > call["began_s"])]
     recently_s = last_sign_s - one.hang_after_s
     if not len(since):
         idle_s, last_s = one.idle_s, (one.updated_ns or 0) / NS_PER_S

@@ -86,11 +86,12 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
     if not len(parts.row):
         return
     flaws = find_flaws(frame, parts)
-    instances = np.split(np.arange(len(parts.row)), parts.first[1:])
-    for number, here in enumerate(instances):
+    is_open = rows["is_open"].to_numpy(np.bool_)[parts.row]
+    failed = rows["status"].map(has_failed).to_numpy(np.bool_)[parts.row]
+    for number in np.flatnonzero(np.logical_or.reduceat(is_open | failed, parts.first)).tolist():
+        here = slice(parts.first[number], parts.first[number] + parts.n_parts[number])
         of_it = rows.iloc[parts.row[here]]
-        failed = of_it["status"].map(has_failed).astype(bool)
-        if of_it["is_open"].any() or (failed.any() and not _went_on(rows, of_it[failed])):
+        if is_open[here].any() or not _went_on(rows, of_it[failed[here]]):
             yield _stuck(ending, of_it, Flaw(int(flaws[number])), world_size)
 
 

@@ -7,13 +7,14 @@ It rests on what is on disk when the processes are gone: rows of calls that were
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.analysis._hang_words import in_words
 from timing_logger.analysis._last_rows import last_rows
 from timing_logger.analysis._last_words import HANG_AFTER_S, last_words, stated_world_size_of
-from timing_logger.analysis._open_calls import Ending, ending_of
+from timing_logger.analysis._mixed_runs import different_runs
+from timing_logger.analysis._open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis._stuck_groups import stuck_groups
 from timing_logger.analysis._stuck_messages import stuck_messages
 from timing_logger.analysis._who_waits import causes, who_waits
@@ -58,8 +59,8 @@ def run_end_of(
     gone = _gone(ending)
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
     state = _state(ending, any(hanging), now_unix_s)
-    waits = who_waits(groups, messages, gone)
-    found = causes(waits) if state == "hang" else causes({})
+    mixed = different_runs(files)
+    found = causes(who_waits(groups, messages, gone) if state == "hang" and not mixed else {})
     return in_words(
         RunEnd(
             state=state,
@@ -70,11 +71,12 @@ def run_end_of(
             younger=tuple(one for one in groups if not one.hangs),
             gone=tuple(gone),
             unclosed=tuple(rank for rank, one in ending.words.items() if one.closed is False),
-            ranks=tuple(_rank_end(ending, rank, gone) for rank in ending.words),
+            ranks=tuple(_rank_ends(ending, gone)),
             hang_after_s=min((one.hang_after_s for one in ending.words.values()), default=HANG_AFTER_S),
             last_sign_unix_s=None if math.isnan(ending.last_sign_s) else ending.last_sign_s,
         ),
         n_hosts=len({one.host for one in ending.words.values()} - {""}),
+        mixed=mixed,
     )
 
 
@@ -100,9 +102,14 @@ def _gone(ending: Ending) -> list[int]:
     ]
 
 
-def _rank_end(ending: Ending, rank: int, gone: Iterable[int]) -> RankEnd:
-    one, rows = ending.words[rank], ending.rows
-    mine = rows[rows["rank"] == rank]
+def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
+    of_rank = rows_by_rank(ending.rows)
+    for rank in ending.words:
+        yield _rank_end(ending, rank, of_rank.get(rank, ending.rows[:0]), gone=rank in gone)
+
+
+def _rank_end(ending: Ending, rank: int, mine: pd.DataFrame, *, gone: bool) -> RankEnd:
+    one = ending.words[rank]
     last = _last_ended(mine)
     busy = mine[mine["is_open"] & mine["operation"].map(is_own_work).astype(bool)].sort_values("began_s")
     seen_s = ending.seen_s.get(rank, math.nan)
@@ -110,7 +117,7 @@ def _rank_end(ending: Ending, rank: int, gone: Iterable[int]) -> RankEnd:
         rank=rank,
         incarnation=one.incarnation,
         closed=one.closed,
-        gone=rank in gone,
+        gone=gone,
         silent_s=ending.before_the_end_s(seen_s),
         operation="" if last is None else str(last["operation"]),
         layer_name="" if last is None else str(last["layer_name"]),

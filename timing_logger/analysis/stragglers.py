@@ -76,9 +76,10 @@ class Judgement(NamedTuple):
 
     def ending_in(self, end: RunEnd) -> Judgement:
         """The judgement on a run that ended so: it is one of the hang, unless some rank is slow as well."""
-        verdict = replace(self.verdict, end=end)
+        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
+        verdict = replace(self.verdict, end=end, evidence=warned)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
-        if end.hangs and (says_little or not verdict.judged):
+        if end.hangs and self.are_comparable and (says_little or not verdict.judged):
             verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
         return self._replace(verdict=verdict)
 

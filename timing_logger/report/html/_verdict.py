@@ -11,7 +11,13 @@ from timing_logger.record import escape_text
 from timing_logger.report._words import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
-from timing_logger.report.verdict_text import ranges, saved, what_communication_does, who_is_suspected
+from timing_logger.report.verdict_text import (
+    evidence_beside_the_end,
+    ranges,
+    saved,
+    what_communication_does,
+    who_is_suspected,
+)
 
 _MAX_NAMED = 8
 
@@ -45,7 +51,7 @@ def judgement(findings: Findings) -> Judgement:
         kind=verdict.verdict if verdict.judged else "unjudged",
         headline=_headline(verdict),
         summary=_summary(verdict),
-        evidence=verdict.evidence,
+        evidence=evidence_beside_the_end(verdict),
         gates=_gates(verdict),
         suspects=_suspects(verdict),
         windows=_windows(findings),
