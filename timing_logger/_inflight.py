@@ -45,7 +45,7 @@ def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _is_inflight(frame: pd.DataFrame) -> Any:
-    return (frame["status"] == INFLIGHT).to_numpy()
+    return frame["status"].isin([INFLIGHT]).to_numpy(np.bool_)
 
 
 def _is_replaced(frame: pd.DataFrame, row: int) -> bool:

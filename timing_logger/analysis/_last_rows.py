@@ -55,7 +55,7 @@ def last_rows(timings: Any) -> pd.DataFrame:
     columns: dict[str, Any] = {name: frame[name].to_numpy()[kept] for name in ("rank", "incarnation")}
     for name in _TEXTS:
         codes, texts = coded_text(frame, name)
-        columns[name] = np.array([*texts, ""], dtype=object)[codes[kept]]
+        columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes[kept]], dtype=object)
     columns |= {name: numbers(frame, name)[kept] for name in _NUMBERS}
     columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
     found: pd.DataFrame = pd.DataFrame(columns)

@@ -22,6 +22,9 @@ from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
 if TYPE_CHECKING:
     import pandas as pd
 
+ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "hangs"]
+"""What ``Ending.rows`` have beside those of ``last_rows``."""
+
 _SAME_START_S = 1e-6  # counters in rows are floats
 _RESTART = 32  # numbers of a group come nearly in order; who falls back by more counts anew
 
@@ -32,7 +35,8 @@ class Ending:
 
     Attributes:
         rows: as ``last_rows`` returns them, with the open calls that sidecars alone know of, and with
-            ``began_s`` and ``ended_s`` (float64, Unix time in s, NaN if unknown), ``is_open`` and ``hangs``.
+            ``began_s`` and ``ended_s`` (float64, Unix time in s, NaN if unknown), ``is_open``,
+            ``is_collective`` and ``hangs``.
         words: what the sidecars say, by rank.
         seen_s: the last sign of life of each rank, in Unix time.
         last_sign_s: that of the run; NaN if nothing tells.
@@ -66,6 +70,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     # Whoever came to its end is in nothing any more, but it had been.
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
+    rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
     rows["hangs"] = False
     for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
         for i in mine.index[mine["is_open"]]:
@@ -140,16 +145,16 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
 
 def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
     """Whether a row is of this call: also one that tells its end, which the sidecar did not live to see."""
-    alike = rows[(rows["operation"] == call.operation) & (rows["group"] == call.group)]
+    start, seq, peer = (rows[name].to_numpy() for name in ("start_counter", "seq", "peer"))
+    alike = (rows["operation"].to_numpy() == call.operation) & (rows["group"].to_numpy() == call.group)
     if call.start_counter_ns is not None:
-        apart_s = (alike["start_counter"] - call.start_counter_ns / NS_PER_S).abs()
-        if (apart_s < _SAME_START_S).any():
+        apart_s = abs(start - call.start_counter_ns / NS_PER_S)
+        if (alike & (apart_s < _SAME_START_S)).any():
             return True
     if call.seq is None:
         return False
-    same = alike["seq"] == call.seq
-    same &= alike["peer"].isna() if call.peer is None else alike["peer"] == call.peer
-    return bool(same.any())
+    same_peer = np.isnan(peer) if call.peer is None else peer == call.peer
+    return bool((alike & (seq == call.seq) & same_peer).any())
 
 
 def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, Any]:
@@ -229,15 +234,15 @@ def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, la
     It does if, long after the call began and not long ago, a collective ended or a later iteration was begun.
     Where its rows say nothing, since sampling leaves them out, what it last began does.
     """
-    since = mine[~mine["is_open"] & (mine["began_s"] > call["began_s"])]
+    began_s, ended_s, iteration = (mine[name].to_numpy() for name in ("began_s", "ended_s", "iteration"))
+    since = ~mine["is_open"].to_numpy() & (began_s > call["began_s"])
     recently_s = last_sign_s - one.hang_after_s
-    if not len(since):
+    if not since.any():
         idle_s, last_s = one.idle_s, (one.updated_ns or 0) / NS_PER_S
         return idle_s is not None and last_s - idle_s > max(recently_s, call["began_s"] + one.hang_after_s)
-    long_after = since["ended_s"] > max(call["began_s"] + one.hang_after_s, recently_s)
-    later = since["iteration"] > call["iteration"]
-    collective = since["operation"].map(is_collective).astype(bool)
-    return bool((long_after & (later | collective)).any())
+    long_after = since & (ended_s > max(call["began_s"] + one.hang_after_s, recently_s))
+    went_on = (iteration > call["iteration"]) | mine["is_collective"].to_numpy()
+    return bool((long_after & went_on).any())
 
 
 def named_ranks(ranks: Iterable[int]) -> str:

@@ -19,7 +19,7 @@ from timing_logger.analysis._group_members import all_members
 from timing_logger.analysis._instances import find_instances
 from timing_logger.analysis._last_rows import has_failed
 from timing_logger.analysis._last_words import MOST_RANKS, LastWords, Progress
-from timing_logger.analysis._open_calls import Ending, named_ranks
+from timing_logger.analysis._open_calls import ADDED_COLUMNS, Ending, named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
     rows = ending.rows
     if not len(rows):
         return
-    frame = opened(rows.drop(columns=["is_open", "hangs"]))
+    frame = opened(rows.drop(columns=ADDED_COLUMNS))
     parts = find_instances(frame, _step_of(rows))
     if not len(parts.row):
         return
@@ -105,7 +105,7 @@ def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
     """The collectives of a group."""
     same_size = rows["group_size"].isna() if math.isnan(size) else rows["group_size"] == size
     of_group = rows[(rows["group"] == group) & same_size]
-    found: pd.DataFrame = of_group[of_group["operation"].map(is_collective).astype(bool)]
+    found: pd.DataFrame = of_group[of_group["is_collective"]]
     return found
 
 

@@ -13,7 +13,7 @@ from timing_logger.analysis._frames import numbers, opened
 from timing_logger.analysis._group_members import NONE, ranks_by_number
 from timing_logger.analysis._instances import communicators
 from timing_logger.analysis._messages import find_messages
-from timing_logger.analysis._open_calls import Ending
+from timing_logger.analysis._open_calls import ADDED_COLUMNS, Ending
 from timing_logger.analysis.operations import (
     PROBES,
     base_operation,
@@ -56,7 +56,7 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
     rows = ending.rows
     if not rows["is_open"].any():
         return []
-    frame = opened(rows.drop(columns=["is_open", "hangs"]))
+    frame = opened(rows.drop(columns=ADDED_COLUMNS))
     peers = ranks_by_number(frame, numbers(frame, "peer"), communicators(frame), world_size)
     matched = find_messages(frame, world_size)
     partnered = {*matched.send.tolist(), *matched.receive.tolist()}

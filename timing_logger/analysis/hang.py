@@ -103,15 +103,24 @@ def _gone(ending: Ending) -> list[int]:
 
 
 def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
-    of_rank = rows_by_rank(ending.rows)
+    rows = ending.rows
+    ended = rows[rows["ended_s"].notna()]
+    last = ended.loc[ended.groupby("rank")["ended_s"].idxmax()].set_index("rank").to_dict("index")
+    is_open = rows[rows["is_open"]]
+    busy = rows_by_rank(is_open[is_open["operation"].map(is_own_work).astype(bool)].sort_values("began_s"))
     for rank in ending.words:
-        yield _rank_end(ending, rank, of_rank.get(rank, ending.rows[:0]), gone=rank in gone)
+        yield _rank_end(ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone)
 
 
-def _rank_end(ending: Ending, rank: int, mine: pd.DataFrame, *, gone: bool) -> RankEnd:
+def _rank_end(
+    ending: Ending, rank: int, last: Mapping[Any, Any] | None, busy: pd.DataFrame, *, gone: bool
+) -> RankEnd:
+    """
+    Args:
+        last: the row that ended last; None if none tells an end.
+        busy: the rows of its own work that were open, the innermost last.
+    """
     one = ending.words[rank]
-    last = _last_ended(mine)
-    busy = mine[mine["is_open"] & mine["operation"].map(is_own_work).astype(bool)].sort_values("began_s")
     seen_s = ending.seen_s.get(rank, math.nan)
     return RankEnd(
         rank=rank,
@@ -129,9 +138,3 @@ def _rank_end(ending: Ending, rank: int, mine: pd.DataFrame, *, gone: bool) -> R
         idle_stack=one.idle_stack,
         signal=one.signal,
     )
-
-
-def _last_ended(mine: pd.DataFrame) -> Any:
-    """None if no row tells an end."""
-    ended = mine[mine["ended_s"].notna()]
-    return ended.loc[ended["ended_s"].idxmax()] if len(ended) else None
