@@ -219,7 +219,7 @@ def test_collectives_timed_by_hand_are_matched_by_their_order(tmp_path: Path) ->
 def test_a_rank_without_a_file_is_told_and_nobody_else_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), world_size=4)
     assert (end.groups[0].missing, end.groups[0].unread, end.culprits) == ((), (3,), ())
-    assert end.sentences[0].endswith("there is no file of rank 3.")
+    assert end.sentences[0].endswith("nothing was read of rank 3.")
 
 
 def test_a_group_that_was_made_anew_is_compared_in_its_last_life(tmp_path: Path) -> None:
@@ -307,6 +307,22 @@ def test_where_all_are_inside_nobody_is_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), waiting())
     assert (end.state, end.culprits) == ("hang", ())
     assert "nobody is missing" in end.sentences[0]
+
+
+def test_a_rank_that_came_through_another_collective_makes_no_culprits_of_the_others(
+    tmp_path: Path,
+) -> None:
+    """A root need not wait in a broadcast: rank 1 is one ahead, while the others never agreed with it."""
+    ahead = record("BCAST", STUCK_AT_S, 1.0, group=WORLD, group_size=4, seq=10, peer=1, iteration=10)
+    other = Rank([*trained(), ahead, inflight(start_s=STUCK_AT_S + 1, seq=11)])
+    end = ended(tmp_path, waiting(), other, waiting(), waiting())
+    assert end.culprits == ()
+    assert end.sentences[0].startswith("Ranks disagree on a collective (number 10)")
+
+
+def test_requests_whose_end_nobody_asked_for_are_no_hang(tmp_path: Path) -> None:
+    forgetful = Rank(trained(20), sidecar={"groups": [counted(20, 15)]}, progressed_s=20.0)
+    assert ended(tmp_path, *[forgetful] * 4).state == "unfinished"
 
 
 # -- failures --------------------------------------------------------------------------------------------

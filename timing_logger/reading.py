@@ -85,7 +85,8 @@ def read_timings(
             come.
 
     Returns:
-        One row for each record, by rank and incarnation, then as in the file. Columns are those of
+        One row for each record, by rank and incarnation, then as in the file; a call that was written while
+        it was open (``inflight``) and ended later has the row of its end alone. Columns are those of
         ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64), ``start_s``,
         ``end_s`` and ``clock_uncertainty_s``. ``timestamp``
         is ``datetime64[us, UTC]``; integers are ``Int64`` with NA where blank; ``elapsed_ms``,
@@ -104,7 +105,7 @@ def read_timings(
         or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
-        ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
+        ``bytes``, ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
         ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
         rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"

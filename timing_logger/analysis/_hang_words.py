@@ -60,10 +60,10 @@ def _hang(end: RunEnd) -> Iterable[str]:
 
 
 def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
-    """0 for one that explains the others: a disagreement, or one that waits for culprits alone."""
+    """0 for one that explains the others: a disagreement, or one that waits for culprits alone, or nobody."""
     awaited = {*group.missing, *group.unblocked, *(set(group.inside) & set(end.gone))}
     culprits = set(end.culprits)
-    if group.mismatch or (awaited and awaited <= culprits):
+    if group.mismatch or awaited <= culprits:
         return 0
     return 1 if awaited & culprits else 2
 
@@ -123,7 +123,7 @@ def _failures(group: StuckGroup) -> str:
 
 def _unread(group: StuckGroup) -> str:
     if group.unread:
-        return f"there is no file of {named_ranks(group.unread)}"
+        return f"nothing was read of {named_ranks(group.unread)}"
     n = group.unknown_ranks
     return f"nothing was read of {n} other rank{'s' * (n > 1)} of the group"
 
@@ -143,7 +143,7 @@ def _on_message(end: RunEnd, message: StuckMessage) -> str:
         return f"{told}; rank {message.peer} made the call that belongs to it, so their tags may differ."
     other = end.of_rank().get(message.peer)
     if other is None:
-        return f"{told}, of which there is no file."
+        return f"{told}, of which nothing was read."
     return f"{told}; rank {message.peer} {_where(end, other)}."
 
 

@@ -224,10 +224,17 @@ def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGr
         oldest = [
             one.progress[group, size].completed
             for one in ending.words.values()
-            if _has_settled(one) and _n_open(one, group, size)
+            if _has_settled(one) and _n_open(one, group, size) and not _went_past(ending, one, group, size)
         ]
         if oldest:
             yield _counted(ending, group, size, max(oldest), world_size)
+
+
+def _went_past(ending: Ending, one: LastWords, group: str, size: int | None) -> bool:
+    """Whether a later collective ended: then the open ones are requests whose end nobody ever asked for."""
+    mine = _of_group(ending.rows, group, math.nan if size is None else float(size))
+    ended = mine[(mine["rank"] == one.rank) & mine["ended_s"].notna()]
+    return bool((ended["seq"] > one.progress[group, size].completed).any())
 
 
 def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size: int | None) -> StuckGroup:

@@ -40,14 +40,28 @@ def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], go
     return {rank: frozenset(awaited) for rank, awaited in found.items() if awaited and rank not in gone}
 
 
-def causes(waits: Waits) -> Causes:
-    """The ends of all chains, those that most ranks wait for first; a circle only where no chain ends."""
+def blocked(
+    groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]
+) -> frozenset[int]:
+    """The ranks that are in a call which does not end, whether or not anybody can tell for whom they wait."""
+    in_groups = {rank for group in groups for rank in group.inside if rank not in group.unblocked}
+    in_messages = {message.rank for message in messages if not message.in_background}
+    return frozenset((in_groups | in_messages) - set(gone))
+
+
+def causes(waits: Waits, blocked_ranks: Collection[int] = ()) -> Causes:
+    """The ends of all chains, those that most ranks wait for first; a circle only where no chain ends.
+
+    Args:
+        blocked_ranks: who is in a call itself, and so is the end of no chain.
+    """
     reached = {rank: _reached(waits, rank) for rank in waits}
     ends = {end for ranks in reached.values() for end in ranks if end not in waits}
     n_waiting = {end: sum(end in ranks for ranks in reached.values()) for end in ends}
     circle = next(filter(None, (_circle(waits, rank) for rank in sorted(waits))), ())
     hopeless = {rank for rank, ranks in reached.items() if not ranks & ends}
-    return Causes(tuple(sorted(ends, key=lambda end: (-n_waiting[end], end))), circle if hopeless else ())
+    culprits = sorted(ends - set(blocked_ranks), key=lambda end: (-n_waiting[end], end))
+    return Causes(tuple(culprits), circle if hopeless else ())
 
 
 def _reached(waits: Waits, rank: int) -> set[int]:

@@ -17,7 +17,7 @@ from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis._stuck_groups import stuck_groups
 from timing_logger.analysis._stuck_messages import stuck_messages
-from timing_logger.analysis._who_waits import causes, who_waits
+from timing_logger.analysis._who_waits import blocked, causes, who_waits
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.run_end import RankEnd, RunEnd, RunState
 from timing_logger.record import INFLIGHT
@@ -60,7 +60,8 @@ def run_end_of(
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
     state = _state(ending, any(hanging), now_unix_s)
     mixed = different_runs(files)
-    found = causes(who_waits(groups, messages, gone) if state == "hang" and not mixed else {})
+    may_blame = state == "hang" and not mixed
+    found = causes(who_waits(groups, messages, gone) if may_blame else {}, blocked(groups, messages, gone))
     return in_words(
         RunEnd(
             state=state,
