@@ -219,7 +219,9 @@ def test_collectives_timed_by_hand_are_matched_by_their_order(tmp_path: Path) ->
 def test_a_rank_without_a_file_is_told_and_nobody_else_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), world_size=4)
     assert (end.groups[0].missing, end.groups[0].unread, end.culprits) == ((), (3,), ())
-    assert end.sentences[0].endswith("nothing was read of rank 3.")
+    assert end.sentences[0] == (
+        "Ranks 0, 1 and 2 have been in ALLREDUCE 10 of MPI_COMM_WORLD for 118 s; nothing was read of rank 3."
+    )
 
 
 def test_a_group_that_was_made_anew_is_compared_in_its_last_life(tmp_path: Path) -> None:
@@ -231,6 +233,21 @@ def test_a_group_that_was_made_anew_is_compared_in_its_last_life(tmp_path: Path)
     inside = Rank([*trained(), *again, stuck])
     end = ended(tmp_path, inside, inside, Rank([*trained(), *again]), inside)
     assert (end.groups[0].seq, end.groups[0].inside, end.groups[0].missing) == (3, (0, 1, 3), (2,))
+
+
+def test_a_call_by_hand_that_the_sidecar_alone_knows_comes_after_the_rows(tmp_path: Path) -> None:
+    by_hand: dict[str, Any] = {"group": "", "group_size": None, "seq": None, "iteration": None, "epoch": None}
+    before = [allreduce(step, **by_hand) for step in range(10)]
+    inside = Rank(before, sidecar={"open_calls": [open_call(**by_hand)]})
+    end = ended(tmp_path, inside, inside, Rank(before), inside)
+    assert (end.groups[0].inside, end.groups[0].missing) == ((0, 1, 3), (2,))
+
+
+def test_a_group_between_two_groups_has_the_ranks_of_both(tmp_path: Path) -> None:
+    between = {"group": "ranks 0-1|2-3", "group_size": 4, "seq": 0}
+    inside = Rank([*trained(), inflight("BARRIER", **between)])
+    end = ended(tmp_path, inside, inside, Rank(), inside)
+    assert (end.groups[0].inside, end.groups[0].missing) == ((0, 1, 3), (2,))
 
 
 # -- chains ----------------------------------------------------------------------------------------------
@@ -382,7 +399,7 @@ def test_a_killed_run_names_nobody_and_keeps_its_verdict(tmp_path: Path) -> None
     assert (end.state, end.culprits, end.unclosed) == ("unfinished", (), (0, 1, 2, 3))
     assert end.sentences == (
         "The run did not end: 4 of 4 files were not closed, so it was killed or is still running. Nothing "
-        "hangs.",
+        "is known to hang.",
     )
     verdict = stragglers(timings)
     assert verdict.verdict != "hang"

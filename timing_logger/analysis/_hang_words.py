@@ -78,7 +78,9 @@ def _on_group(end: RunEnd, group: StuckGroup) -> str:
         among = _inside_or_failed(group)
         return f"{_capital(named_ranks(group.missing))} never entered {what}, in which {among}."
     if group.unread or group.unknown_ranks:
-        return f"{_capital(_inside_or_failed(group))}, in {what}; {_unread(group)}."
+        inside = f"{who} {_have(group.inside)} been in {what}{long}" if group.inside else ""
+        failures = f"{_failures(group)} in {what}" if group.failed else ""
+        return f"{_capital(' and '.join(filter(None, (inside, failures))))}; {_unread(group)}."
     lost = sorted(set(group.inside) & set(end.gone))
     if lost:
         return (
@@ -207,7 +209,10 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
         yield f"{why}: nothing is open for longer than {end.hang_after_s:.0f} s."
     else:
         after = _signalled(end)
-        yield f"{why}: {files} not closed, so it was killed or is still running{after}. Nothing hangs."
+        yield (
+            f"{why}: {files} not closed, so it was killed or is still running{after}. "
+            "Nothing is known to hang."
+        )
     ranks = end.of_rank()
     for rank in end.gone[:_MOST_TOLD]:
         yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
