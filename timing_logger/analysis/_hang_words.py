@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from timing_logger.analysis._open_calls import named_ranks
+from timing_logger.analysis._named_ranks import named_ranks
 from timing_logger.analysis._stuck_groups import StuckGroup
 from timing_logger.analysis._stuck_messages import StuckMessage
 from timing_logger.analysis.run_end import RankEnd, RunEnd

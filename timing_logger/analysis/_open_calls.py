@@ -6,7 +6,7 @@ A call is open by its row (status ``inflight``) or by its process's sidecar: eit
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -243,17 +243,3 @@ def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, la
     long_after = since & (ended_s > max(call["began_s"] + one.hang_after_s, recently_s))
     went_on = (iteration > call["iteration"]) | mine["is_collective"].to_numpy()
     return bool((long_after & went_on).any())
-
-
-def named_ranks(ranks: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0, 1 and 3``, ``ranks 0 to 62 and 64``."""
-    runs: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    told = [part for run in runs for part in ([f"{run[0]} to {run[-1]}"] if len(run) > 3 else map(str, run))]
-    several = len(told) > 1 or any(len(run) > 1 for run in runs)
-    listed = f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
-    return f"rank{'s' * several} {listed}"

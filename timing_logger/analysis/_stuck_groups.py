@@ -19,7 +19,8 @@ from timing_logger.analysis._group_members import all_members
 from timing_logger.analysis._instances import find_instances
 from timing_logger.analysis._last_rows import has_failed
 from timing_logger.analysis._last_words import MOST_RANKS, LastWords, Progress
-from timing_logger.analysis._open_calls import ADDED_COLUMNS, Ending, named_ranks
+from timing_logger.analysis._named_ranks import named_ranks
+from timing_logger.analysis._open_calls import ADDED_COLUMNS, Ending
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 
 if TYPE_CHECKING:
