@@ -370,6 +370,37 @@ def test_a_failure_that_the_group_recovered_from_is_no_hang(tmp_path: Path) -> N
     assert end.state == "ended"
 
 
+def test_a_collective_that_raised_on_all_ranks_is_told_though_nobody_hung(tmp_path: Path) -> None:
+    end = ended(tmp_path, *[timed_out()] * 4)
+    assert (end.state, end.ended, end.culprits) == ("failed", True, ())
+    assert end.warning == (
+        "Ranks 0 to 3 failed (error:RuntimeError) in ALLREDUCE 10 of MPI_COMM_WORLD, after which its group "
+        "never met again."
+    )
+
+
+@pytest.mark.parametrize(("lasted_s", "state"), [(0.5, "ended"), (100.0, "hang")])
+def test_an_interrupt_ends_a_run_and_is_no_hang_unless_it_ended_one(
+    tmp_path: Path, lasted_s: float, state: str
+) -> None:
+    broken_off = record(
+        "ALLREDUCE", STUCK_AT_S, 1000 * lasted_s, group=WORLD, seq=10, iteration=10,
+        status="error:KeyboardInterrupt",
+    )  # fmt: skip
+    inside = Rank([*trained(), broken_off], closed=True, seen_s=STUCK_AT_S + lasted_s)
+    end = ended(tmp_path, inside, inside, Rank(closed=True, seen_s=STUCK_AT_S + lasted_s), inside)
+    assert (end.state, end.culprits) == (state, (2,) if state == "hang" else ())
+
+
+def test_a_root_that_is_far_ahead_by_hand_is_not_missing(tmp_path: Path) -> None:
+    by_hand: dict[str, Any] = {"group": "", "group_size": None, "seq": None, "iteration": None, "epoch": None}
+    before = [allreduce(step, **by_hand) for step in range(10)]
+    ahead = Rank([allreduce(step, **by_hand) for step in range(200)], seen_s=200.0)
+    stuck = Rank([*before, inflight(start_s=10.0, **by_hand)], seen_s=200.0)
+    end = ended(tmp_path, ahead, stuck, stuck, stuck)
+    assert (end.groups[0].inside, end.groups[0].missing) == ((1, 2, 3), ())
+
+
 # -- no hangs --------------------------------------------------------------------------------------------
 
 

@@ -109,8 +109,8 @@ def read_timings(
         which is no row; "" if none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples``
         (a few of them), ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process
         wrote, as sidecar and rows say; None if neither does) and ``clock``: a dict with ``alignment``
-        ("same host", "measured" or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
-        if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
+        ("same host", "measured" or "unaligned"), ``reference_rank``, ``measurements`` (how many),
+        ``offset_s`` (the latest; None if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
         None if unknown) and ``contradictions`` (a dict for each two neighbouring measurements that
         are farther apart than drift explains: ``after_s`` and ``before_s``, when they were made by this
         clock, ``moved_s``, how far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with

@@ -27,7 +27,9 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
     if end.state == "hang":
         told = [*_hang(end), *_rests_on(end, n_hosts)]
     elif end.state in ("unfinished", "running"):
-        told = [*_without_a_hang(end), *(_rests_on(end, n_hosts) if end.gone else ())]
+        told = [*_without_a_hang(end), *_on_failed(end), *(_rests_on(end, n_hosts) if end.gone else ())]
+    elif end.state == "failed":
+        told = list(_on_failed(end))
     elif end.state == "ended":
         told = ["The run ended: every file was closed, and nothing was left open."]
     else:
@@ -224,6 +226,11 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
         absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
         if group.inside:
             yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
+
+
+def _on_failed(end: RunEnd) -> Iterable[str]:
+    for group in end.failed[:_MOST_TOLD]:
+        yield f"{_capital(_failures(group))} in {_collective(group)}, after which its group never met again."
 
 
 def _signalled(end: RunEnd) -> str:

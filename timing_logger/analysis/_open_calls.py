@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from timing_logger.analysis._frames import Bools, Floats, Ints, dense_codes
+from timing_logger.analysis._last_rows import has_failed
 from timing_logger.analysis._last_words import LastWords, OpenCall
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.operations import is_collective
@@ -22,9 +23,10 @@ from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
 if TYPE_CHECKING:
     import pandas as pd
 
-ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "hangs"]
+ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """What ``Ending.rows`` have beside those of ``last_rows``."""
 
+_INTERRUPTED = ["error:KeyboardInterrupt", "error:SystemExit"]
 _SAME_START_S = 1e-6  # counters in rows are floats
 _RESTART = 32  # numbers of a group come nearly in order; who falls back by more counts anew
 
@@ -71,6 +73,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
     rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
+    rows["failed"] = _failed(rows, everyone)
     rows["hangs"] = False
     for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
         for i in mine.index[mine["is_open"]]:
@@ -226,6 +229,16 @@ def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s
     """Whether the call was open for too long, and its process, of these rows, did not go on beside it."""
     age_s = last_sign_s - call["began_s"]
     return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
+
+
+def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[Any]:
+    """Whether each row is of a call that raised; by an interrupt, only if that put an end to a hang."""
+    hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
+    lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
+    failed: pd.Series[Any] = rows["status"].map(has_failed).astype(bool) & (
+        ~rows["status"].isin(_INTERRUPTED) | lasted
+    )
+    return failed
 
 
 def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:

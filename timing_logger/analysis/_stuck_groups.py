@@ -17,7 +17,6 @@ from timing_logger.analysis._flaws import Flaw, find_flaws
 from timing_logger.analysis._frames import dense_codes, opened
 from timing_logger.analysis._group_members import all_members
 from timing_logger.analysis._instances import find_instances
-from timing_logger.analysis._last_rows import has_failed
 from timing_logger.analysis._last_words import MOST_RANKS, LastWords, Progress
 from timing_logger.analysis._named_ranks import named_ranks
 from timing_logger.analysis._open_calls import ADDED_COLUMNS, Ending
@@ -88,7 +87,7 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
         return
     flaws = find_flaws(frame, parts)
     is_open = rows["is_open"].to_numpy(np.bool_)[parts.row]
-    failed = rows["status"].map(has_failed).to_numpy(np.bool_)[parts.row]
+    failed = rows["failed"].to_numpy(np.bool_)[parts.row]
     for number in np.flatnonzero(np.logical_or.reduceat(is_open | failed, parts.first)).tolist():
         here = slice(parts.first[number], parts.first[number] + parts.n_parts[number])
         of_it = rows.iloc[parts.row[here]]
@@ -114,7 +113,7 @@ def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
     """Whether the group met again after these ranks had failed in it, as after an error that was handled."""
     first = failed.iloc[0]
     later = _of_group(rows, first["group"], first["group_size"])
-    ended_well = ~later["status"].map(has_failed).astype(bool) & later["ended_s"].notna()
+    ended_well = ~later["failed"] & later["ended_s"].notna()
     return bool((ended_well & (later["began_s"] > failed["ended_s"].min())).any())
 
 
@@ -122,7 +121,7 @@ def _stuck(ending: Ending, parts: pd.DataFrame, flaws: Flaw, world_size: int | N
     first = parts.sort_values("began_s", kind="stable").iloc[0]
     group, size, seq = str(first["group"]), _whole(first["group_size"]), _whole(first["seq"])
     is_open = parts[parts["is_open"]]
-    failed = {int(row["rank"]): row["status"] for _, row in parts.iterrows() if has_failed(row["status"])}
+    failed = {int(row["rank"]): row["status"] for _, row in parts[parts["failed"]].iterrows()}
     members, unread, n_unknown = _members(ending, group, float(first["group_size"]), world_size)
     absent = [rank for rank in members if rank not in set(parts["rank"])]
     by_counts = [rank for rank in absent if _is_inside(ending.words[rank], group, size, seq)]
@@ -177,10 +176,13 @@ def _has_passed(ending: Ending, rank: int, part: pd.Series[Any]) -> bool:
     if not math.isnan(seq):
         told = ending.words[rank].progress.get((group, _whole(size)), Progress(0, 0)).issued
         return bool(told > seq or (mine["seq"] > seq).any())
-    at = (part["epoch"], part["iteration"], part["earlier_in_step"])
-    return any(
-        row >= at for row in zip(mine["epoch"], mine["iteration"], mine["earlier_in_step"], strict=True)
-    )
+    place = [mine[name].fillna(-1.0) for name in ("epoch", "iteration", "earlier_in_step")]
+    at = tuple(_or_before_all(part[name]) for name in ("epoch", "iteration", "earlier_in_step"))
+    return any(row >= at for row in zip(*place, strict=True))
+
+
+def _or_before_all(value: float) -> float:
+    return -1.0 if math.isnan(value) else value
 
 
 def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:

@@ -58,7 +58,8 @@ def run_end_of(
     groups, messages = stuck_groups(ending, world_size), stuck_messages(ending, world_size)
     gone = _gone(ending)
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
-    state = _state(ending, any(hanging), now_unix_s)
+    failed = tuple(one for one in groups if not one.hangs and one.failed)
+    state = _state(ending, any(hanging), bool(failed), now_unix_s)
     mixed = different_runs(files)
     may_blame = state == "hang" and not mixed
     found = causes(who_waits(groups, messages, gone) if may_blame else {}, blocked(groups, messages, gone))
@@ -69,7 +70,8 @@ def run_end_of(
             circle=found.circle,
             groups=tuple(hanging[0]),
             messages=tuple(hanging[1]),
-            younger=tuple(one for one in groups if not one.hangs),
+            younger=tuple(one for one in groups if not one.hangs and one.inside),
+            failed=failed,
             gone=tuple(gone),
             unclosed=tuple(rank for rank, one in ending.words.items() if one.closed is False),
             ranks=tuple(_rank_ends(ending, gone)),
@@ -81,14 +83,16 @@ def run_end_of(
     )
 
 
-def _state(ending: Ending, hangs: bool, now_unix_s: float | None) -> RunState:
+def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) -> RunState:
     if hangs:
         return "hang"
     closed = [one.closed for one in ending.words.values()]
     if False in closed:
         is_live = now_unix_s is not None and now_unix_s - ending.last_sign_s < GONE_AFTER_S
         return "running" if is_live else "unfinished"
-    return "ended" if any(closed) else "unknown"
+    if not any(closed):
+        return "unknown"
+    return "failed" if failed else "ended"
 
 
 def _gone(ending: Ending) -> list[int]:

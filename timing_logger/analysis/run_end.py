@@ -9,7 +9,7 @@ from typing import Any, Literal
 from timing_logger.analysis._stuck_groups import StuckGroup
 from timing_logger.analysis._stuck_messages import StuckMessage
 
-RunState = Literal["ended", "running", "unfinished", "hang", "unknown"]
+RunState = Literal["ended", "failed", "running", "unfinished", "hang", "unknown"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,12 +51,14 @@ class RunEnd:
     Attributes:
         state: ``ended``: all files were closed, and nobody failed for want of another. ``hang``: see
             ``groups`` and ``messages``. ``running``: asked while it goes on. ``unfinished``: files were not
-            closed, but nothing hangs: killed, or still running. ``unknown``: no sidecar tells.
+            closed, but nothing hangs: killed, or still running. ``failed``: all were closed, after a
+            collective had raised. ``unknown``: no sidecar tells.
         culprits: whom the others wait for in the end, and who waits for nobody; empty where nobody can tell.
         circle: ranks of which each waits for the next, the last for the first; empty if there is none.
         groups: collectives that hang, the longest first.
         messages: messages, probes and waits that hang.
         younger: collectives that were open for less than ``hang_after_s``.
+        failed: collectives that raised, after which their groups never met again, though no rank was missing.
         gone: ranks that fell silent long before the others, without having closed.
         unclosed: ranks whose file was not closed.
         ranks: of each rank the last that is known, by rank.
@@ -71,6 +73,7 @@ class RunEnd:
     groups: tuple[StuckGroup, ...] = ()
     messages: tuple[StuckMessage, ...] = ()
     younger: tuple[StuckGroup, ...] = ()
+    failed: tuple[StuckGroup, ...] = ()
     gone: tuple[int, ...] = ()
     unclosed: tuple[int, ...] = ()
     ranks: tuple[RankEnd, ...] = ()
@@ -84,13 +87,13 @@ class RunEnd:
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have come to its end."""
-        return self.state == "ended"
+        """Whether it is known to have come to its end, good or bad: every file was closed."""
+        return self.state in ("ended", "failed")
 
     @property
     def warning(self) -> str:
-        """One sentence for whoever asked something else; "" if the run ended, goes on, or nothing tells."""
-        return self.sentences[0] if self.state in ("hang", "unfinished") else ""
+        """One sentence for whoever asked something else; "" if it ended well, goes on, or nothing tells."""
+        return self.sentences[0] if self.state in ("hang", "unfinished", "failed") else ""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values that JSON can hold."""
@@ -102,6 +105,7 @@ class RunEnd:
             "groups": [_of_group(group) for group in self.groups],
             "messages": [asdict(message) for message in self.messages],
             "younger": [_of_group(group) for group in self.younger],
+            "failed": [_of_group(group) for group in self.failed],
             "gone": list(self.gone),
             "unclosed": list(self.unclosed),
             "ranks": [asdict(rank) | {"idle_stack": list(rank.idle_stack)} for rank in self.ranks],

@@ -26,7 +26,7 @@ def hang_text(end: RunEnd, width: int) -> str:
         return page(
             *paragraph(width, "No sidecar tells whether the run came to its end, and no row is open.")
         )
-    shown = [] if end.state == "ended" else [_row(end, rank) for rank in _of_interest(end)]
+    shown = [] if end.state in ("ended", "failed") else [_row(end, rank) for rank in _of_interest(end)]
     left = len(end.ranks) - len(shown)
     return page(
         *paragraph(width, *end.sentences),

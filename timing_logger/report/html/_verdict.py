@@ -26,7 +26,7 @@ class Judgement(NamedTuple):
     """What the page says of who is slow.
 
     Attributes:
-        end: what is said of a run that did not end; empty if it did.
+        end: what is said of a run that did not end well; empty if it did.
         kind: as in the verdict; ``unjudged`` if nobody could be judged.
         headline: one sentence.
         summary: where, since when and at what cost; "" if nobody is slow.
