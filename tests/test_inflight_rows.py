@@ -47,8 +47,17 @@ def test_another_call_replaces_nothing(other: dict[str, Any]) -> None:
     assert statuses_left(inflight(), ended(**other)) == ["inflight", "ok"]
 
 
-def test_a_row_that_came_before_replaces_nothing() -> None:
-    assert statuses_left(ended(), inflight()) == ["ok", "inflight"]
+def test_a_call_that_ended_while_it_was_told_of_as_open_has_one_row() -> None:
+    assert statuses_left(ended(), inflight()) == ["ok"]
+
+
+def test_on_a_device_a_row_that_came_before_is_of_another_call() -> None:
+    assert statuses_left(ended(clock="device"), inflight(clock="device")) == ["ok", "inflight"]
+
+
+def test_many_open_calls_are_sorted_out_in_one_go() -> None:
+    calls = [row(float(i)) for i in range(1, 2000) for row in (inflight, ended)]
+    assert set(statuses_left(*calls)) == {"ok"}
 
 
 def test_another_thread_may_have_seen_the_end() -> None:

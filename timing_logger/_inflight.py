@@ -20,7 +20,6 @@ KEY_COLUMNS = ("operation", "group", "start_counter", "clock", "seq", "peer", "i
 
 _ON_THE_HOST = ("operation", "group", "start_counter")
 _ON_A_DEVICE = ("operation", "group", "seq", "peer", "iteration")
-_MAY_BE_BLANK = ("seq", "peer")  # of a receive from any source they are known when it has ended
 
 
 def has_inflight(frame: pd.DataFrame) -> bool:
@@ -29,7 +28,7 @@ def has_inflight(frame: pd.DataFrame) -> bool:
 
 
 def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one file, in their order, but for those of open calls that a later row tells the end of.
+    """The rows of one file, in their order, but for those of open calls whose end another row tells.
 
     Args:
         frame: with at least :data:`KEY_COLUMNS`, in the order of the file.
@@ -37,10 +36,14 @@ def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
     if not has_inflight(frame):
         return frame
     inflight = _is_inflight(frame)
-    replaced = [row for row in np.flatnonzero(inflight).tolist() if _is_replaced(frame, row)]
-    if not replaced:
+    on_device = frame["clock"].isin([DEVICE_CLOCK]).to_numpy(np.bool_)
+    # On the host a call may end while it is being told of as open. On a device its start is placed anew when
+    # it has ended, which is later: a row before is of a group that had the same name and numbers.
+    replaced = _last_end(frame, inflight & ~on_device, ~inflight, _ON_THE_HOST) >= 0
+    replaced |= _last_end(frame, inflight & on_device, ~inflight, _ON_A_DEVICE) > np.arange(len(frame))
+    if not replaced.any():
         return frame
-    kept: pd.DataFrame = frame.drop(index=frame.index[replaced]).reset_index(drop=True)
+    kept: pd.DataFrame = frame[~replaced].reset_index(drop=True)
     return kept
 
 
@@ -48,19 +51,20 @@ def _is_inflight(frame: pd.DataFrame) -> Any:
     return frame["status"].isin([INFLIGHT]).to_numpy(np.bool_)
 
 
-def _is_replaced(frame: pd.DataFrame, row: int) -> bool:
-    """Whether a later row is of the same call; on a device its start is placed anew when it has ended."""
-    later, this = frame.iloc[row + 1 :], frame.iloc[row]
-    on_device = this["clock"] == DEVICE_CLOCK
-    alike = np.ones(len(later), np.bool_)
-    for name in _ON_A_DEVICE if on_device else _ON_THE_HOST:
-        alike &= _equals(later[name], this[name], name)
-    return bool(alike.any())
+def _last_end(frame: pd.DataFrame, are_open: Any, others: Any, columns: tuple[str, ...]) -> Any:
+    """For each of the rows ``are_open`` the last among ``others`` that is alike in these columns; else -1."""
+    last = np.full(len(frame), -1)
+    if not are_open.any():
+        return last
+    for name in columns:  # few rows are left to be compared one by one
+        wanted = frame.loc[are_open, name]
+        alike = frame[name].isin(wanted.dropna().unique()).to_numpy(np.bool_)
+        others = others & (alike | (wanted.isna().any() and frame[name].isna().to_numpy()))
+    ends = dict(zip(_keys(frame[others], columns), np.flatnonzero(others).tolist(), strict=True))
+    last[np.flatnonzero(are_open)] = [ends.get(key, -1) for key in _keys(frame[are_open], columns)]
+    return last
 
 
-def _equals(column: pd.Series[Any], value: Any, name: str) -> Any:
-    import pandas as pd
-
-    if pd.isna(value):
-        return np.ones(len(column), np.bool_) if name in _MAY_BE_BLANK else column.isna().to_numpy()
-    return (column == value).fillna(False).to_numpy(np.bool_)
+def _keys(rows: pd.DataFrame, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    keys = rows[list(columns)].astype(object)
+    return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
