@@ -63,7 +63,7 @@ def _hang(end: RunEnd) -> Iterable[str]:
 
 def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
     """0 for one that explains the others: a disagreement, or one that waits for culprits alone, or nobody."""
-    awaited = {*group.missing, *group.unblocked, *(set(group.inside) & set(end.gone))}
+    awaited = {*group.missing, *group.odd, *group.unblocked, *(set(group.inside) & set(end.gone))}
     culprits = set(end.culprits)
     if group.mismatch or awaited <= culprits:
         return 0
@@ -78,7 +78,8 @@ def _on_group(end: RunEnd, group: StuckGroup) -> str:
         return f"Ranks disagree on {what}: {group.mismatch}; {where}."
     if group.missing:
         among = _inside_or_failed(group)
-        return f"{_capital(named_ranks(group.missing))} never entered {what}, in which {among}."
+        came = "left no sign of having entered" if group.silent == group.missing else "never entered"
+        return f"{_capital(named_ranks(group.missing))} {came} {what}, in which {among}."
     if group.unread or group.unknown_ranks:
         inside = f"{who} {_have(group.inside)} been in {what}{long}" if group.inside else ""
         failures = f"{_failures(group)} in {what}" if group.failed else ""

@@ -39,13 +39,15 @@ class StuckGroup:
         iteration, layer_name: of the ranks inside it, of the one that entered first.
         inside: the ranks in it, ascending.
         inside_s: for how long each of these had been in it at the run's last sign of life; None if unknown.
-        missing: ranks of the group that never entered it.
+        missing: ranks of the group that never entered it, as far as is known.
+        silent: those of them of which nothing was heard since the others entered it.
         unread: ranks of the group of which there is no file.
         unknown_ranks: how many more it has.
         failed: ranks in which it raised, and how.
         unblocked: ranks in which it is under way, while others are blocked in it and these in nothing.
         since_s: from the earliest entry to the run's last sign of life; None if unknown.
         mismatch: in what ranks disagree, in words; "" if they do not.
+        odd: the ranks that disagree with most of the others; empty if there is no majority.
         hangs: whether it was open for longer than ``hang_after``, or failed since a rank did not come.
     """
 
@@ -58,12 +60,14 @@ class StuckGroup:
     inside: tuple[int, ...] = ()
     inside_s: dict[int, float | None] = field(default_factory=dict)
     missing: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
     unread: tuple[int, ...] = ()
     unknown_ranks: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     unblocked: tuple[int, ...] = ()
     since_s: float | None = None
     mismatch: str = ""
+    odd: tuple[int, ...] = ()
     hangs: bool = True
 
 
@@ -128,8 +132,9 @@ def _stuck(ending: Ending, parts: pd.DataFrame, flaws: Flaw, world_size: int | N
     missing = tuple(rank for rank in absent if rank not in by_counts and not _has_passed(ending, rank, first))
     inside_s = {int(row["rank"]): ending.before_the_end_s(row["began_s"]) for _, row in is_open.iterrows()}
     inside_s |= {rank: _idle_before_the_end_s(ending, rank) for rank in by_counts}
-    mismatch = _mismatch(parts, flaws)
+    mismatch, odd = _mismatch(parts, flaws)
     entered = is_open if len(is_open) else parts[parts["rank"].isin(failed)]
+    entered_s = float(entered["began_s"].min())
     return StuckGroup(
         group=group,
         group_size=size,
@@ -140,12 +145,14 @@ def _stuck(ending: Ending, parts: pd.DataFrame, flaws: Flaw, world_size: int | N
         inside=tuple(sorted(inside_s)),
         inside_s=dict(sorted(inside_s.items())),
         missing=missing,
+        silent=tuple(rank for rank in missing if _is_silent_since(ending, rank, entered_s)),
         unread=unread,
         unknown_ranks=n_unknown,
         failed=dict(sorted(failed.items())),
         unblocked=_unblocked(ending.rows, is_open),
-        since_s=ending.before_the_end_s(float(entered["began_s"].min())),
+        since_s=ending.before_the_end_s(entered_s),
         mismatch=mismatch,
+        odd=odd,
         hangs=bool(is_open["hangs"].any()) or bool(failed and (missing or mismatch)),
     )
 
@@ -195,15 +202,30 @@ def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(idle)) if blocked & {int(rank) for rank in is_open["rank"]} else ()
 
 
-def _mismatch(parts: pd.DataFrame, flaws: Flaw) -> str:
-    """In what the parts disagree, in words."""
+def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
+    """Whether the process left no sign of life after that, and did not come to its end."""
+    return not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < instant_s
+
+
+def _mismatch(parts: pd.DataFrame, flaws: Flaw) -> tuple[str, tuple[int, ...]]:
+    """In what the parts disagree, in words, and which ranks disagree with most of the others."""
     if Flaw.OPERATIONS in flaws:
-        return "operations differ: " + _by_kind(parts, parts["operation"].map(base_operation))
+        operations = parts["operation"].map(base_operation)
+        return "operations differ: " + _by_kind(parts, operations), _odd(parts, operations)
     if Flaw.SIZES in flaws:
-        return "sizes differ: " + _by_kind(parts, parts["message_size_bytes"], " bytes")
+        sizes = parts["message_size_bytes"]
+        return "sizes differ: " + _by_kind(parts, sizes, " bytes"), _odd(parts, sizes)
     if Flaw.ROOTS in flaws:
-        return "roots differ: " + _by_kind(parts, parts["peer"])
-    return ""
+        return "roots differ: " + _by_kind(parts, parts["peer"]), _odd(parts, parts["peer"])
+    return "", ()
+
+
+def _odd(parts: pd.DataFrame, values: pd.Series[Any]) -> tuple[int, ...]:
+    known = values.dropna()
+    commonest, count = known.mode().iloc[0], known.value_counts().max()
+    if 2 * count <= len(known):
+        return ()
+    return tuple(sorted(int(rank) for rank in parts["rank"][values.notna() & (values != commonest)]))
 
 
 def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str:

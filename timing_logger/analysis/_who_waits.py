@@ -26,12 +26,14 @@ class Causes(NamedTuple):
 def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:
     """For each rank that waits, those that it waits for.
 
-    In a collective those are the ranks that never entered it; where all have, those that are gone, or that
-    have it under way but are blocked in nothing. A rank that is gone waits for nobody.
+    In a collective those are the ranks that never entered it; where all have, those that disagree with most,
+    that are gone, or that have it under way but are blocked in nothing. A rank that is gone waits for nobody.
     """
     found: dict[int, set[int]] = {}
     for group in groups:
-        awaited = set(group.missing) or (set(group.inside) & set(gone)) or set(group.unblocked)
+        awaited = (
+            set(group.missing) or set(group.odd) or (set(group.inside) & set(gone)) or set(group.unblocked)
+        )
         for rank in {*group.inside, *group.failed} - awaited:
             found.setdefault(rank, set()).update(awaited)
     for message in messages:
@@ -44,7 +46,9 @@ def blocked(
     groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]
 ) -> frozenset[int]:
     """The ranks that are in a call which does not end, whether or not anybody can tell for whom they wait."""
-    in_groups = {rank for group in groups for rank in group.inside if rank not in group.unblocked}
+    in_groups = {
+        rank for group in groups for rank in group.inside if rank not in {*group.unblocked, *group.odd}
+    }
     in_messages = {message.rank for message in messages if not message.in_background}
     return frozenset((in_groups | in_messages) - set(gone))
 

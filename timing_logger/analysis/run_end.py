@@ -122,7 +122,10 @@ class RunEnd:
 
 
 def _of_group(group: StuckGroup) -> dict[str, Any]:
-    lists = {name: list(getattr(group, name)) for name in ("inside", "missing", "unread", "unblocked")}
+    lists = {
+        name: list(getattr(group, name))
+        for name in ("inside", "missing", "silent", "unread", "unblocked", "odd")
+    }
     by_rank = {name: _with_text_keys(getattr(group, name)) for name in ("inside_s", "failed")}
     return {**asdict(group), **lists, **by_rank}
 
