@@ -20,6 +20,7 @@ from timing_logger.analysis._frames import (
     each_text,
     numbers,
     opened,
+    taken,
 )
 from timing_logger.analysis._grouped import rows_of_each
 from timing_logger.analysis._instances import communicators, earlier_in_step
@@ -52,11 +53,12 @@ def last_rows(timings: Any) -> pd.DataFrame:
 
     frame = opened(timings, COLUMNS_OF["hang"])
     kept = _kept(frame)
-    columns: dict[str, Any] = {name: frame[name].to_numpy()[kept] for name in ("rank", "incarnation")}
+    small = taken(frame, ["rank", "incarnation", *_TEXTS, *_NUMBERS], kept)
+    columns: dict[str, Any] = {name: small[name].to_numpy() for name in ("rank", "incarnation")}
     for name in _TEXTS:
-        codes, texts = coded_text(frame, name)
-        columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes[kept]], dtype=object)
-    columns |= {name: numbers(frame, name)[kept] for name in _NUMBERS}
+        codes, texts = coded_text(small, name)
+        columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes], dtype=object)
+    columns |= {name: numbers(small, name) for name in _NUMBERS}
     columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
     found: pd.DataFrame = pd.DataFrame(columns)
     return found
