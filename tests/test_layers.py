@@ -60,6 +60,7 @@ ONLINE = [
     "allreduce_instrumentation._operation_counts",
     "allreduce_instrumentation.mpi._buffer_size",
     "allreduce_instrumentation.mpi._comm_identity",
+    "allreduce_instrumentation.mpi._constants",
     "allreduce_instrumentation.mpi._operations",
     "allreduce_instrumentation.mpi._pending",
     "allreduce_instrumentation.mpi._calls",

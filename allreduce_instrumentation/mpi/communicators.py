@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
+from allreduce_instrumentation.mpi import _constants
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
@@ -70,6 +71,13 @@ class _TimedComm:
     def f2py(cls, arg: int) -> MPI.Comm:
         """Translate Fortran handle to object; rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.f2py(arg))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """mpi4py pickles a predefined communicator by its name, and raises for any other."""
+        _, (_, constant) = super().__reduce__()  # type: ignore[misc]
+        name = constant.__reduce__()
+        stands_for_it = getattr(MPI, name) is self
+        return (_constants.standing_for if stands_for_it else _constants.copy_of), (type(self), name)
 
     @property
     def timing_logger(self) -> TimingLogger:
