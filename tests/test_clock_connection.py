@@ -137,7 +137,7 @@ def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listene
         gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         gone.close()  # with a reset
         late = in_a_thread(lambda: stack.enter_context(connect(listener.invitation) or pytest.fail("none")))
-        accepted = stack.enter_context(listener.accept() or pytest.fail("not let in"))
+        stack.enter_context(listener.accept() or pytest.fail("not let in"))
         late.join(LONG_S)
         with suppress(ConnectionError):  # it may be reset, having sent more than was read
             assert stranger.recv(1) == b""

@@ -151,7 +151,7 @@ class OfUsersOwn(TimedIntracomm):
 
 
 def _pickled_in_the_place_of_constants() -> dict[str, list[Any]]:
-    """Whether what is loaded is of the same class, equal, and the very same; for each constant and its like."""
+    """Whether what is loaded is of the class, equal, and the very same; for each constant and its like."""
     found = {}
     for name in ("COMM_SELF", "COMM_WORLD"):
         plain = getattr(MPI, name)
