@@ -30,6 +30,9 @@ DEVICE_CLOCK = "device"
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 
+LARGEST = 2**53 - 1
+"""The largest integer, either way, that analyses count with: they know no larger one from its neighbours."""
+
 RawRecord = tuple[Any, ...]
 
 _MAX_INT = 2**63 - 1

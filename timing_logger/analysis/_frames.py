@@ -11,7 +11,7 @@ import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.errors import TableError
-from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK
+from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,6 +23,7 @@ Frame: TypeAlias = "nw.DataFrame[Any]"
 
 _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds")
+_INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 
 
 def opened(
@@ -31,7 +32,7 @@ def opened(
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
-    ``read_timings`` leaves them. A relation of DuckDB is collected into pandas, a lazy frame of polars
+    ``read_timings`` leaves them. So are integers of more than :data:`record.LARGEST` either way. A relation of DuckDB is collected into pandas, a lazy frame of polars
     into polars.
 
     Args:
@@ -43,7 +44,7 @@ def opened(
     found = nw.from_native(_without_attrs(timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
-    frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    frame = _with_exact_integers(cast("nw.DataFrame[IntoDataFrameT]", found))
     if by_rank:
         frame = _with_whole_numbers(frame)
     lacking = [
@@ -54,6 +55,22 @@ def opened(
     if "incarnation" not in frame.columns:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
+
+
+def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
+    """The table with integers of the schema that a float holds; the others blank, as if nobody had stated them."""
+    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
+    exact = [
+        nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
+    ]
+    return frame.with_columns(*exact) if exact else frame
+
+
+def _has_inexact(column: nw.Series[Any]) -> bool:
+    if not column.dtype.is_numeric() or not len(column):
+        return False
+    ends = column.min(), column.max()
+    return any(isinstance(end, (int, float, np.number)) and abs(float(end)) > LARGEST for end in ends)
 
 
 def _without_attrs(timings: Any) -> Any:

@@ -205,7 +205,8 @@ def _data(spans: pd.DataFrame) -> dict[str, Any]:
 
 
 def _counted(column: pd.Series[Any]) -> dict[str, Any]:
-    return packed(column.fillna(-1).to_numpy(np.int64), "int32")
+    values = column.fillna(-1).to_numpy(np.float64)
+    return packed(values, "int32" if np.abs(values).max(initial=0) < 2**31 else "float64")
 
 
 def _coded(column: pd.Series[Any]) -> tuple[Array, list[str]]:
