@@ -11,7 +11,12 @@ from processes import run_python
 
 ROOT = Path(__file__).parent.parent
 
-SCHEMA = ["timing_logger.errors", "timing_logger.record", "timing_logger.run_info"]
+SCHEMA = [
+    "timing_logger.errors",
+    "timing_logger.record",
+    "timing_logger._typed_json",
+    "timing_logger.run_info",
+]
 ONLINE = [
     *SCHEMA,
     "timing_logger._clock",
@@ -132,6 +137,7 @@ OFFLINE = [
     "timing_logger._parsing",
     "timing_logger._parquet",
     "timing_logger._clock_course",
+    "timing_logger._file_flaws",
     "timing_logger._alignment",
     "timing_logger._cores",
     "timing_logger._freed_memory",

@@ -21,7 +21,7 @@ import pandas as pd
 from timing_logger._parsing import Parsed
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import FIELDS, Field
-from timing_logger.run_info import TimingFile
+from timing_logger.run_info import TimingFile, usable_sidecar
 
 SUFFIX = ".parquet"
 ROWS_PER_GROUP = 2**20
@@ -138,8 +138,7 @@ class Part:
 
     @property
     def sidecar(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.facts["sidecar"]
-        return found
+        return usable_sidecar(self.facts["sidecar"])
 
     def read(self) -> Parsed:
         """All of it, anew each time."""

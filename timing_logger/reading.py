@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from timing_logger._alignment import Alignment, alignments
-from timing_logger._clock_course import clock_trouble
 from timing_logger._dask_table import dask_table
+from timing_logger._file_flaws import flaws_of
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
@@ -106,7 +106,9 @@ def read_timings(
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
-        ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
+        ``inexact`` (how many integers of a column lie beyond ``record.LARGEST``, so that analyses count them as
+        blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
+        ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
         rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
         or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
         if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
@@ -117,7 +119,8 @@ def read_timings(
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, or measurements of a clock contradict each other; and once, if the files are large
+            sidecar says, or a sidecar or a number cannot be used, or measurements of a clock contradict each
+            other; and once, if the files are large
             and DuckDB is not installed.
 
     Raises:
@@ -333,7 +336,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
         if file.get("bad_lines")
     ]
     lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
-    lines += [f"{file['path']}: {stepped}" for file in files if (stepped := clock_trouble(file))]
+    lines += [f"{file['path']}: {flaw}" for file in files for flaw in flaws_of(file)]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
     return _listed(lines, separator="\n")
 
