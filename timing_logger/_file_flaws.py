@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from timing_logger._clock_course import clock_trouble
 from timing_logger.record import FIELDS, LARGEST
 from timing_logger.run_info import UNUSABLE
@@ -30,5 +32,8 @@ def flaws_of(file: Mapping[str, Any]) -> Iterator[str]:
 def inexact_numbers(frame: pd.DataFrame) -> dict[str, int]:
     """How many integers of each column analyses cannot tell from their neighbours, where there are some."""
     names = [field.name for field in FIELDS if field.kind == "integer" and field.name in frame]
-    counts = {name: int((~frame[name].between(-LARGEST, LARGEST) & frame[name].notna()).sum()) for name in names}
-    return {name: count for name, count in counts.items() if count}
+    numbers = {name: frame[name].to_numpy(np.int64, na_value=0) for name in names}
+    counts = {
+        name: np.count_nonzero((those > LARGEST) | (those < -LARGEST)) for name, those in numbers.items()
+    }
+    return {name: int(count) for name, count in counts.items() if count}

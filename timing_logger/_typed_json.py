@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 _INT64 = 2**63
@@ -72,7 +72,9 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
         lacking = [name for name in kind._fields if kind in rules.whole and name not in value]
         return kept, flaws + [f"{path}.{name}" for name in lacking]
     name = path.rpartition(".")[2]
-    return (value, []) if _is_plain(value, kind, may_be_negative=name in rules.signed) else (_UNUSABLE, [path])
+    return (
+        (value, []) if _is_plain(value, kind, may_be_negative=name in rules.signed) else (_UNUSABLE, [path])
+    )
 
 
 def _checked_fields(
