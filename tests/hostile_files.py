@@ -1,4 +1,4 @@
-"""A run's files with something wrong in them, and all commands over them: each answers, or says one sentence."""
+"""A run's files with something wrong in them, and all commands over them: each answers, or says a sentence."""
 
 from __future__ import annotations
 
