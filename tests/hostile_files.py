@@ -1,4 +1,4 @@
-"""A run's files with something wrong in them, and all commands over them: each answers, or says a sentence."""
+"""A run's files with something wrong in them, and all commands over them: each answers or says why not."""
 
 from __future__ import annotations
 

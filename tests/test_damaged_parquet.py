@@ -45,8 +45,7 @@ def test_no_flipped_bit_changes_what_is_read(sound: Path, tmp_path: Path, part: 
         path.write_bytes(data[:at] + bytes([data[at] ^ 1 << chance.randrange(8)]) + data[at + 1 :])
         try:
             table, files = _known(path)
-        except NotATimingFileError as error:
-            assert "\n" not in str(error)
+        except NotATimingFileError:
             refused += 1
         else:
             assert table.equals(whole), at

@@ -1,4 +1,4 @@
-"""Integers as large as a file can hold: every command answers, and no figure is another number than was recorded."""
+"""Integers as large as a file can hold: every command answers, and no number is another than was recorded."""
 
 from __future__ import annotations
 
@@ -64,10 +64,7 @@ def test_numbers_that_count_as_blank_are_said(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "140")
     write_run(tmp_path, iteration=sometimes(2**63 - 1, "iteration"))
-    with pytest.warns(
-        UserWarning, match=r"beyond 9007199254740991 either way count as blank: 3 of iteration"
-    ):
-        timings = read_timings(tmp_path)
+    timings = read_timings(tmp_path)
     assert timings["iteration"].max() == 2**63 - 1  # which is read as it was recorded
     out = say_all(tmp_path, tmp_path, capsys, ["summary"])["summary"].out
     assert "numbers beyond 9007199254740991 either way count as blank: 3 of iteration." in out

@@ -24,6 +24,10 @@ def flaws_of(file: Mapping[str, Any]) -> Iterator[str]:
     if unusable := (file.get("sidecar") or {}).get(UNUSABLE):
         more = f" and {len(unusable) - _MOST_NAMED} more" if len(unusable) > _MOST_NAMED else ""
         yield f"its sidecar states no value that can be one for {', '.join(unusable[:_MOST_NAMED])}{more}"
+
+
+def uncounted(file: Mapping[str, Any]) -> Iterator[str]:
+    """What analyses leave out that an entry of ``attrs["files"]`` says is there."""
     if inexact := file.get("inexact"):
         numbers = ", ".join(f"{count} of {name}" for name, count in inexact.items())
         yield f"numbers beyond {LARGEST} either way count as blank: {numbers}"

@@ -172,8 +172,8 @@ class Part:
             _raise_if_of_the_system(error)
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise NotATimingFileError(
-                f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the timing files "
-                "of the run anew."
+                f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the "
+                "timing files of the run anew."
             ) from None
         return Parsed(facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"])
 

@@ -17,8 +17,8 @@ class Rules(NamedTuple):
 
     Attributes:
         signed: names of integers that may be negative. All others are counts, sizes or instants.
-        whole: classes of which an entry tells nothing if a field is lacking. Else one that lacks is none that is
-            wrong, since versions differ.
+        whole: classes of which an entry tells nothing if a field is lacking. Of others that is no flaw, since
+            versions differ.
     """
 
     signed: Collection[str] = ()
@@ -40,7 +40,7 @@ class Checked(NamedTuple):
 def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
     """What of ``content`` is as ``schema`` states.
 
-    A field that the schema does not know stays. An entry of a list of which a part is wrong is wrong as a whole.
+    A field that the schema does not know stays. An entry of a list of which a part is wrong is no entry.
 
     Args:
         schema: a dataclass, whose annotations are the types; also of NamedTuples, lists, dicts and unions.

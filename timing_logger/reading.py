@@ -106,7 +106,7 @@ def read_timings(
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
-        ``inexact`` (how many integers of a column lie beyond ``record.LARGEST``, so that analyses count them as
+        ``inexact`` (how many integers of each column lie beyond ``record.LARGEST``: analyses count them as
         blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
         ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
         rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
@@ -119,7 +119,7 @@ def read_timings(
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, or a sidecar or a number cannot be used, or measurements of a clock contradict each
+            sidecar says, or something in a sidecar cannot be used, or measurements of a clock contradict each
             other; and once, if the files are large
             and DuckDB is not installed.
 

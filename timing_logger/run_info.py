@@ -75,7 +75,7 @@ def check_is_file(argument: str, path: Path) -> None:
 
 
 def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
-    """What the sidecar of a timing file says, as :func:`usable_sidecar`; None where there is none that can be one.
+    """What the sidecar of a timing file says, as :func:`usable_sidecar`; None where none can be one.
 
     A FIFO is not waited for, and nothing endless is read.
     """

@@ -32,8 +32,8 @@ def opened(
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
-    ``read_timings`` leaves them. So are integers of more than :data:`record.LARGEST` either way. A relation of DuckDB is collected into pandas, a lazy frame of polars
-    into polars.
+    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of DuckDB
+    is collected into pandas, a lazy frame of polars into polars.
 
     Args:
         by_rank: whether every row is of one rank; of a message, say, it is not.
@@ -58,7 +58,7 @@ def opened(
 
 
 def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
-    """The table with integers of the schema that a float holds; the others blank, as if nobody had stated them."""
+    """The table with integers of the schema that a float holds; the others blank, as if unknown."""
     names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
     exact = [
         nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
@@ -69,9 +69,7 @@ def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[In
 def _has_inexact(column: nw.Series[Any]) -> bool:
     if not column.dtype.is_numeric() or not len(column):
         return False
-    if (
-        column.dtype == nw.Int64 and column.implementation.is_pandas_like()
-    ):  # its masks would take thrice as long
+    if column.dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
         values = column.to_native().to_numpy(np.int64, na_value=0)
         return bool(values.max() > LARGEST or values.min() < -LARGEST)
     ends = column.min(), column.max()

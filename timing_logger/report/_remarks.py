@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from timing_logger._file_flaws import flaws_of
+from timing_logger._file_flaws import flaws_of, uncounted
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
 from timing_logger.report._words import count, quoted, ranks_named
@@ -68,7 +68,7 @@ def _their(rows: pd.DataFrame) -> str:
 def on_flaws(files: Iterable[_Row]) -> Iterable[str]:
     """What of files and sidecars cannot be used or trusted, by ``attrs["files"]``."""
     for file in files:
-        for flaw in flaws_of(file):
+        for flaw in (*flaws_of(file), *uncounted(file)):
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(flaw)}."
 
 
