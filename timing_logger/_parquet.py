@@ -184,13 +184,13 @@ class Part:
             table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
         if len(table) != facts["rows"]:
             raise ValueError(f"it holds {len(table)} rows instead of {facts['rows']}")
-        expected = _schema(pyarrow)
-        names = facts.get("columns", table.column_names)
-        if [name for name in names if name not in _PROCESS] != table.column_names:
+        expected, stated = _schema(pyarrow), facts.get("columns", table.column_names)
+        if [field.name for field in FIELDS if field.name in stated] != table.column_names:
             raise ValueError("it lacks columns")
         if any(field.type != expected.field(field.name).type for field in table.schema):
             raise ValueError("its columns are of other types")
-        return pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
+        frame: pd.DataFrame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
+        return frame
 
 
 def parts_of(path: Path) -> list[Part]:

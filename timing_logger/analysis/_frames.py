@@ -32,8 +32,8 @@ def opened(
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
-    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of DuckDB
-    is collected into pandas, a lazy frame of polars into polars.
+    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of
+    DuckDB is collected into pandas, a lazy frame of polars into polars.
 
     Args:
         by_rank: whether every row is of one rank; of a message, say, it is not.

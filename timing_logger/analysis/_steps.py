@@ -43,8 +43,8 @@ class Numbering(NamedTuple):
             number of a step is its iteration.
         least: the least iteration.
         per_epoch: by how much the number grows from an epoch to the next.
-        distinct: ascending, the iterations that there are, if they lie too far apart to count all between; then
-            numbers count these. Else empty.
+        distinct: ascending, the iterations that there are, if they lie too far apart to count all between;
+            then numbers count these. Else empty.
         counted: whether the epochs are not recorded, but counted.
     """
 
