@@ -107,6 +107,7 @@ def say_all(
         AssertionError: one ended in an exception, or with another exit code than 0 or a sentence and 2.
     """
     said = {}
+    out.mkdir(exist_ok=True)
     for number, command in enumerate(commands):
         name, *options = command.format(out=out / str(number)).split()
         try:

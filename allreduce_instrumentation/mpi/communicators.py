@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi import _constants
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation.mpi._constants import copy_of, standing_for
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
 from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
@@ -74,10 +74,10 @@ class _TimedComm:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """mpi4py pickles a predefined communicator by its name, and raises for any other."""
-        _, (_, constant) = super().__reduce__()  # type: ignore[misc]
-        name = constant.__reduce__()
-        stands_for_it = getattr(MPI, name) is self
-        return (_constants.standing_for if stands_for_it else _constants.copy_of), (type(self), name)
+        reduced: Any = super().__reduce__()
+        _, (_, constant) = reduced
+        name: str = constant.__reduce__()
+        return standing_for if getattr(MPI, name) is self else copy_of, (type(self), name)
 
     @property
     def timing_logger(self) -> TimingLogger:
