@@ -27,7 +27,11 @@ _INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 
 
 def opened(
-    timings: IntoDataFrameT, needed: Collection[str] = COLUMNS, *, by_rank: bool = True
+    timings: IntoDataFrameT,
+    needed: Collection[str] = COLUMNS,
+    *,
+    by_rank: bool = True,
+    as_recorded: bool = False,
 ) -> nw.DataFrame[IntoDataFrameT]:
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
@@ -37,6 +41,7 @@ def opened(
 
     Args:
         by_rank: whether every row is of one rank; of a message, say, it is not.
+        as_recorded: whether all integers are kept: to be shown, and not to be counted with.
 
     Raises:
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
@@ -44,7 +49,9 @@ def opened(
     found = nw.from_native(_without_attrs(timings))
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
-    frame = _with_exact_integers(cast("nw.DataFrame[IntoDataFrameT]", found))
+    frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    if not as_recorded:
+        frame = _with_exact_integers(frame)
     if by_rank:
         frame = _with_whole_numbers(frame)
     lacking = [
