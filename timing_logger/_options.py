@@ -15,6 +15,8 @@ from timing_logger.sampling import StepPolicy, check_integer
 _MOST_SECONDS = 10**9
 """Thirty years. No thread can wait for much longer at a time."""
 
+_OWNER_READS_AND_WRITES = 0o600
+
 _INTEGERS = {
     "rank": 0,
     "world_size": 1,
@@ -49,6 +51,8 @@ class Options:
     record_every_n_steps: int
     device_timeout: float
     fsync: bool
+    max_file_mb: float | None
+    file_mode: int
 
     def __post_init__(self) -> None:
         for name, minimum in _INTEGERS.items():
@@ -57,6 +61,8 @@ class Options:
                 setattr(self, name, check_integer(name, value, minimum=minimum, maximum=_MOST.get(name)))
         _check_seconds("flush_interval", self.flush_interval)
         _check_seconds("device_timeout", self.device_timeout)
+        _check_megabytes("max_file_mb", self.max_file_mb)
+        self.file_mode = _checked_mode("file_mode", self.file_mode)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
@@ -84,6 +90,21 @@ def _check_seconds(name: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= _MOST_SECONDS:
         raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_SECONDS}, and is {value!r}.")
+
+
+def _check_megabytes(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (is_number and value >= 1):
+        raise ConfigurationError(f"{name} must be megabytes >= 1, or None for no limit, and is {value!r}.")
+
+
+def _checked_mode(name: str, value: Any) -> int:
+    mode = check_integer(name, value, minimum=_OWNER_READS_AND_WRITES, maximum=0o777)
+    if mode & _OWNER_READS_AND_WRITES != _OWNER_READS_AND_WRITES:
+        raise ConfigurationError(
+            f"{name} must let the owner read and write, such as 0o600 or 0o640, and is {mode:#o}."
+        )
+    return mode
 
 
 def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ counted and left out; a last line without its newline is cut, since ``12.3`` may
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -48,6 +48,7 @@ class Parsed(NamedTuple):
         cut: the unterminated last line, which is not among the rows; "" if there is none.
         bad_lines: number of damaged lines, which are not among the rows.
         bad_examples: the first few of them, shortened.
+        parts: a dict with ``path``, ``bytes`` and ``rows`` for each file that this was read from.
     """
 
     n_bytes: int
@@ -55,6 +56,7 @@ class Parsed(NamedTuple):
     cut: str
     bad_lines: int
     bad_examples: list[str]
+    parts: Sequence[dict[str, Any]] = ()
 
 
 class UnknownHeader(ValueError):

@@ -1,4 +1,4 @@
-"""One timing file with its sidecar: read by the engine that was chosen, and brought onto the common axis."""
+"""One timing file, in all its parts, with its sidecar: read by the engine that was chosen, and brought onto the common axis."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pandas as pd
 from timing_logger._alignment import Alignment
 from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._parquet import Part
-from timing_logger._parsing import Parsed, UnknownHeader, parse_timings
+from timing_logger._parsing import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.record import COLUMNS, FIELDS
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
@@ -45,29 +45,38 @@ class Source:
     """One timing file, read when it is first asked for its content.
 
     Attributes:
+        paths: its parts, which are one file to everybody above, in their order.
         engine: what reads it. DuckDB leaves to the parser what is not plain.
         columns: those that the table shall have.
     """
 
-    path: Path
+    paths: Sequence[Path]
     name: TimingFile
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
 
     @property
+    def path(self) -> Path:
+        """Of the first part."""
+        return self.paths[0]
+
+    @property
     def n_bytes(self) -> int:
         """Of the timing file, as text."""
-        return self.path.stat().st_size
+        return sum(path.stat().st_size for path in self.paths)
 
     @cached_property
     def parsed(self) -> Parsed:
-        check_is_file("paths", self.path)
+        return _as_one(self.paths, list(map(self._parsed_part, self.paths)), self._read_columns)
+
+    def _parsed_part(self, path: Path) -> Parsed:
+        check_is_file("paths", path)
         if self.engine == "duckdb":
             from timing_logger._plain_files import parse_plain_file
 
-            if plain := parse_plain_file(self.path, self._read_columns):
+            if plain := parse_plain_file(path, self._read_columns):
                 return plain
-        return self._as_asked(self._parsed_by_lines())
+        return self._as_asked(_parsed_by_lines(path))
 
     @property
     def _read_columns(self) -> list[str]:
@@ -78,12 +87,6 @@ class Source:
     def _as_asked(self, parsed: Parsed) -> Parsed:
         frame = parsed.frame[self._read_columns]
         return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
-
-    def _parsed_by_lines(self) -> Parsed:
-        try:
-            return parse_timings(self.path.read_bytes())
-        except UnknownHeader as error:
-            raise NotATimingFileError(f"paths: {error.of(self.path)}") from None
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
@@ -128,14 +131,19 @@ class Source:
             "path": str(self.path),
             "rank": self.name.rank,
             "incarnation": self.name.incarnation,
+            "parts": self._stated_parts(),
             "sidecar": self.sidecar,
         }
+
+    def _stated_parts(self) -> Sequence[dict[str, Any]]:
+        return [{"path": str(path)} for path in self.paths]
 
     def description(self, clock: Alignment) -> dict[str, Any]:
         parsed = self.parsed
         first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.stated(),
+            "parts": parsed.parts,
             "bytes": parsed.n_bytes,
             "rows": len(parsed.frame),
             "cut": parsed.cut,
@@ -158,11 +166,39 @@ class ParquetSource(Source):
 
     @cached_property
     def parsed(self) -> Parsed:
-        return self._as_asked(self.part.read())
+        return self._as_asked(self.part.read())._replace(parts=self._stated_parts())
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
         return self.part.sidecar
+
+    def _stated_parts(self) -> Sequence[dict[str, Any]]:
+        facts = self.part.facts
+        whole = {"path": facts["path"], "bytes": facts["bytes"], "rows": facts["rows"]}
+        return list(facts.get("parts") or [whole])
+
+
+def _parsed_by_lines(path: Path) -> Parsed:
+    try:
+        return parse_timings(path.read_bytes())
+    except UnknownHeader as error:
+        raise NotATimingFileError(f"paths: {error.of(path)}") from None
+
+
+def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) -> Parsed:
+    """What is in all parts, one after the other. Empties ``parts``."""
+    facts = [
+        {"path": str(path), "bytes": part.n_bytes, "rows": len(part.frame)}
+        for path, part in zip(paths, parts, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts.pop()._replace(parts=facts)
+    n_bytes, bad_lines = sum(part.n_bytes for part in parts), sum(part.bad_lines for part in parts)
+    cut = "\n".join(part.cut for part in parts if part.cut)
+    bad_examples = [line for part in parts for line in part.bad_examples][:MAX_EXAMPLES]
+    tables = [{str(name): part.frame[name] for name in columns} for part in parts]
+    parts.clear()
+    return Parsed(n_bytes, joined(tables, columns), cut, bad_lines, bad_examples, facts)
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:

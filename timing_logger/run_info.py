@@ -27,36 +27,48 @@ MAX_RANK = 2**31 - 1
 """MPI's own limit, and room for any job."""
 
 _MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
-_FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
+_FILE_NAME = re.compile(
+    r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?(?:\.part(?P<part>\d+))?\.csv"
+)
 
 
 class TimingFile(NamedTuple):
-    """The name of a timing file: which rank wrote it, and in which of its incarnations.
+    """The name of a timing file: which rank wrote it, in which of its incarnations, and which part it is.
 
     A rank's first process writes ``timing-rank0.csv``. A later one (a restart into the same
     folder, or a second process with the same rank) finds that name taken, leaves the file alone
-    and writes ``timing-rank0.run2.csv``.
+    and writes ``timing-rank0.run2.csv``. Where a process goes on in another file, that is a part:
+    ``timing-rank0.part2.csv``, ``timing-rank0.run2.part2.csv``. All parts have one sidecar.
     """
 
     rank: int
     incarnation: int = 1
+    part: int = 1
 
     @property
     def name(self) -> str:
         run = "" if self.incarnation == 1 else f".run{self.incarnation}"
-        return f"timing-rank{self.rank}{run}.csv"
+        part = "" if self.part == 1 else f".part{self.part}"
+        return f"timing-rank{self.rank}{run}{part}.csv"
+
+    @property
+    def first(self) -> TimingFile:
+        """The first part, whose name stands for all of them."""
+        return self._replace(part=1)
 
     @classmethod
     def parse(cls, name: str) -> TimingFile | None:
-        """The rank and incarnation that a file name states; None for any other name."""
+        """What a file name states; None for any other name."""
         match = _FILE_NAME.fullmatch(name)
-        found = cls(int(match["rank"]), int(match["incarnation"] or 1)) if match else None
+        found = cls(*(int(number or 1) for number in match.groups())) if match else None
         return found if found is not None and max(found) <= MAX_RANK else None
 
 
 def sidecar_path(timing_file: Path) -> Path:
-    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``."""
-    return timing_file.with_suffix(".meta.json")
+    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``, and so for all its parts."""
+    name = TimingFile.parse(timing_file.name)
+    first = timing_file if name is None or name.part == 1 else timing_file.with_name(name.first.name)
+    return first.with_suffix(".meta.json")
 
 
 def check_is_file(argument: str, path: Path) -> None:
@@ -169,8 +181,9 @@ class Counters(NamedTuple):
 
     Attributes:
         accepted: recording calls that a policy did not leave out.
-        written: records handed to the operating system, one line each.
-        dropped: records lost because the queue was full, the logger closed, or writing failed.
+        written: records handed to the operating system, one line each, whose file is still there.
+        dropped: records lost because the queue was full, the logger closed, or writing failed; or whose
+            file somebody deleted, moved away, replaced or cut.
         pending: records still on their way.
     """
 
@@ -178,6 +191,23 @@ class Counters(NamedTuple):
     written: int
     dropped: int
     pending: int
+
+
+class FilePart(NamedTuple):
+    """One of the files that hold what one process wrote.
+
+    Attributes:
+        file: its name.
+        rows, bytes: that are in it.
+        lost: rows that were in it and no longer are.
+        why: what was done to it behind the logger's back, such as "was deleted"; "" if nothing.
+    """
+
+    file: str
+    rows: int
+    bytes: int
+    lost: int = 0
+    why: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -199,6 +229,7 @@ class RunInfo:
     counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
     logger_cpu_ns: int = 0
     written_bytes: int = 0
+    parts: list[FilePart] = field(default_factory=list)
     last_error: str = ""
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
@@ -215,10 +246,14 @@ class RunInfo:
             for clock in self.device_clocks
         ]
         content["counters"] = self.counters._asdict()
+        content["parts"] = [part._asdict() for part in self.parts]
         return json.dumps(content, indent=1) + "\n"
 
-    def write(self, path: Path) -> None:
+    def write(self, path: Path, mode: int = 0o644) -> None:
         """Replace ``path`` atomically.
+
+        Args:
+            mode: its permissions, of which the process's umask takes some.
 
         Raises:
             OSError: as the file system says; the old sidecar then stands unchanged.
@@ -227,7 +262,7 @@ class RunInfo:
         draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
         try:
-            with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
+            with open(os.open(draft, flags, mode), "w", encoding="utf-8") as file:
                 file.write(self.to_json())
             os.replace(draft, path)
         except OSError:
