@@ -1,4 +1,4 @@
-"""What is missing of a timing file that was written in parts, as its sidecar and the names of its parts tell."""
+"""What is missing of a timing file that was written in parts, as far as its sidecar and names tell."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def parts_trouble(file: Mapping[str, Any]) -> list[str]:
 
 
 def missing_parts(file: Mapping[str, Any]) -> list[str]:
-    """Names of parts that had rows when the sidecar was written, or must be between others, and are not there."""
+    """Names of parts that are not there, and had rows by the sidecar, or must be between others."""
     there = {Path(part["path"]).name for part in file.get("parts") or ()}
     stated = _stated(file)
     expected = [one["file"] for one in stated if one.get("rows")]

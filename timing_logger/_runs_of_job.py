@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -17,6 +16,19 @@ class LeftOut(NamedTuple):
     reason: str
 
 
+def check_incarnations(incarnations: object) -> None:
+    """See that it is something that :func:`of_run` knows.
+
+    Raises:
+        ConfigurationError: it is something else.
+    """
+    is_number = isinstance(incarnations, int) and not isinstance(incarnations, bool)
+    if not is_number and incarnations not in ("latest", "all"):
+        raise ConfigurationError(
+            f"incarnations={incarnations!r}: say 'latest', 'all' or the number of a run."
+        )
+
+
 def of_run(sources: list[Source], incarnations: Incarnations) -> tuple[list[Source], list[LeftOut]]:
     """The files of the latest run, of all runs, or of the run with this number; and the others.
 
@@ -24,16 +36,12 @@ def of_run(sources: list[Source], incarnations: Incarnations) -> tuple[list[Sour
         sources: by rank and incarnation.
 
     Raises:
-        ConfigurationError: ``incarnations`` is something else, or no run has this number.
+        ConfigurationError: no run has this number.
     """
     if incarnations == "all":
         return sources, []
     if incarnations == "latest":
         return _newest_run(sources)
-    if isinstance(incarnations, bool) or not isinstance(incarnations, int):
-        raise ConfigurationError(
-            f"incarnations={incarnations!r}: say 'latest', 'all' or the number of a run."
-        )
     runs = _numbered_runs(sources)
     if incarnations not in runs:
         there = ", ".join(map(str, sorted(runs)))

@@ -1,4 +1,5 @@
-"""One timing file, in all its parts, with its sidecar: read by the engine that was chosen, and brought onto the common axis."""
+"""One timing file in all its parts, with its sidecar: read by the chosen engine, and brought onto the common
+axis."""
 
 from __future__ import annotations
 

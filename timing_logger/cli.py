@@ -265,8 +265,8 @@ def _about_rows(
     )  # fmt: skip
     parser.add_argument(
         "--run", type=_run, default="latest", metavar="last|all|N",
-        help="after restarts into the same folder: the last run (default), all, or the one with this number: 1 "
-        "for files without one in their names, 2 for .run2, ...",
+        help="after restarts into the same folder: the last run (default), all, or the one with this number, "
+        "such as 2 for that of the files called .run2",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=engines, default="auto",

@@ -17,7 +17,7 @@ from timing_logger._dask_table import dask_table
 from timing_logger._missing_parts import missing_parts, parts_trouble
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
-from timing_logger._runs_of_job import Incarnations, of_run
+from timing_logger._runs_of_job import Incarnations, check_incarnations, of_run
 from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.record import COLUMNS
@@ -184,6 +184,7 @@ def timing_files(
     columns: Collection[str] | None = None,
 ) -> TimingFiles:
     """The files that :func:`read_timings` would read, in its order, for who takes them one by one."""
+    check_incarnations(incarnations)
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     n_bytes = sum(source.n_bytes for source in sources)
     read_by = chosen_engine(engine, n_bytes)

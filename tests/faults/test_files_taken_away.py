@@ -1,5 +1,5 @@
-"""A timing file that somebody deletes, moves, replaces or cuts while it is written, or whose descriptor is closed:
-rows go on in a new part, what is gone is counted and said, and no file of anybody else is touched."""
+"""A timing file that somebody deletes, moves, replaces or cuts while it is written, or whose descriptor is
+closed: rows go on in a new part, what is gone is counted and said, and nobody else's file is touched."""
 
 from __future__ import annotations
 
