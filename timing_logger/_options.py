@@ -15,8 +15,6 @@ from timing_logger.sampling import StepPolicy, check_integer
 _MOST_SECONDS = 10**9
 """Thirty years. No thread can wait for much longer at a time."""
 
-_OWNER_READS_AND_WRITES = 0o600
-
 _INTEGERS = {
     "rank": 0,
     "world_size": 1,
@@ -99,12 +97,14 @@ def _check_megabytes(name: str, value: Any) -> None:
 
 
 def _checked_mode(name: str, value: Any) -> int:
-    mode = check_integer(name, value, minimum=_OWNER_READS_AND_WRITES, maximum=0o777)
-    if mode & _OWNER_READS_AND_WRITES != _OWNER_READS_AND_WRITES:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value <= 0o777 or value & 0o600 != 0o600:
+        said = f"{value:#o}" if is_integer else repr(value)
         raise ConfigurationError(
-            f"{name} must let the owner read and write, such as 0o600 or 0o640, and is {mode:#o}."
+            f"{name} must be an integer up to 0o777 that lets the owner read and write, such as 0o600 or "
+            f"0o640, and is {said}."
         )
-    return mode
+    return int(value)
 
 
 def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:

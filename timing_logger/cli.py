@@ -264,7 +264,7 @@ def _about_rows(
         help="only those from A on and before B, in every epoch; either may be left out",
     )  # fmt: skip
     parser.add_argument(
-        "--run", type=_run, default="latest", metavar="last|all|N",
+        "--run", type=_run, default="last", metavar="last|all|N",
         help="after restarts into the same folder: the last run (default), all, or the one with this number, "
         "such as 2 for that of the files called .run2",
     )  # fmt: skip

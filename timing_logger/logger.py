@@ -38,9 +38,10 @@ class TimingLogger(Recorder):
     Args:
         rank: this process's rank, >= 0.
         log_dir: folder of ``timing-rank{rank}.csv``; made if missing. If a file of that name is
-            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. If somebody deletes,
-            moves, replaces or cuts the file meanwhile, rows go on in ``timing-rank{rank}.part2.csv``, and those
-            that are gone count as dropped. None: no file, only ``sinks``.
+            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. If somebody
+            deletes, moves, replaces or cuts the file meanwhile, rows go on in
+            ``timing-rank{rank}.part2.csv``, and those that are gone count as dropped. None: no file,
+            only ``sinks``.
         world_size: number of ranks, for the sidecar.
         labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
             JSON values.

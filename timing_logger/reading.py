@@ -71,8 +71,8 @@ def read_timings(
 
     Args:
         paths: a folder that holds ``timing-rank*.csv`` (or, without these, ``timing-rank*.parquet``), one
-            such file, one Parquet file of several ranks, or several of any of these. A file that was written
-            in parts (``timing-rank0.part2.csv``) is one file: whichever part is named, all beside it are read.
+            such file, one Parquet file of several ranks, or several of any of these. A file that was
+            written in parts (``timing-rank0.part2.csv``) is one: with any part, all beside it are read.
         incarnations: a restart into the same folder, or a second process with the same rank,
             writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
