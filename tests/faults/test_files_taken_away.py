@@ -6,8 +6,10 @@ from __future__ import annotations
 import json
 import logging
 import os
+import random
 import shutil
 import stat
+import threading
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +19,8 @@ import pytest
 from processes import rows, run_python
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger.run_info import Counters, sidecar_path
+from timing_logger.record import HEADER
+from timing_logger.run_info import Counters, TimingFile, sidecar_path
 from timing_logger.sinks.jsonl import JsonlSink
 
 BEFORE, AFTER = 10, 5
@@ -300,6 +303,44 @@ def test_a_sink_of_json_lines_goes_on_in_a_new_part_too(tmp_path: Path) -> None:
     logger.close()
     assert logger.stats == Counters(accepted=15, written=AFTER, dropped=BEFORE, pending=0)
     assert len((tmp_path / "events" / "cuda_events_rank_0.part2.jsonl").read_text().splitlines()) == AFTER
+
+
+def part_of(path: Path) -> int:
+    name = TimingFile.parse(path.name)
+    assert name is not None
+    return name.part
+
+
+def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp_path: Path) -> None:
+    """By another thread, so that now and then it comes between the look at a file and the write to it."""
+    folder, chance, done = tmp_path / "logs", random.Random(7), threading.Event()
+    logger = TimingLogger(0, folder, flush_interval=0.001, maxsize=10**6)
+
+    def harm_files() -> None:
+        while not done.wait(0.001):
+            for path in sorted(folder.glob("*.csv"), key=part_of)[-1:]:
+                size = path.stat().st_size
+                chance.choice([path.unlink, lambda: os.truncate(path, size // 2), lambda: move_away(path)])()
+
+    harming = threading.Thread(target=harm_files)
+    harming.start()
+    for _ in range(200):
+        record(logger, 50)
+        logger.flush()
+    done.set()
+    harming.join()
+    record(logger, 50)
+    logger.flush()
+    max(folder.glob("*.csv"), key=part_of).unlink()  # then all that are there are looked at
+    record(logger, 50)
+    logger.close()
+    stats = logger.stats
+    assert (stats.accepted, stats.pending) == (10_100, 0)
+    assert stats.written + stats.dropped == stats.accepted
+    assert stats.dropped > 0
+    texts = [path.read_text() for path in folder.glob("*.csv")]
+    there = sum(text.count("\n") - 1 for text in texts if text.startswith(HEADER))
+    assert stats.written == there
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640])

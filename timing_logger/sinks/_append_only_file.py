@@ -154,7 +154,7 @@ class AppendOnlyFile:
             return 0, 0
         if named.st_size >= self.written_bytes:
             return self.written_bytes, self.records
-        return named.st_size, max(0, min(self.records, _lines(self.path) - self._head.count(b"\n")))
+        return named.st_size, min(self.records, _lines_after(self.path, self._head))
 
     def sync(self) -> None:
         """Make what was written survive a crash of the machine."""
@@ -191,10 +191,12 @@ class AppendOnlyFile:
                 raise PartlyWritten(records, error) from error
 
 
-def _lines(path: Path) -> int:
-    """As many as can be read."""
+def _lines_after(path: Path, head: bytes) -> int:
+    """As many as can be read; without its head a file is worth nothing."""
     try:
         with path.open("rb") as file:
+            if file.read(len(head)) != head:
+                return 0
             return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b""))
     except OSError:
         return 0
