@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import warnings
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from processes import run_python
 from simulated_runs import data_parallel, factors
 from timing_files import content, record, write_sidecar, write_table, write_timing_file
 
@@ -80,6 +83,40 @@ def test_a_part_that_was_deleted_while_the_run_went_on_is_counted_with_the_next(
         logger.record_timing("FORWARD", 1.0)
         assert not logger.flush()
     assert (logger.stats.written, logger.stats.dropped) == (1, N_ROWS)
+
+
+def test_what_is_to_survive_a_crash_of_the_machine_is_synced_in_every_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In one drain, in which several parts are begun."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    with TimingLogger(0, tmp_path, flush_interval=3600, max_file_mb=1, fsync=True) as logger:
+        for iteration in range(N_ROWS):
+            logger.record_timing("FORWARD", 1.0, iteration=iteration, layer_name="a layer")
+        assert logger.flush(60)
+        assert len(synced) == len(set(synced)) == len(list(tmp_path.glob("*.csv"))) == 3
+
+
+KILLED = """
+import os, signal, sys
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600, max_file_mb=1)
+for iteration in range(20_000):
+    logger.record_timing("FORWARD", 1.0, iteration=iteration, layer_name="a layer")
+    if iteration % 5_000 == 4_999:
+        assert logger.flush(60)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_of_a_process_that_is_killed_every_part_is_read(tmp_path: Path) -> None:
+    assert run_python(KILLED, tmp_path).returncode == -signal.SIGKILL
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        df = read_timings(tmp_path)
+    assert df["iteration"].tolist() == list(range(20_000))
+    assert len(df.attrs["files"][0]["parts"]) == 3
 
 
 @pytest.mark.parametrize("size", [0, 0.5, -1, float("nan"), "1", True])

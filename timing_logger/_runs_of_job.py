@@ -60,6 +60,8 @@ def _numbered_runs(sources: list[Source]) -> dict[int, list[Source]]:
     runs: list[list[Source]] = []
     while sources:
         newest, _ = _newest_run(sources)
+        for source in sources:  # of many runs the rows need not fit into memory together
+            source.forget_rows()
         taken = set(map(id, newest))
         sources = [source for source in sources if id(source) not in taken]
         runs.insert(0, newest)
@@ -79,13 +81,15 @@ def _newest_run(sources: list[Source]) -> tuple[list[Source], list[LeftOut]]:
     """
     newest = {source.name.rank: source for source in sources}  # sorted: the last one of a rank stays
     replaced = {s.name.rank: s for s in sources if s is not newest[s.name.rank]}
+    # Whether a rank took part is seen in the times of others: of one alone no file need be read for them.
+    restarts = _restarts(newest, replaced) if len(newest) > 1 else []
     kept, left_out = [], []
     for source in sources:
         present = newest[source.name.rank]
         if source is not present:
             left_out.append(LeftOut(source.path, f"{present.path.name} of the same rank is newer"))
             continue
-        successor = _successor(source, [(newest[rank], old) for rank, old in replaced.items()])
+        successor = _successor(source, restarts)
         if successor is None:
             kept.append(source)
         else:
@@ -94,15 +98,25 @@ def _newest_run(sources: list[Source]) -> tuple[list[Source], list[LeftOut]]:
     return kept, left_out
 
 
-def _successor(source: Source, restarts: list[tuple[Source, Source]]) -> Source | None:
-    """The file of another rank that shows ``source`` to be of an earlier job.
+class _Restart(NamedTuple):
+    """The newest file of a rank, when it began, and when the one before it ended, in Unix nanoseconds."""
 
-    ``restarts`` pairs the newest file of a rank with the one before it.
-    """
-    for new, old in restarts:
-        if new.name.rank != source.name.rank and source.span and new.span and old.span:
-            ended_before = source.span.end < new.span.start
-            in_old_time = source.span.start <= old.span.end
-            if ended_before and in_old_time:
-                return new
+    new: Source
+    began: int
+    old_ended: int
+
+
+def _restarts(newest: dict[int, Source], replaced: dict[int, Source]) -> list[_Restart]:
+    pairs = [(newest[rank], newest[rank].span, old.span) for rank, old in replaced.items()]
+    return [_Restart(new, span.start, old.end) for new, span, old in pairs if span and old]
+
+
+def _successor(source: Source, restarts: list[_Restart]) -> Source | None:
+    """The file of another rank that shows ``source`` to be of an earlier job."""
+    span = source.span if restarts else None
+    if span is None:
+        return None
+    for new, began, old_ended in restarts:
+        if span.end < began and span.start <= old_ended and new.name.rank != source.name.rank:
+            return new
     return None

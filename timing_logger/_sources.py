@@ -108,6 +108,10 @@ class Source:
         start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
         return None if start is None else Span(start, max(known))
 
+    def forget_rows(self) -> None:
+        """Let go of what was read, of which the span stays known; it is read again if somebody asks for it."""
+        self.__dict__.pop("parsed", None)
+
     def take_rows(self, clock: Alignment) -> dict[str, Any]:
         """The columns that were asked for; what was read is let go, so that nobody holds it twice."""
         frame = self.parsed.frame

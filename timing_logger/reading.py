@@ -76,9 +76,9 @@ def read_timings(
         incarnations: a restart into the same folder, or a second process with the same rank,
             writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
-            told apart by the column ``incarnation``. A number reads the run of that number: 1 for files without
-            one in their names, 2 for ``.run2``, ...; and with it the files of ranks that took part in it, but
-            not in all runs before, and so have a lower number.
+            told apart by the column ``incarnation``. A number reads the run of that number: 1 for files
+            without one in their names, 2 for ``.run2``, ...; and with it the files of ranks that took part in
+            it, but not in all runs before, and so have a lower number.
         engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
             ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``); of
@@ -109,7 +109,8 @@ def read_timings(
         or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
-        ``parts`` (for each part a dict with ``path``, ``bytes`` and ``rows``), ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
+        ``parts`` (for each part a dict with ``path``, ``bytes`` and ``rows``), ``bytes``, ``rows``,
+        ``cut`` (the unterminated last line, which is no row; "" if none),
         ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
         ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
         rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
@@ -122,8 +123,8 @@ def read_timings(
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, a part of it is missing, or measurements of a clock contradict each other; and once, if the files are large
-            and DuckDB is not installed.
+            sidecar says, a part of it is missing, or measurements of a clock contradict each other; and once,
+            if the files are large and DuckDB is not installed.
 
     Raises:
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
@@ -131,8 +132,8 @@ def read_timings(
             ``convert`` did not write.
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
-            could not be told apart; there is no such run; ``incarnations`` or ``engine`` is another word; ``columns`` has a name
-            that is none; or DuckDB or Dask is asked for and not installed.
+            could not be told apart; there is no such run; ``incarnations`` or ``engine`` is another word;
+            ``columns`` has a name that is none; or DuckDB or Dask is asked for and not installed.
         OSError: a file cannot be opened.
     """
     on_workers = engine == "dask"
@@ -242,8 +243,8 @@ def _in_parts(sources: Sequence[Source]) -> list[Source]:
         else:
             raise ConfigurationError(
                 f"paths: {str(whole[-1].path)!r} and {str(source.path)!r} are parts of rank "
-                f"{source.name.rank}, incarnation {source.name.incarnation}, in different folders. Put the parts "
-                "of a file into one folder, or read them one at a time."
+                f"{source.name.rank}, incarnation {source.name.incarnation}, in different folders. Put them "
+                "into one folder, or read them one at a time."
             )
     return whole
 

@@ -63,6 +63,10 @@ def empty(path: Path) -> None:
     os.truncate(path, 0)
 
 
+def halve(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
 def vanish_with_its_folder(path: Path) -> None:
     shutil.rmtree(path.parent)
 
@@ -319,8 +323,7 @@ def test_however_often_files_are_taken_away_what_is_written_is_what_is_there(tmp
     def harm_files() -> None:
         while not done.wait(0.001):
             for path in sorted(folder.glob("*.csv"), key=part_of)[-1:]:
-                size = path.stat().st_size
-                chance.choice([path.unlink, lambda: os.truncate(path, size // 2), lambda: move_away(path)])()
+                chance.choice([Path.unlink, halve, move_away])(path)
 
     harming = threading.Thread(target=harm_files)
     harming.start()

@@ -57,7 +57,7 @@ class AppendOnlyFile:
         self._descriptor = _moved_up(os.open(path, _CREATE, mode))
         self._identity = _identity(os.fstat(self._descriptor))
         # There are file systems where a name and a descriptor of one file never agree.
-        self._is_known_by_name = _identity(os.lstat(path)) == self._identity
+        self._is_known_by_name = self.is_at(path)
 
     def append(self, data: bytes, n_records: int) -> None:
         """Write whole lines, ``n_records`` of them.

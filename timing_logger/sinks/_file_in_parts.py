@@ -173,7 +173,7 @@ class FileInParts:
         self._number = 1
         self._left.clear()
         other = self._current.path.name
-        self._note(f"another process has taken the names of our files before {other}", missing)
+        self._note(f"another process has taken the names of our files, and {other} is the next", missing)
 
     # -- the next file ----------------------------------------------------------------------------------
 
