@@ -109,7 +109,7 @@ class Source:
         return None if start is None else Span(start, max(known))
 
     def forget_rows(self) -> None:
-        """Let go of what was read, of which the span stays known; it is read again if somebody asks for it."""
+        """Let go of what was read, of which the span stays known; whoever asks for it reads it again."""
         self.__dict__.pop("parsed", None)
 
     def take_rows(self, clock: Alignment) -> dict[str, Any]:
