@@ -285,7 +285,7 @@ def test_a_receive_whose_sender_does_something_else_tells_what(tmp_path: Path) -
     sender = Rank(sidecar={"idle_stack": ["train.py:88 in load_batch"]})
     idle = Rank(closed=True)
     end = ended(tmp_path, receiver, sender, idle, idle)
-    assert end.culprits == ()
+    assert end.culprits == (1,)
     assert end.sentences[0] == (
         "Rank 0 has been in RECV from rank 1 (number 0 of MPI_COMM_WORLD) for 118 s; rank 1 was last seen at "
         "train.py:88 in load_batch."

@@ -45,7 +45,7 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
 def _hang(end: RunEnd) -> Iterable[str]:
     groups = sorted(end.groups, key=lambda group: _distance_from_the_end(end, group))
     messages = sorted(end.messages, key=lambda one: one.peer not in end.culprits)
-    if end.circle:
+    if end.circle and not any(group.mismatch for group in groups):
         yield _circle(end)
     if not groups and messages:
         yield _on_message(end, messages.pop(0))
