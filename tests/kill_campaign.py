@@ -1,0 +1,189 @@
+"""Processes that record, killed at random instants: what was in the file by then? (P4)
+
+Each child notes in memory shared with this process, after each recording call, when the call returned.
+``python tests/kill_campaign.py --kills 300`` prints one JSON line for each way of :data:`WAYS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+NS_PER_S = 1_000_000_000
+ALLOWED_S = 0.5
+"""Beyond ``flush_interval``: what was recorded earlier than both before the kill is in the file."""
+
+_START_LIMIT_S = 60.0
+
+_RECORDER = """
+import mmap, sys, time
+from timing_logger import TimingLogger
+folder, shared, interval_s, per_s = sys.argv[1], sys.argv[2], float(sys.argv[3]), int(sys.argv[4])
+with open(shared, "r+b") as file:
+    returned_ns = memoryview(mmap.mmap(file.fileno(), 0)).cast("q")
+logger = TimingLogger(0, folder, flush_interval=interval_s)
+now_ns = time.perf_counter_ns
+start_ns = now_ns()
+for i in range(len(returned_ns)):
+    while (i * 1_000_000_000) // per_s > now_ns() - start_ns:
+        pass  # a training thread that is busy in Python: it gives up the interpreter only when it must
+    with logger.record_mpi_operation("ALLREDUCE", 1024, "layer", iteration=i):
+        pass
+    returned_ns[i] = now_ns()
+time.sleep(3600)
+"""
+
+
+class Way(NamedTuple):
+    """Records per second, the busy loops beside it, and the logger's ``flush_interval`` in s."""
+
+    per_s: int
+    busy_loops: int
+    flush_interval_s: float = 1.0
+
+
+WAYS = {
+    "quiet": Way(1000, 0),
+    "loaded": Way(1000, 2),
+    "crowded": Way(1000, 8),
+    "100,000 records/s": Way(100_000, 0),
+}
+
+
+class Kill(NamedTuple):
+    """What one kill left.
+
+    Attributes:
+        after_s: from the first recording call to the kill.
+        recorded, rows: calls that had returned; whole lines in the file.
+        missing_s: age of the oldest record that is in no line, when the process was killed.
+        behind_s, dropped: what the sidecar said.
+        sidecar_s: age of the sidecar.
+    """
+
+    after_s: float
+    recorded: int
+    rows: int
+    missing_s: float
+    behind_s: float
+    dropped: int
+    sidecar_s: float
+
+    def misses(self, flush_interval_s: float) -> bool:
+        """Whether a record is missing that had been promised to be in the file."""
+        return self.missing_s > flush_interval_s + ALLOWED_S
+
+    def is_told(self, flush_interval_s: float) -> bool:
+        """Whether the sidecar says that records are late or were dropped."""
+        return self.behind_s > flush_interval_s + ALLOWED_S or self.dropped > 0
+
+
+@contextlib.contextmanager
+def busy_loops(number: int) -> Iterator[None]:
+    """So many processes that do nothing but need a core each."""
+    running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
+    try:
+        yield
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def kill_once(folder: Path, way: Way, after_s: float) -> Kill:
+    """Start a process that records into ``folder``; kill it ``after_s`` seconds after its first record."""
+    shared = folder / "returned_ns"
+    with open(shared, "wb") as file:
+        file.truncate(8 * int(way.per_s * (after_s + 5)))
+    command = [sys.executable, "-c", _RECORDER, folder / "logs", shared, way.flush_interval_s, way.per_s]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
+    try:
+        first_ns = _first_return_ns(shared, process)
+        time.sleep(max(0.0, after_s - (time.perf_counter_ns() - first_ns) / NS_PER_S))
+        killed_ns = time.perf_counter_ns()
+    finally:
+        process.kill()
+        process.wait()
+    return _found(folder, shared, killed_ns)
+
+
+def _first_return_ns(shared: Path, process: subprocess.Popen[bytes]) -> int:
+    deadline_s = time.monotonic() + _START_LIMIT_S
+    with open(shared, "rb", buffering=0) as file:
+        while time.monotonic() < deadline_s and process.poll() is None:
+            first = int.from_bytes(os.pread(file.fileno(), 8, 0), sys.byteorder)
+            if first:
+                return first
+            time.sleep(0.002)
+    raise RuntimeError(f"the recording process recorded nothing; its exit status is {process.poll()}.")
+
+
+def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
+    returned_ns = array("q", shared.read_bytes())
+    shared.unlink()
+    recorded = next((i for i, instant in enumerate(returned_ns) if not instant), len(returned_ns))
+    lines = (folder / "logs" / "timing-rank0.csv").read_bytes().split(b"\n")[1:-1]
+    in_file = {int(line.split(b",")[1]) for line in lines}
+    oldest = next(
+        (instant for i, instant in enumerate(returned_ns[:recorded]) if i not in in_file), killed_ns
+    )
+    sidecar = json.loads((folder / "logs" / "timing-rank0.meta.json").read_text())
+    anchor = sidecar["clock_anchors"][-1]
+    updated_ns = sidecar["updated_unix_ns"] - anchor["unix_ns"] + anchor["perf_counter_ns"]
+    return Kill(
+        after_s=(killed_ns - returned_ns[0]) / NS_PER_S,
+        recorded=recorded,
+        rows=len(lines),
+        missing_s=(killed_ns - oldest) / NS_PER_S,
+        behind_s=sidecar.get("behind_s", 0.0),
+        dropped=sidecar["counters"]["dropped"],
+        sidecar_s=(killed_ns - updated_ns) / NS_PER_S,
+    )
+
+
+def campaign(way: Way, kills: int, seed: int = 0) -> list[Kill]:
+    """Kill so many, each at a random instant in the second after the promise begins to say something."""
+    chance = random.Random(seed)
+    begins_s = way.flush_interval_s + ALLOWED_S
+    found = []
+    with busy_loops(way.busy_loops):
+        for _ in range(kills):
+            with tempfile.TemporaryDirectory() as folder:
+                found.append(kill_once(Path(folder), way, begins_s + chance.random()))
+    return found
+
+
+def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=300)
+    parser.add_argument("--way", choices=WAYS, action="append")
+    options = parser.parse_args()
+    for name in options.way or WAYS:
+        way = WAYS[name]
+        found = campaign(way, options.kills)
+        ages_s = sorted(kill.missing_s for kill in found)
+        result = {
+            "way": name, **way._asdict(), "kills": len(found),
+            "missed": sum(kill.misses(way.flush_interval_s) for kill in found),
+            "missed_untold": sum(
+                kill.misses(way.flush_interval_s) and not kill.is_told(way.flush_interval_s) for kill in found
+            ),
+            "without_rows": sum(kill.rows == 0 for kill in found),
+            "median_missing_s": round(ages_s[len(ages_s) // 2], 3), "worst_missing_s": round(ages_s[-1], 3),
+        }  # fmt: skip
+        print(json.dumps(result), flush=True)
+
+
+if __name__ == "__main__":
+    _main()
