@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from mpi_runner import REPOSITORY, run_on_ranks
+from sidecars import sidecar_when
 from torch_runner import run_with_torchrun
 
 from timing_logger import TimingLogger, read_timings
@@ -186,15 +187,12 @@ def an_offset(**fields: Any) -> ClockOffset:
     return plain._replace(**fields)
 
 
-def test_an_offset_is_in_the_sidecar_after_a_flush(tmp_path: Path) -> None:
-    with TimingLogger(1, tmp_path) as logger:
-        for when in (5, 7):
+def test_an_offset_is_in_the_sidecar_soon_after_it_was_measured(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path, flush_interval=3600) as logger:
+        for number, when in enumerate((5, 7), 1):
             logger.add_clock_offset(an_offset(perf_counter_ns=when))
-            assert logger.flush()
-            assert logger.path is not None
-            stated = json.loads(sidecar_path(logger.path).read_text())["clock_offsets"]
-            assert stated[-1] == an_offset(perf_counter_ns=when)._asdict()
-    assert len(stated) == 2
+            sidecar = sidecar_when(tmp_path, lambda content, n=number: len(content["clock_offsets"]) == n)
+            assert sidecar["clock_offsets"][-1] == an_offset(perf_counter_ns=when)._asdict()
 
 
 def test_an_offset_after_close_is_spoken_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 from processes import run_python
+from sidecars import sidecar_when
 
 from allreduce_instrumentation._operation_counts import OperationCounts
 from allreduce_instrumentation.process_group._operations import HostOperation
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
-from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
 SOON_S = 1e-9
@@ -26,13 +26,14 @@ SOON_S = 1e-9
 class Group(OperationCounts):
     """Two ranks."""
 
-    name, size = "world", 2
+    name = "world"
+    size = 2
 
 
 @pytest.fixture
 def impatient(tmp_path: Path, sink: MemorySink) -> Iterator[TimingLogger]:
     """A logger to which every call that is open at a drain has been so for too long."""
-    with TimingLogger(0, tmp_path, sinks=[sink], hang_after=SOON_S, flush_interval=1000) as logger:
+    with TimingLogger(0, tmp_path, sinks=[sink], hang_after=SOON_S, flush_interval=0.01) as logger:
         yield logger
 
 
@@ -40,10 +41,18 @@ def rows(sink: MemorySink) -> list[tuple[str, str]]:
     return [(row.operation, row.status) for row in sink.records]
 
 
-def sidecar(logger: TimingLogger) -> dict[str, Any]:
+def open_calls(logger: TimingLogger) -> list[dict[str, Any]]:
+    """Those that the sidecar tells, once it tells any."""
     assert logger.path is not None
-    content: dict[str, Any] = json.loads(sidecar_path(logger.path).read_text())
-    return content
+    told: list[dict[str, Any]] = sidecar_when(logger.path.parent, lambda about: about["open_calls"])[
+        "open_calls"
+    ]
+    return told
+
+
+def await_no_open_calls(logger: TimingLogger) -> None:
+    assert logger.path is not None
+    sidecar_when(logger.path.parent, lambda about: not about["open_calls"])
 
 
 def test_a_block_that_is_open_for_too_long_is_a_row_once_and_its_own_row_follows(
@@ -62,7 +71,6 @@ def test_a_block_that_ends_in_time_leaves_no_such_row(tmp_path: Path, sink: Memo
     with TimingLogger(0, tmp_path, sinks=[sink]) as logger, logger.record_mpi_operation("ALLREDUCE"):
         logger.flush()
         assert not sink.records
-        assert sidecar(logger)["open_calls"] == []
 
 
 def test_the_sidecar_says_what_is_open_since_when_and_forgets_it_when_it_ends(
@@ -70,21 +78,18 @@ def test_the_sidecar_says_what_is_open_since_when_and_forgets_it_when_it_ends(
 ) -> None:
     impatient.set_current_iteration(3)
     with impatient.record_mpi_operation("ALLREDUCE", 8, "layer1", group="world", group_size=2, seq=7):
-        impatient.flush()
-        (call,) = sidecar(impatient)["open_calls"]
+        (call,) = open_calls(impatient)
     assert call == {
         "thread": "MainThread", "operation": "ALLREDUCE", "layer_name": "layer1", "iteration": 3,
         "epoch": None, "group": "world", "group_size": 2, "seq": 7, "peer": None, "message_size_bytes": 8,
         "start_counter_ns": sink.records[0].start_ns,
     }  # fmt: skip
-    impatient.flush()
-    assert sidecar(impatient)["open_calls"] == []
+    await_no_open_calls(impatient)
 
 
 def test_values_that_no_column_holds_do_not_keep_the_sidecar_from_telling(impatient: TimingLogger) -> None:
     with impatient.record_mpi_operation(object(), 2**70, group=object()):  # type: ignore[arg-type]
-        impatient.flush()
-        (call,) = sidecar(impatient)["open_calls"]
+        (call,) = open_calls(impatient)
     assert (call["operation"], call["message_size_bytes"], call["group"]) == ("<object>", None, "<object>")
 
 
@@ -174,19 +179,18 @@ def test_an_operation_in_the_background_and_who_waits_for_it_are_rows(
 
 
 def test_the_sidecar_says_how_many_collectives_were_begun_and_how_many_are_over(
-    impatient: TimingLogger,
+    impatient: TimingLogger, tmp_path: Path
 ) -> None:
     group = Group()
     impatient.add_group(group, "mine")
 
     def look() -> None:
-        impatient.flush()
-        seen.append(sidecar(impatient)["groups"])
+        seen.append(sidecar_when(tmp_path, lambda about: about["groups"] and about["open_calls"])["groups"])
 
     seen: list[Any] = []
+    group.name = "mine"
     for _ in range(3):
         impatient.time_call("ALLREDUCE", 8, None, None, group, _Work, int, ())
-    group.name = "mine"
     impatient.time_call("ALLREDUCE", 8, None, None, group, _Work, look, ())
     assert seen == [[{"group": "mine", "size": 2, "issued": 4, "completed": 3}]]
 
@@ -228,7 +232,7 @@ def test_what_was_open_at_close_is_not_open_in_the_last_sidecar(impatient: Timin
     with impatient.record_mpi_operation("ALLREDUCE"):
         impatient.flush()
         impatient.close()
-    assert sidecar(impatient)["open_calls"] == []
+    await_no_open_calls(impatient)
     assert impatient.stats.dropped == 0
 
 

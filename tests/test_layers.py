@@ -137,6 +137,7 @@ OFFLINE = [
     "timing_logger._cores",
     "timing_logger._freed_memory",
     "timing_logger._chunks",
+    "timing_logger._inflight",
     "timing_logger._arrow_scan",
     "timing_logger._duckdb_scan",
     "timing_logger._plain_files",

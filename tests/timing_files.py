@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from timing_logger.record import HEADER, NS_PER_MS, NS_PER_S, Record, format_records
-from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
+from timing_logger.run_info import Counters, RunInfo, TimingFile, replace_sidecar, sidecar_path
 
 EPOCH_S = 1_770_388_245
 """Unix time of ``perf_counter() == 0`` in these files: 2026-02-06T14:30:45 UTC."""
@@ -68,7 +68,7 @@ def write_sidecar(
         closed=closed, counters=counters or Counters(n_rows, n_rows, 0, 0),
     )  # fmt: skip
     path = sidecar_path(timing_file)
-    info.write(path)
+    replace_sidecar(path, info.to_json())
     return path
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -111,7 +111,7 @@ class _File(NamedTuple):
     def of(cls, name: TimingFile, sidecar: Sidecar) -> _File:
         sidecar = sidecar or {}
         offsets = [offset for entry in _listed(sidecar, "clock_offsets") if (offset := _offset(entry))]
-        return cls(name, _stated_clock(sidecar), sorted(offsets), _wall_offset_ns(sidecar))
+        return cls(name, _stated_clock(sidecar), sorted(offsets), wall_offset_ns(sidecar))
 
     @property
     def clock_of_run(self) -> tuple[Clock | TimingFile, int]:
@@ -142,8 +142,11 @@ def _offset(entry: Any) -> ClockOffset | None:
     return offset if sound and offset.uncertainty_ns >= 0 else None
 
 
-def _wall_offset_ns(sidecar: dict[str, Any]) -> int | None:
-    """By the latest anchor: if the wall clock was set meanwhile, then it was set right."""
+def wall_offset_ns(sidecar: Mapping[str, Any]) -> int | None:
+    """Unix time minus ``perf_counter``; None if the sidecar does not tell.
+
+    By the latest anchor: if the wall clock was set meanwhile, then it was set right.
+    """
     try:
         anchor = _listed(sidecar, "clock_anchors")[-1]
         wall_ns, counter_ns = anchor["unix_ns"], anchor["perf_counter_ns"]
@@ -152,7 +155,7 @@ def _wall_offset_ns(sidecar: dict[str, Any]) -> int | None:
     return wall_ns - counter_ns if _is_int64(wall_ns) and _is_int64(counter_ns) else None
 
 
-def _listed(sidecar: dict[str, Any], key: str) -> list[Any]:
+def _listed(sidecar: Mapping[str, Any], key: str) -> list[Any]:
     entries = sidecar.get(key)
     return entries if isinstance(entries, list) else []
 

@@ -26,6 +26,9 @@ BAD_NEWS = 1
 """The exit code of a verdict that ``--fail-on`` names."""
 
 
+HANG, UNFINISHED = "hang", "unfinished"
+"""What ``--fail-on`` calls a run that hung, and one whose files were not closed though nothing hangs."""
+
 UNJUDGED = "unjudged"
 """What ``--fail-on`` calls a run of which nobody could be judged."""
 
@@ -79,11 +82,25 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
     with _asked(arguments, "stragglers") as asked:
         told = asked.of_processes(STRAGGLERS)
     verdict, slow = told.answer
-    said = verdict.verdict if verdict.judged else UNJUDGED
-    exit_code = BAD_NEWS if said in arguments.fail_on else 0
+    said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
+    exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
     return Answer(stragglers_text(verdict, slow, _width()) + _how(told), exit_code)
+
+
+def hang(arguments: argparse.Namespace) -> Answer:
+    """Asked now, of files that may still be written."""
+    from timing_logger._questions import hang_asked_at
+    from timing_logger.report import hang_json, hang_text
+
+    with _asked(arguments, "hang") as asked:
+        told = asked.of_processes(hang_asked_at(time.time()))
+    end = told.answer
+    exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
+    if arguments.json:
+        return Answer(hang_json(end), exit_code)
+    return Answer(hang_text(end, _width()) + _how(told), exit_code)
 
 
 def overlap(arguments: argparse.Namespace) -> Answer:

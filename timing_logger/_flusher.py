@@ -18,12 +18,12 @@ from functools import partial
 from typing import NamedTuple
 
 from timing_logger._channel import Channel
-from timing_logger._clock import WallClock
+from timing_logger._clock import WallClock, perf_counter_ns
 from timing_logger._device.devices import when_events_are_low
 from timing_logger._device.rows import DeviceRows
 from timing_logger._hang_watch import HangWatch
 from timing_logger._sidecar import Account, Sidecar
-from timing_logger.record import RawRecord
+from timing_logger.record import END, NS_PER_S, RawRecord
 from timing_logger.run_info import Counters
 from timing_logger.sinks import PartlyWritten, Sink
 
@@ -35,7 +35,14 @@ CHUNK = 1024
 CLOSE_GRACE_S = 1.5
 """``close`` gives up after this long without progress."""
 
+SIDECAR_GRACE_S = 1.0
+"""Within that, the last sidecar is waited for this long."""
+
+LATE_S = 0.5
+"""A record that waits for longer than ``flush_interval`` and this is late: the promise after a SIGKILL."""
+
 _LIVENESS_CHECK_S = 0.2
+_LOOK_S = 0.25  # how often an idle flush thread looks whether the channel fills fast
 _DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
 
 
@@ -46,7 +53,9 @@ class _Request(NamedTuple):
 
 
 class Flusher:
-    """Drains ``channel`` every ``interval_s`` seconds, and sooner when it fills fast.
+    """Drains ``channel`` twice in ``interval_s`` seconds, and sooner when it fills fast.
+
+    Twice: so a record is in the file within the interval, though the thread comes late on a busy machine.
 
     Attributes:
         closed: whether ``close`` came to its end: what waited is written or counted as dropped.
@@ -57,7 +66,7 @@ class Flusher:
             batch that it took, and an error of theirs is only logged.
         sidecar: kept current, if there is one.
         watch: looks at each drain for calls that do not end.
-        interval_s: seconds between drains.
+        interval_s: seconds within which a record is to be in the file.
         device_timeout_s: how long ``close`` waits for what devices have not done yet; then their
             records are written as unresolved.
         fsync: sync the sinks after every drain that wrote something.
@@ -81,7 +90,7 @@ class Flusher:
         self._in_hand: list[RawRecord] = []
         self._written = 0
         self._failed = 0
-        self._last_drain = 0
+        self._caught_up_ns = perf_counter_ns()
         self._cpu_ns = 0
         self._reported: set[str] = set()
         self._last_error = ""
@@ -169,12 +178,20 @@ class Flusher:
 
     def _next_request(self) -> _Request | None:
         """Wait for one; None when it is time to drain anyway."""
-        # A drain that found a quarter of the capacity came late: come back sooner.
-        haste = max(1.0, 4 * self._last_drain / max(1, self._channel.capacity))
-        try:
-            return self._requests.get(timeout=self._interval_s / haste)
-        except queue.Empty:
-            return None
+        due_s = time.monotonic() + self._interval_s / 2
+        while True:
+            remaining_s = 0.0 if self._fills_fast() else due_s - time.monotonic()
+            try:
+                return self._requests.get(timeout=max(0.0, min(remaining_s, _LOOK_S)))
+            except queue.Empty:
+                if remaining_s <= _LOOK_S:
+                    return None
+            with self._io_lock:
+                self._attempt(self._refresh_sidecar)
+
+    def _fills_fast(self) -> bool:
+        """Whether much came since the last drain; not where that one could not hand over what it found."""
+        return not self._in_hand and len(self._channel) > self._channel.capacity // 4
 
     def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:
         """Drain and answer. Whatever goes wrong is reported: nothing ends the thread."""
@@ -216,8 +233,8 @@ class Flusher:
 
         What a device has not done yet is none of it. ``asked``: see :meth:`DeviceRows.resolved`.
         """
-        before = self._written
-        remaining = self._last_drain = len(self._channel)
+        before, began_ns = self._written, perf_counter_ns()
+        remaining = len(self._channel)
         while self._in_hand or remaining:
             if not self._in_hand:
                 taken = self._channel.take(min(CHUNK, remaining))
@@ -225,6 +242,9 @@ class Flusher:
                 self._in_hand = self._device_rows.sift(taken)
             if not self._hand_over_in_hand():
                 break
+            self._attempt(self._refresh_sidecar)  # the rest may take seconds
+        else:
+            self._caught_up_ns = began_ns
         if self._device_rows and not self._in_hand:
             self._in_hand = self._device_rows.resolved(asked=asked)
             self._hand_over_in_hand()
@@ -300,14 +320,29 @@ class Flusher:
     def _refresh_sidecar(self) -> bool:
         if self.counters.dropped:
             self._report("records were dropped; stats and the sidecar count them")
+        if self._behind_s() > self._interval_s + LATE_S:
+            self._report(
+                "records are written late: they come faster than they can be written, or the disk is slow"
+            )
         if self._sidecar is not None and not self.closed:
             self._sidecar.refresh(self._account())
         return True
 
     def _close_sidecar(self) -> bool:
         if self._sidecar is not None:
-            self._sidecar.write(self._account(), closed=True)
+            self._sidecar.close(self._account(), timeout_s=SIDECAR_GRACE_S)
         return True
+
+    def _behind_s(self) -> float:
+        """Age of the oldest record that waits for the sink; 0 where none does."""
+        try:
+            ended_ns = (self._in_hand or self._channel.queue)[0][END]
+        except IndexError:
+            return 0.0
+        came_ns = self._caught_up_ns  # what came before that is written, whatever a record says of itself
+        if type(ended_ns) is int:
+            came_ns = max(came_ns, ended_ns)
+        return max(0, perf_counter_ns() - came_ns) / NS_PER_S
 
     def _account(self) -> Account:
         return Account(
@@ -317,6 +352,7 @@ class Flusher:
             device_clocks=self._device_rows.info(),
             error=self._last_error,
             standing=self._watch.standing(),
+            behind_s=round(self._behind_s(), 3),
         )
 
     def _report(self, message: str) -> None:

@@ -148,7 +148,10 @@ class Part:
             table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
         facts = self.facts
         frame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
-        return Parsed(facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"])
+        replaced = max(0, facts["rows"] - len(frame))  # when it was converted
+        return Parsed(
+            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"], replaced
+        )
 
 
 def parts_of(path: Path) -> list[Part]:

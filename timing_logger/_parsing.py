@@ -48,6 +48,7 @@ class Parsed(NamedTuple):
         cut: the unterminated last line, which is not among the rows; "" if there is none.
         bad_lines: number of damaged lines, which are not among the rows.
         bad_examples: the first few of them, shortened.
+        replaced: rows of open calls that later rows told the end of; they are not among the rows.
     """
 
     n_bytes: int
@@ -55,6 +56,7 @@ class Parsed(NamedTuple):
     cut: str
     bad_lines: int
     bad_examples: list[str]
+    replaced: int = 0
 
 
 class UnknownHeader(ValueError):

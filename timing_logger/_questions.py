@@ -31,6 +31,7 @@ from timing_logger.analysis._in_parts import (
     STRAGGLERS,
     InParts,
     both,
+    hang_asked_at,
     totals,
 )
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -50,6 +51,7 @@ __all__ = [
     "BlockQuestion",
     "Told",
     "compression",
+    "hang_asked_at",
     "moves_bytes_or_is_work",
     "totals",
 ]

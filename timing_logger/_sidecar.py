@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from timing_logger._clock import WallClock, unix_ns
 from timing_logger._hang_watch import Standing
 from timing_logger.errors import LogPathError
-from timing_logger.run_info import ClockOffset, Counters, DeviceClockInfo, RunInfo, TimingFile, sidecar_path
+from timing_logger.run_info import (
+    ClockOffset,
+    Counters,
+    DeviceClockInfo,
+    RunInfo,
+    TimingFile,
+    replace_sidecar,
+    sidecar_path,
+)
 
 log = logging.getLogger("timing_logger")
 
 _REFRESH_S = 10.0
+_RETRY_S = 0.25
 
 
 class Account(NamedTuple):
@@ -26,10 +37,16 @@ class Account(NamedTuple):
     device_clocks: list[DeviceClockInfo]
     error: str
     standing: Standing
+    behind_s: float = 0.0
 
 
 class Sidecar:
-    """The sidecar of one timing file; after the first time only the flush thread writes it."""
+    """The sidecar of one timing file. The flush thread says what stands in it; a thread of its own writes it.
+
+    So a file system that answers neither ``open`` nor ``rename`` cannot hold up the rows. That thread
+    lives for as long as there is something to write: it takes the newest, and what that replaced is
+    never written.
+    """
 
     def __init__(
         self, timing_file: Path, name: TimingFile, clock: WallClock, constants: dict[str, Any]
@@ -45,6 +62,9 @@ class Sidecar:
         self._path = sidecar_path(timing_file)
         self._clock = clock
         self._clock_offsets: list[ClockOffset] = []
+        self._newest: deque[str] = deque(maxlen=1)
+        self._writer: threading.Thread | None = None
+        self._failure: Exception | None = None
         self._info = RunInfo(
             file=timing_file.name,
             incarnation=name.incarnation,
@@ -52,7 +72,8 @@ class Sidecar:
             **constants,
         )
         try:
-            self.write(Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0)))
+            at_first = Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0))
+            replace_sidecar(self._path, self._text(at_first))
         except OSError as error:
             raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
         if name.incarnation > 1:
@@ -63,21 +84,50 @@ class Sidecar:
         self._clock_offsets.append(offset)
 
     def refresh(self, account: Account) -> None:
-        """Write if a clock offset came, records began to drop, or the counters moved 10 s after the last."""
-        counters = account.counters
-        started_dropping = counters.dropped > 0 and self._info.counters.dropped == 0
-        due = counters != self._info.counters and time.monotonic() - self._written_s >= _REFRESH_S
-        measured = len(self._clock_offsets) > len(self._info.clock_offsets)
-        hangs_otherwise = _what_hangs(account.standing) != _what_hangs(self._info)
-        if started_dropping or due or measured or hangs_otherwise:
-            self.write(account)
+        """Have it written if it is due, without waiting for it.
 
-    def write(self, account: Account, *, closed: bool = False) -> None:
-        """Replace the file now.
+        It is when the first rows are written, records begin to drop, a clock offset came, within a quarter of
+        a second of other trouble, and every 10 s: a reader sees from it that the process lives.
 
         Raises:
-            OSError: as the file system says.
+            Exception: with which the write before this one failed.
         """
+        if not self._is_due(account):
+            self._start_writer()
+            return
+        failure, self._failure = self._failure, None
+        self._hand_over(account)
+        if failure is not None:
+            raise failure
+
+    def close(self, account: Account, *, timeout_s: float) -> None:
+        """Write the last one.
+
+        Raises:
+            OSError: as the file system says; TimeoutError where it says nothing for so long.
+        """
+        self._hand_over(account, closed=True)
+        deadline_s = time.monotonic() + timeout_s
+        while self._writer is not None and (self._writer.is_alive() or self._newest):
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError(f"it was not written within {timeout_s:g} s.")
+            self._start_writer()
+            self._writer.join(max(0.0, deadline_s - time.monotonic()))
+        if self._failure is not None:
+            raise self._failure
+
+    def _is_due(self, account: Account) -> bool:
+        told, now = self._info, account.counters
+        age_s = time.monotonic() - self._told_s
+        first_rows = now.written > 0 and told.counters.written == 0
+        started_dropping = now.dropped > 0 and told.counters.dropped == 0
+        measured = len(self._clock_offsets) > len(told.clock_offsets)
+        hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
+        trouble = account.error != told.last_error or self._failure is not None or hangs_otherwise
+        return first_rows or started_dropping or measured or age_s >= (_RETRY_S if trouble else _REFRESH_S)
+
+    def _text(self, account: Account, *, closed: bool = False) -> str:
+        """What the sidecar says from now on."""
         self._info.counters = account.counters
         self._info.written_bytes = account.written_bytes
         self._info.logger_cpu_ns = account.cpu_ns
@@ -85,12 +135,39 @@ class Sidecar:
         self._info.last_error = account.error
         for name, value in account.standing._asdict().items():
             setattr(self._info, name, value)
+        self._info.behind_s = account.behind_s
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)
         self._info.clock_offsets = list(self._clock_offsets)
-        self._info.write(self._path)
-        self._written_s = time.monotonic()
+        self._told_s = time.monotonic()
+        return self._info.to_json()
+
+    # -- writing it ---------------------------------------------------------------------------------
+
+    def _hand_over(self, account: Account, *, closed: bool = False) -> None:
+        self._newest.append(self._text(account, closed=closed))
+        self._start_writer()
+
+    def _start_writer(self) -> None:
+        """If there is something to write and nobody at it; also what came when the last one was ending."""
+        if not self._newest or (self._writer is not None and self._writer.is_alive()):
+            return
+        writer = threading.Thread(target=self._write_newest, name="timing-logger-sidecar", daemon=True)
+        try:
+            writer.start()
+        except RuntimeError:  # the interpreter is going down, or the system has no thread left
+            self._write_newest()
+        else:
+            self._writer = writer
+
+    def _write_newest(self) -> None:
+        while self._newest:
+            try:
+                replace_sidecar(self._path, self._newest.popleft())
+                self._failure = None
+            except Exception as error:
+                self._failure = error
 
 
 def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:

@@ -15,6 +15,7 @@ import pandas as pd
 
 from timing_logger._alignment import Alignment
 from timing_logger._freed_memory import give_back_freed_memory
+from timing_logger._inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger._parquet import Part
 from timing_logger._parsing import Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
@@ -65,8 +66,12 @@ class Source:
         if self.engine == "duckdb":
             from timing_logger._plain_files import parse_plain_file
 
-            if plain := parse_plain_file(self.path, self._read_columns):
-                return plain
+            columns = self._read_columns
+            plain = parse_plain_file(self.path, [*columns, "status"])
+            if plain and has_inflight(plain.frame):  # rarely: then it is read once more, with what tells more
+                plain = parse_plain_file(self.path, [*columns, *KEY_COLUMNS])
+            if plain:
+                return self._as_asked(plain)
         return self._as_asked(self._parsed_by_lines())
 
     @property
@@ -76,8 +81,12 @@ class Source:
         return [name for name in COLUMNS if name in needed]
 
     def _as_asked(self, parsed: Parsed) -> Parsed:
-        frame = parsed.frame[self._read_columns]
-        return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
+        """Without the rows of open calls that ended later: whatever reads a file comes by here."""
+        frame = without_replaced(parsed.frame)
+        n_replaced = len(parsed.frame) - len(frame)
+        frame = frame[self._read_columns]
+        frame = compact(frame) if self.engine == "duckdb" else frame
+        return parsed._replace(frame=frame, replaced=parsed.replaced + n_replaced)
 
     def _parsed_by_lines(self) -> Parsed:
         try:
@@ -137,7 +146,7 @@ class Source:
         return {
             **self.stated(),
             "bytes": parsed.n_bytes,
-            "rows": len(parsed.frame),
+            "rows": len(parsed.frame) + parsed.replaced,
             "cut": parsed.cut,
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,

@@ -20,8 +20,9 @@ from timing_logger.errors import TimingLoggerError
 _KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
 _OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
 _VERDICTS = (
-    "rank", "suspect", "role", "group-wide", "communication", "diffuse", _commands.UNJUDGED,
+    "rank", "suspect", "role", "group-wide", "communication", "diffuse", _commands.HANG, _commands.UNJUDGED,
 )  # fmt: skip
+_ENDS = (_commands.HANG, _commands.UNFINISHED)
 _ENGINES = ("auto", "pandas", "duckdb")
 _INTERRUPTED = 130  # as a shell has it for SIGINT
 
@@ -64,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_summary(commands)
     _add_stragglers(commands)
+    _add_hang(commands)
     _add_waits(commands)
     _add_bandwidth(commands)
     _add_overlap(commands)
@@ -108,6 +110,23 @@ def _add_stragglers(commands: _Commands) -> None:
         "--fail-on", type=_verdicts, metavar="VERDICTS", default=(),
         help=f"exit with {_commands.BAD_NEWS} if the verdict is one of these: any of {', '.join(_VERDICTS)}; "
         "several with commas",
+    )  # fmt: skip
+
+
+def _add_hang(commands: _Commands) -> None:
+    hang = _question(
+        commands,
+        "hang",
+        _commands.hang,
+        "did the run end, and if not: who hangs in what, and who never came",
+        "Per collective that did not end: which ranks are inside since when, which never entered it and what "
+        "they did last, whether ranks disagree; messages without a partner; processes that are gone.",
+        of_iterations=False,  # the end of a run is in its last
+    )
+    hang.add_argument(
+        "--fail-on", type=_ends, metavar="ENDS", default=(),
+        help=f"exit with {_commands.BAD_NEWS} if the run ended so: any of {', '.join(_ENDS)}; several with "
+        "commas",
     )  # fmt: skip
 
 
@@ -229,11 +248,21 @@ def _add_watch(commands: _Commands) -> None:
 
 
 def _question(
-    commands: _Commands, name: str, command: _commands.Command, short: str, long: str
+    commands: _Commands,
+    name: str,
+    command: _commands.Command,
+    short: str,
+    long: str,
+    *,
+    of_iterations: bool = True,
 ) -> argparse.ArgumentParser:
-    """A command that reads files, selects rows, and prints an answer as text or JSON."""
+    """A command that reads files, selects rows, and prints an answer as text or JSON.
+
+    Args:
+        of_iterations: whether it can be asked of some iterations.
+    """
     example = f"example: timing-logger {name} logs/timing"
-    parser = _about_rows(commands, name, command, short, long, example, (*_ENGINES, "dask"))
+    parser = _about_rows(commands, name, command, short, long, example, (*_ENGINES, "dask"), of_iterations)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_scheduler(parser)
     return parser
@@ -254,15 +283,17 @@ def _about_rows(
     long: str,
     example: str,
     engines: Sequence[str] = _ENGINES,
+    of_iterations: bool = True,
 ) -> argparse.ArgumentParser:
     """A command that reads files and selects rows."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=short, description=long, epilog=example)
     _add_logdir(parser)
     parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="only these, such as 0,2,8-15")
-    parser.add_argument(
-        "--iterations", type=_iterations, metavar="A:B",
-        help="only those from A on and before B, in every epoch; either may be left out",
-    )  # fmt: skip
+    if of_iterations:
+        parser.add_argument(
+            "--iterations", type=_iterations, metavar="A:B",
+            help="only those from A on and before B, in every epoch; either may be left out",
+        )  # fmt: skip
     parser.add_argument(
         "--incarnations",
         choices=["latest", "all"],
@@ -273,7 +304,7 @@ def _about_rows(
         "--engine", choices=engines, default="auto",
         help="what reads the files: by default DuckDB for large ones, see docs/large-runs.md",
     )  # fmt: skip
-    parser.set_defaults(command=command)
+    parser.set_defaults(command=command, **({} if of_iterations else {"iterations": None}))
     return parser
 
 
@@ -294,6 +325,10 @@ def _keys(text: str) -> list[str]:
 
 def _verdicts(text: str) -> list[str]:
     return _some_of(text.split(","), _VERDICTS, text)
+
+
+def _ends(text: str) -> list[str]:
+    return _some_of(text.split(","), _ENDS, text)
 
 
 def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:

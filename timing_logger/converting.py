@@ -89,7 +89,7 @@ def convert(
     if found := troubles({"files": facts, "left_out": []}):
         warnings.warn(found, UserWarning, stacklevel=2)
     sizes = [target.stat().st_size for target in targets]
-    return Converted(targets, sum(file["rows"] for file in facts), sum(sizes))
+    return Converted(targets, sum(file["rows"] - file["replaced"] for file in facts), sum(sizes))
 
 
 # -- what is read ----------------------------------------------------------------------------------
@@ -119,7 +119,8 @@ def _input(source: Source) -> _Input:
         "rank": name.rank,
         "incarnation": name.incarnation,
         "bytes": parsed.n_bytes,
-        "rows": len(rows),
+        "rows": len(rows) + parsed.replaced,
+        "replaced": parsed.replaced,
         "cut": parsed.cut,
         "bad_lines": parsed.bad_lines,
         "bad_examples": parsed.bad_examples,

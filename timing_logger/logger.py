@@ -43,7 +43,7 @@ class TimingLogger(Recorder):
         world_size: number of ranks, for the sidecar.
         labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
             JSON values.
-        flush_interval: seconds between writes.
+        flush_interval: seconds within which a record is in the file; half of it passes between writes.
         maxsize: capacity of the queue in records, at most 400 bytes each; beyond it records are
             dropped and counted.
         ranks: ranks that record; None for all. On others the logger is off.
@@ -139,8 +139,8 @@ class TimingLogger(Recorder):
     def close(self) -> None:
         """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
         if self._flusher is not None and not self._flusher.closed:
-            for call in self._last_calls:
-                call()
+            while self._last_calls:  # each once: an interrupt may end this close, and another follow
+                self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
             self._flusher.close()
             not_at_sigterm(self._see_sigterm)
@@ -209,6 +209,7 @@ class TimingLogger(Recorder):
         late = self.stats.dropped - self._dropped_at_close
         if late:
             log.warning("timing logger: %d records came after close and were dropped", late)
+            self._dropped_at_close += late
 
     def detach(self) -> None:
         """In a forked child: the file, the thread and what waits are the parent's."""

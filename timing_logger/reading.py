@@ -85,7 +85,8 @@ def read_timings(
             come.
 
     Returns:
-        One row for each record, by rank and incarnation, then as in the file. Columns are those of
+        One row for each record, by rank and incarnation, then as in the file; a call that was written while
+        it was open (``inflight``) and ended later has the row of its end alone. Columns are those of
         ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64), ``start_s``,
         ``end_s`` and ``clock_uncertainty_s``. ``timestamp``
         is ``datetime64[us, UTC]``; integers are ``Int64`` with NA where blank; ``elapsed_ms``,
@@ -103,17 +104,17 @@ def read_timings(
         host without measurements, where the wall clocks of both sidecars map the instants, ms off or worse;
         or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
-        ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
-        ``bytes``, ``rows``, ``cut`` (the unterminated last line, which is no row; "" if none),
-        ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
+        ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``, ``bytes``,
+        ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line, which is no row;
+        "" if none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
         ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
-        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
-        or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
-        if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
-        None if unknown) and ``contradictions`` (a dict for each two neighbouring measurements that
-        are farther apart than drift explains: ``after_s`` and ``before_s``, when they were made by this
-        clock, ``moved_s``, how far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with
-        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
+        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured" or
+        "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None if the
+        instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows, None if
+        unknown) and ``contradictions`` (a dict for each two neighbouring measurements that are farther apart
+        than drift explains: ``after_s`` and ``before_s``, when they were made by this clock, ``moved_s``, how
+        far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with ``path`` and ``reason`` for
+        each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its

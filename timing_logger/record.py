@@ -81,6 +81,7 @@ class Record(NamedTuple):
 
 
 START = Record._fields.index("start_ns")
+END = Record._fields.index("end_ns")
 """Where in a record the start stands, and then the end."""
 
 STREAM = Record._fields.index("stream")

@@ -223,6 +223,10 @@ class RunInfo:
         idle_stack: where the main thread was, the innermost call first, if that is longer ago than
             ``options["hang_after"]``.
         signal: the signal that ended the process, if the logger was asked to see it.
+        updated_unix_ns: as old are the counters. A process that lives renews it every 10 s, also while it
+            records nothing.
+        behind_s: age of the oldest record that waited for the file then; more than ``flush_interval`` + 0.5
+            where records come faster than they can be written, or the disk is slow.
     """
 
     file: str
@@ -246,6 +250,7 @@ class RunInfo:
     last_progress_counter_ns: int = 0
     idle_stack: list[str] = field(default_factory=list)
     signal: str = ""
+    behind_s: float = 0.0
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)
@@ -265,22 +270,23 @@ class RunInfo:
         content["counters"] = self.counters._asdict()
         return json.dumps(content, indent=1) + "\n"
 
-    def write(self, path: Path) -> None:
-        """Replace ``path`` atomically.
 
-        Raises:
-            OSError: as the file system says; the old sidecar then stands unchanged.
-        """
-        draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-        draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-        try:
-            with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
-                file.write(self.to_json())
-            os.replace(draft, path)
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+def replace_sidecar(path: Path, text: str) -> None:
+    """Replace ``path`` atomically. One thread of a process at a time.
+
+    Raises:
+        OSError: as the file system says; the old sidecar then stands unchanged.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def host_name() -> str:

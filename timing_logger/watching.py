@@ -10,9 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis import COLUMNS_OF, Verdict, stragglers, summarize_ranks
+from timing_logger._inflight import without_replaced
+from timing_logger.analysis import COLUMNS_OF, RunEnd, Verdict, summarize_ranks
 from timing_logger.analysis._frames import opened
+from timing_logger.analysis._last_rows import last_rows, only_last_rows
 from timing_logger.analysis._steps import Span, steps_of
+from timing_logger.analysis.hang import run_end_of
+from timing_logger.analysis.stragglers import judgement_of
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 
@@ -66,11 +70,13 @@ class Look(NamedTuple):
         ranks: in ascending order.
         verdict: on the window.
         window_s: how much of the run it spans.
+        end: who hangs by now, if anybody.
     """
 
     ranks: list[RankNow]
     verdict: Verdict
     window_s: float
+    end: RunEnd
 
 
 class Watcher:
@@ -99,7 +105,9 @@ class Watcher:
         whole = summarize_ranks(window).set_index("rank")
         now, latest = time.time(), _latest_steps(window)
         ranks = [_rank_now(tail, window, whole, latest, now) for tail in tails]
-        return Look(ranks, stragglers(window), float(whole["wall_s"].max()) if len(whole) else 0.0)
+        end = _end_of(tails, window, now)
+        verdict = judgement_of(window, None, end).verdict
+        return Look(ranks, verdict, float(whole["wall_s"].max()) if len(whole) else 0.0, end)
 
     def _newest(self) -> list[Path]:
         if not self._folder.is_dir():
@@ -124,6 +132,7 @@ class _Tail:
     begin: bytes = b""
     n_read: int = 0
     rows: pd.DataFrame | None = None
+    last: pd.DataFrame | None = None
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
 
@@ -150,6 +159,9 @@ class _Tail:
             self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
             self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
+            self.rows = without_replaced(self.rows)
+            known = frame if self.last is None else pd.concat([self.last, frame], ignore_index=True)
+            self.last = only_last_rows(without_replaced(known))
         self.changed_s = self.path.stat().st_mtime
         self.sidecar = read_sidecar(self.path) or {}
 
@@ -158,7 +170,7 @@ class _Tail:
         with self.path.open("rb") as file:
             begin = file.read(_BEGIN_BYTES)
         if not begin.startswith(self.begin):
-            self.header, self.offset, self.rows, self.n_read = b"", 0, None, 0
+            self.header, self.offset, self.rows, self.last, self.n_read = b"", 0, None, None, 0
         self.begin = begin
 
     def _added(self) -> bytes:
@@ -205,6 +217,12 @@ def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
         for tail in tails
     ]
     return window
+
+
+def _end_of(tails: Sequence[_Tail], window: pd.DataFrame, now_s: float) -> RunEnd:
+    """Who hangs, by the last rows of each file, of which some are older than the window."""
+    known = [tail.last for tail in tails if tail.last is not None]
+    return run_end_of([last_rows(rows) for rows in known or [window]], window.attrs["files"], now_s)
 
 
 def _latest_steps(window: pd.DataFrame) -> dict[int, Span]:

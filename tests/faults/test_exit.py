@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -42,6 +44,71 @@ HEALTHY = {
     ),
     "a thread that goes on": ("threading.Thread(target=threading.Event().wait, daemon=True).start()", 0),
 }  # fmt: skip
+
+INTERRUPTED = """
+import signal, sys, time
+from timing_logger import init_timing_logger
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(4))
+logger = init_timing_logger(0, sys.argv[1], flush_interval=3600)
+for i in range(20_000):
+    logger.record_timing("A", 1.0, iteration=i)
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+
+BURSTS_MS = {
+    "twice within 2 ms": [2],
+    "four times": [10, 10, 10],
+    "ten times": [3] * 9,
+    "in one moment": [0] * 8,
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 4)], ids=["SIGINT", "SIGTERM"]
+)
+@pytest.mark.parametrize("burst", BURSTS_MS)
+def test_whoever_is_interrupted_again_while_it_ends_loses_nothing(
+    burst: str, number: int, code: int, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(number)
+    for pause_ms in BURSTS_MS[burst]:
+        time.sleep(pause_ms / 1e3)
+        process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode in (code, -number), said  # the latter: one came when no handler was left
+    sidecar = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
+    assert sidecar["closed"], said
+    assert sidecar["counters"] == {"accepted": 20_000, "written": 20_000, "dropped": 0, "pending": 0}
+    assert len(rows(tmp_path / "timing-rank0.csv")) == 20_000
+
+
+def test_an_interrupt_at_exit_reaches_the_programs_own_handler() -> None:
+    run = run_python(
+        """
+        import signal
+        from timing_logger._processes import interrupts_held_back
+        came = []
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: came.append(number))
+        before = signal.getsignal(signal.SIGINT)
+        with interrupts_held_back():
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGTERM)
+            assert not came
+        assert sorted(came) == [signal.SIGINT, signal.SIGTERM]
+        assert signal.getsignal(signal.SIGINT) is before
+        """
+    )
+    assert run.returncode == 0, run.stderr
+
 
 ABRUPT = {
     "os._exit": ("os._exit(6)", 6),

@@ -16,6 +16,7 @@ from timing_logger.analysis.partitioned import (
     bandwidth,
     compression,
     efficiencies,
+    hang,
     match_collectives,
     message_waits,
     overlap,
@@ -29,6 +30,7 @@ from timing_logger.analysis.partitioned import (
     windows,
 )
 from timing_logger.analysis.per_rank import summarize_messages, summarize_overlap, summarize_waits
+from timing_logger.analysis.run_end import RankEnd, RunEnd
 from timing_logger.analysis.summary import (
     Summary,
     compare_counters,
@@ -40,6 +42,8 @@ from timing_logger.analysis.verdict import Gate, Suspect, Verdict
 __all__ = [
     "COLUMNS_OF",
     "Gate",
+    "RankEnd",
+    "RunEnd",
     "Summary",
     "Suspect",
     "Verdict",
@@ -49,6 +53,7 @@ __all__ = [
     "compare_counters",
     "compression",
     "efficiencies",
+    "hang",
     "is_collective",
     "is_communication",
     "match_collectives",

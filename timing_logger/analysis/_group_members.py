@@ -51,7 +51,7 @@ def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size
         if not name and np.isnan(its_size):  # of no group: a rank of the world
             found[here] = its_number
             continue
-        members = _members(name, its_size, seen, world_size)
+        members = members_of(name, its_size, seen, world_size)
         is_one = its_number < len(members)
         found[here[is_one]] = members[its_number[is_one]]
     return found
@@ -76,7 +76,7 @@ def own_numbers(group: tuple[Ints, list[str]], rank: Ints, place: Ints) -> Ints:
     return number
 
 
-def _members(name: str, size: float, seen: Ints, world_size: int | None) -> Ints:
+def members_of(name: str, size: float, seen: Ints, world_size: int | None) -> Ints:
     """The ranks of a group in the order of their numbers; none where some may be unknown.
 
     Args:
@@ -95,6 +95,15 @@ def _members(name: str, size: float, seen: Ints, world_size: int | None) -> Ints
     if size == world_size and seen[-1] < size:
         return np.arange(world_size)
     return seen if len(seen) == size else none
+
+
+def all_members(name: str, size: float, seen: Ints, world_size: int | None) -> Ints:
+    """The ranks of a group, ascending, also of one between two groups; none where some may be unknown."""
+    if name.startswith("ranks ") and "|" in name:
+        both = [_listed(f"ranks {side}") for side in name.removeprefix("ranks ").split("|")]
+        listed = np.unique(np.concatenate(both))
+        return listed if len(listed) == size and np.isin(seen, listed).all() else seen[:0]
+    return np.sort(members_of(name, size, seen, world_size)) if len(seen) else seen
 
 
 def _listed(name: str) -> Ints:

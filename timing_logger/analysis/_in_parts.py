@@ -15,9 +15,11 @@ import numpy as np
 from timing_logger._sources import joined
 from timing_logger.analysis._frames import Frame, coded_text, each_text, opened
 from timing_logger.analysis._group_members import stated_world_size
+from timing_logger.analysis._last_rows import last_rows
 from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._step_times import PartOfStepTimes, part_of_step_times, whole_step_times
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.hang import run_end_of
 from timing_logger.analysis.messages import message_waits
 from timing_logger.analysis.operations import base_operation
 from timing_logger.analysis.overlap import (
@@ -28,6 +30,7 @@ from timing_logger.analysis.overlap import (
     process_times,
 )
 from timing_logger.analysis.per_rank import summarize_messages
+from timing_logger.analysis.run_end import RunEnd
 from timing_logger.analysis.scores import scores_of
 from timing_logger.analysis.stragglers import Judgement, judgement_on
 from timing_logger.analysis.summary import PartOfSummary, Summary, part_of_summary, whole_summary
@@ -110,18 +113,20 @@ class _Steps(NamedTuple):
     times: PartOfStepTimes
     roles: dict[int, str]
     files: list[dict[str, Any]]
+    last: pd.DataFrame
 
 
 def _steps(timings: pd.DataFrame) -> _Steps:
-    ranks = timings["rank"].unique().tolist()
-    return _Steps(part_of_step_times(timings), roles_of(timings, ranks, None), timings.attrs.get("files", []))
+    ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
+    return _Steps(part_of_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
 
 
 def _judgement(parts: Sequence[_Steps], stated: Mapping[int, Any] | None) -> Judgement:
     files = [file for part in parts for file in part.files]
     times = whole_step_times([part.times for part in parts], stated_world_size(files))
     known = stated or {rank: role for part in parts for rank, role in part.roles.items()}
-    return judgement_on(times, roles_of(_of_pandas(), times.ranks, known), files)
+    judged = judgement_on(times, roles_of(_of_pandas(), times.ranks, known), files)
+    return judged.ending_in(run_end_of([part.last for part in parts], files))
 
 
 def _stragglers_and_windows(
@@ -140,6 +145,29 @@ STRAGGLERS = InParts(_steps, _stragglers_and_windows)
 
 SCORES = InParts(_steps, _scores)
 """``scores``."""
+
+# -- the end of the run ------------------------------------------------------------------------------
+
+
+def _end_of_processes(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    return last_rows(timings), timings.attrs.get("files", [])
+
+
+def _run_end(
+    parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], now_unix_s: float | None = None
+) -> RunEnd:
+    files = [file for _, of_part in parts for file in of_part]
+    return run_end_of([rows for rows, _ in parts], files, now_unix_s)
+
+
+HANG = InParts(_end_of_processes, _run_end)
+"""``hang``: what is held is the last rows of each process."""
+
+
+def hang_asked_at(now_unix_s: float) -> InParts[Any, RunEnd]:
+    """``hang`` of files that may still be written."""
+    return InParts(_end_of_processes, partial(_run_end, now_unix_s=now_unix_s))
+
 
 # -- the summary ---------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from timing_logger.analysis._grouped import any_row_of, order_by
 from timing_logger.analysis._lives import lives, lives_by_iteration
 from timing_logger.analysis._runs import runs_of
 from timing_logger.analysis._steps import steps_of
-from timing_logger.analysis.columns import RUN_OF_RANK
+from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
 from timing_logger.analysis.operations import base_operation, is_collective
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
@@ -158,10 +158,22 @@ def _numbered(
         life = lives_by_iteration(
             life, key, rank, np.where(numbered, numbers(frame, "iteration")[row], np.nan)
         )
+    if EARLIER_IN_STEP in frame.columns:
+        earlier = np.where(numbered, earlier, numbers(frame, EARLIER_IN_STEP)[row]).astype(np.int64)
     instance = dense_codes(
         communicator, ~numbered, np.where(numbered, life, step), np.where(numbered, seq, earlier)
     )
     return numbered, key, instance
+
+
+def earlier_in_step(frame: Frame, row: Ints) -> Ints:
+    """For each of these rows, collectives without a number, how many of its process, group and step began
+    before it: what ``find_instances`` matches it by."""
+    process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
+    step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
+    return _earlier_alike(
+        dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
+    )
 
 
 def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:

@@ -11,8 +11,8 @@ _INSTANCE = (
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overview": (
-        *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, "group", "group_size", "seq",
-        "status",
+        *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
+        "layer_name",
     ),
     "summarize": (
         "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
@@ -25,6 +25,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "efficiencies": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "stragglers": (*_INSTANCE, "layer_name"),
+    "hang": (*_INSTANCE, "layer_name"),
 }  # fmt: skip
 """By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for
 ``windows`` and ``scores`` too."""
@@ -35,3 +36,7 @@ MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
 incarnation of its rank each row is of; the ranks that its group has in the whole run, as text; the epoch of
 its step, counted where none is recorded; what epochs are for in the run; and whether iterations restart in
 the row's process."""
+
+EARLIER_IN_STEP = "earlier_in_step"
+"""A column of the last rows of a process (``_last_rows``): how many collectives without a number its group
+had begun in its step before this one; not all of them are among those rows."""

@@ -17,6 +17,7 @@ from timing_logger.analysis._partitions import collected, is_partitioned, parts_
 from timing_logger.analysis.bandwidth import bandwidth as _bandwidth
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.compression import compression as _compression
+from timing_logger.analysis.hang import hang as _hang
 from timing_logger.analysis.matching import match_collectives as _match_collectives
 from timing_logger.analysis.messages import message_waits as _message_waits
 from timing_logger.analysis.overlap import efficiencies as _efficiencies
@@ -74,6 +75,7 @@ def _collected(table: Any, columns: str) -> Any:
 
 
 efficiencies = _by_partition(_efficiencies, _in_parts.EFFICIENCIES)
+hang = _by_partition(_hang, _in_parts.HANG)
 overlap = _by_partition(_overlap, _in_parts.OVERLAP)
 overview = _by_partition(_overview, _in_parts.OVERVIEW)
 scores = _by_partition(_scores, _in_parts.SCORES)

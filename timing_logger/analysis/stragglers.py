@@ -35,6 +35,8 @@ from timing_logger.analysis._roles import roles_of
 from timing_logger.analysis._run_length import part_of_run
 from timing_logger.analysis._step_times import StepTimes, step_times
 from timing_logger.analysis._without_a_rank import diffuse, group_wide, whole_role
+from timing_logger.analysis.hang import hang
+from timing_logger.analysis.run_end import RunEnd
 from timing_logger.analysis.verdict import Gate, Verdict, VerdictKind
 
 
@@ -54,7 +56,8 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = Non
         time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Whether that
         says anything is in ``judged``: not if no rank had a peer in enough steps, the files look like those
         of different runs, or others waited visibly for a rank that nothing shows to be slow; ``why`` then
-        has the reason.
+        has the reason. Of a run that hung nobody says that it was healthy or diffuse: that is a ``hang``, and
+        ``end`` says of any run whether it came to its end.
     """
     return judgement_of(timings, roles).verdict
 
@@ -71,12 +74,24 @@ class Judgement(NamedTuple):
     roles: Mapping[int, str]
     are_comparable: bool = True
 
+    def ending_in(self, end: RunEnd) -> Judgement:
+        """The judgement on a run that ended so: it is one of the hang, unless some rank is slow as well."""
+        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
+        verdict = replace(self.verdict, end=end, evidence=warned)
+        says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
+        if end.hangs and self.are_comparable and (says_little or not verdict.judged):
+            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+        return self._replace(verdict=verdict)
 
-def judgement_of(timings: IntoDataFrameT, roles: Mapping[int, Any] | None) -> Judgement:
-    """What ``stragglers``, ``windows`` and ``scores`` stand on."""
+
+def judgement_of(
+    timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
+) -> Judgement:
+    """What ``stragglers``, ``windows`` and ``scores`` stand on; ``end`` where it is known already."""
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
-    return judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return judged.ending_in(hang(timings) if end is None else end)
 
 
 def judgement_on(

@@ -26,11 +26,14 @@ from timing_logger.analysis._frames import (
 )
 from timing_logger.analysis._grouped import rows_of_each, sums
 from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis._last_rows import last_rows
 from timing_logger.analysis._mixed_runs import different_runs
 from timing_logger.analysis._steps import steps_of
 from timing_logger.analysis._synchronised_steps import SynchronisedSteps, joined_steps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.hang import run_end_of
 from timing_logger.analysis.operations import is_communication, is_wait
+from timing_logger.analysis.run_end import RunEnd
 from timing_logger.analysis.spread import spread_of_steps
 from timing_logger.analysis.totals import seen_before, summarize
 from timing_logger.record import OK
@@ -61,6 +64,7 @@ class Summary(NamedTuple):
         files: ``attrs["files"]`` of ``read_timings``.
         left_out: ``attrs["left_out"]`` of ``read_timings``.
         different_runs: why the files look as if they were not of one run; "" if nothing speaks for it.
+        end: as ``hang`` returns.
     """
 
     operations: pd.DataFrame
@@ -71,6 +75,7 @@ class Summary(NamedTuple):
     files: list[dict[str, Any]]
     left_out: list[dict[str, str]]
     different_runs: str
+    end: RunEnd
 
 
 def overview(timings: pd.DataFrame) -> Summary:
@@ -86,6 +91,7 @@ class PartOfSummary(NamedTuple):
     ranks: pd.DataFrame
     statuses: pd.DataFrame
     steps: SynchronisedSteps
+    last: pd.DataFrame
 
 
 def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
@@ -95,6 +101,7 @@ def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
         ranks=summarize_ranks(timings),
         statuses=summarize_statuses(timings),
         steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
+        last=last_rows(timings),
     )
 
 
@@ -118,6 +125,7 @@ def whole_summary(
         files=list(files),
         left_out=list(left_out),
         different_runs=different_runs(files),
+        end=run_end_of([part.last for part in parts], files),
     )
 
 

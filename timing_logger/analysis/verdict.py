@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from timing_logger.analysis._steps import Span
+from timing_logger.analysis.run_end import RunEnd
 
-VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse"]
+VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
 
 class Gate(NamedTuple):
@@ -54,8 +55,10 @@ class Verdict:
         verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is.
             ``role``: all ranks of a role are slow. ``group-wide``: all ranks were, against their own past.
             ``communication``: transfers are, without waiting. ``diffuse``: much time is lost to late
-            ranks, but no rank owns it. ``healthy``: none of that.
-        ranks: whom to look at, the costliest first; empty unless ``rank`` or ``role``.
+            ranks, but no rank owns it. ``healthy``: none of that. ``hang``: the run hung, and of the steps
+            before that none of the others but ``diffuse`` can be said; see ``end``.
+        ranks: whom to look at, the costliest first; of a hang those whom the others wait for. Empty
+            unless ``rank``, ``role`` or ``hang``.
         phase: the operation in which the time goes; ``UNLOGGED`` if between the rows; "" if nobody is slow.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still so at the end), ``bounded`` or ``intermittent``; "".
@@ -72,6 +75,8 @@ class Verdict:
         unjudged_ranks: of whom nothing is known, or who had no peer to be compared with.
         gates: what decided, in the order of judging.
         evidence: the same in sentences, and what the judgement rests on.
+        end: whether the run came to its end, and who hangs if not. A run may hang that has slow ranks: then
+            ``verdict`` tells of these, and ``end.hangs`` of that.
     """
 
     verdict: VerdictKind
@@ -92,6 +97,7 @@ class Verdict:
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
+    end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
 
     @property
     def when(self) -> str:
@@ -131,6 +137,7 @@ class Verdict:
                 for gate in self.gates
             ],
             "evidence": list(self.evidence),
+            "end": self.end.as_dict(),
         }
 
     def _epochs(self) -> dict[str, Any]:

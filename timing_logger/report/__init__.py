@@ -11,7 +11,8 @@ from timing_logger.report.answers import (
     totals_text,
     waits_text,
 )
-from timing_logger.report.json import rows_json, summary_json, verdict_json
+from timing_logger.report.hang_text import hang_text
+from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
 from timing_logger.report.live import look_text
 from timing_logger.report.text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
@@ -23,6 +24,8 @@ __all__ = [
     "clocks_text",
     "compression_text",
     "different_runs_text",
+    "hang_json",
+    "hang_text",
     "look_text",
     "overlap_text",
     "reading_text",

@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any
 
-from timing_logger.analysis import Summary, Verdict
+from timing_logger.analysis import RunEnd, Summary, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,8 @@ def summary_json(summary: Summary) -> str:
 
     ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are as the analyses of these names
     return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars;
-    ``different_runs`` says why the files look as if they were not of one run, or "".
+    ``different_runs`` says why the files look as if they were not of one run, or ""; ``end`` is what ``hang``
+    says of the end of the run.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -29,6 +30,7 @@ def summary_json(summary: Summary) -> str:
         "files": files,
         "left_out": summary.left_out,
         "different_runs": summary.different_runs,
+        "end": summary.end.as_dict(),
     }
     return _dumped(content)
 
@@ -36,6 +38,11 @@ def summary_json(summary: Summary) -> str:
 def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
     """One object: what ``Verdict.as_dict`` has, and ``windows`` as the analysis of this name, row by row."""
     return _dumped({**verdict.as_dict(), "windows": windows.to_dict("records")})
+
+
+def hang_json(end: RunEnd) -> str:
+    """One object: what ``RunEnd.as_dict`` has."""
+    return _dumped(end.as_dict())
 
 
 def rows_json(**tables: pd.DataFrame) -> str:

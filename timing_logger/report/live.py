@@ -11,6 +11,7 @@ from timing_logger.report.verdict_text import verdict_sentence
 if TYPE_CHECKING:
     from timing_logger.watching import Look, RankNow
 
+_MOST_SENTENCES = 4
 _HEADS = (
     "rank", "epoch", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped",
     "silent s", "state",
@@ -26,7 +27,8 @@ def look_text(look: Look, width: int) -> str:
         cells = dict(zip(_HEADS, _cells(rank), strict=True))
         table.add_row(*(cells[head] for head in shown))
     about = f"{count(len(look.ranks), 'rank')}; the last {look.window_s:.0f} s of the run"
-    return f"{about}\n\n{drawn(table, width)}\n\n{wrapped(_verdict(look), width)}\n"
+    end = "".join(f"{wrapped(sentence, width)}\n" for sentence in _on_the_end(look))
+    return f"{about}\n\n{drawn(table, width)}\n\n{end}{wrapped(_verdict(look), width)}\n"
 
 
 def _cells(rank: RankNow) -> list[str]:
@@ -36,6 +38,11 @@ def _cells(rank: RankNow) -> list[str]:
         percent(rank.waited_share), str(rank.unfinished), or_unknown(rank.dropped), fixed(rank.silent_s, 0),
         "closed" if rank.closed else "",
     ]  # fmt: skip
+
+
+def _on_the_end(look: Look) -> tuple[str, ...]:
+    """What hangs; nothing of a run that goes on or ended."""
+    return look.end.sentences[:_MOST_SENTENCES] if look.end.warning else ()
 
 
 def _verdict(look: Look) -> str:

@@ -32,6 +32,7 @@ def summary_text(summary: Summary, width: int = 100) -> str:
     """
     parts = [
         wrapped(_heading(summary), width),
+        wrapped(summary.end.warning, width) if summary.end.warning else "",
         drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
         *(wrapped(line, width) for line in _on_operations(summary)),
         drawn(_ranks_table(summary), width),

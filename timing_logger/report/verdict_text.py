@@ -48,13 +48,19 @@ _MOST_NAMED = 8
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
     """The verdict in words, what decided it, and the windows in which ranks were slower than their peers."""
     return page(
+        *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict)),
-        *paragraph(width, *verdict.evidence),
+        *paragraph(width, *evidence_beside_the_end(verdict)),
         _gates_text(verdict, width),
         _suspects_text(verdict, width),
         table_text(windows[:_MOST_WINDOWS], _WINDOWS, width) if len(windows) else "",
         f"... and {len(windows) - _MOST_WINDOWS} windows more." if len(windows) > _MOST_WINDOWS else "",
     )
+
+
+def evidence_beside_the_end(verdict: Verdict) -> tuple[str, ...]:
+    """The evidence, but for how the run ended, which is told by itself."""
+    return tuple(sentence for sentence in verdict.evidence if sentence != verdict.end.warning)
 
 
 def verdict_sentence(verdict: Verdict) -> str:
@@ -70,6 +76,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         "group-wide": "all ranks are slower than in their own past",
         "communication": what_communication_does(verdict),
         "diffuse": "diffuse. Much time is lost to late ranks, but to nobody in particular",
+        "hang": "the run hung, and until then nobody is known to have been slow",
     }[verdict.verdict]
     return f"Verdict: {escape_text(who)}{''.join(_particulars(verdict))}."
 

@@ -11,7 +11,13 @@ from timing_logger.record import escape_text
 from timing_logger.report._words import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
-from timing_logger.report.verdict_text import ranges, saved, what_communication_does, who_is_suspected
+from timing_logger.report.verdict_text import (
+    evidence_beside_the_end,
+    ranges,
+    saved,
+    what_communication_does,
+    who_is_suspected,
+)
 
 _MAX_NAMED = 8
 
@@ -20,6 +26,7 @@ class Judgement(NamedTuple):
     """What the page says of who is slow.
 
     Attributes:
+        end: what is said of a run that did not end well; empty if it did.
         kind: as in the verdict; ``unjudged`` if nobody could be judged.
         headline: one sentence.
         summary: where, since when and at what cost; "" if nobody is slow.
@@ -27,6 +34,7 @@ class Judgement(NamedTuple):
         gates, suspects, windows: tables.
     """
 
+    end: tuple[str, ...]
     kind: str
     headline: str
     summary: str
@@ -39,10 +47,11 @@ class Judgement(NamedTuple):
 def judgement(findings: Findings) -> Judgement:
     verdict = findings.verdict
     return Judgement(
+        end=verdict.end.sentences if verdict.end.warning else (),
         kind=verdict.verdict if verdict.judged else "unjudged",
         headline=_headline(verdict),
         summary=_summary(verdict),
-        evidence=verdict.evidence,
+        evidence=evidence_beside_the_end(verdict),
         gates=_gates(verdict),
         suspects=_suspects(verdict),
         windows=_windows(findings),
@@ -63,6 +72,7 @@ def _headline(verdict: Verdict) -> str:
         "group-wide": "All ranks slowed down together.",
         "communication": _sentence(what_communication_does(verdict)),
         "diffuse": "Much time is lost to late ranks, but no rank owns it.",
+        "hang": "The run hung, and until then no rank is known to have been slow.",
         "healthy": "No rank is slow."
         if not verdict.unjudged_ranks
         else "No rank that could be judged is slow.",

@@ -1,0 +1,70 @@
+"""Rows of calls that were still open when they were written, and which of them a later row replaces.
+
+A call that is open for long is written with the status ``inflight``, without an end. If it ends after all,
+its row follows in the same file, and then the first one is no operation of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timing_logger.record import DEVICE_CLOCK, INFLIGHT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY_COLUMNS = ("operation", "group", "start_counter", "clock", "seq", "peer", "iteration", "status")
+"""What tells whether two rows are of one call."""
+
+_ON_THE_HOST = ("operation", "group", "start_counter")
+_ON_A_DEVICE = ("operation", "group", "seq", "peer", "iteration")
+
+
+def has_inflight(frame: pd.DataFrame) -> bool:
+    """Whether some row was written while its call was open."""
+    return bool(len(frame)) and bool(_is_inflight(frame).any())
+
+
+def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
+    """The rows of one file, in their order, but for those of open calls whose end another row tells.
+
+    Args:
+        frame: with at least :data:`KEY_COLUMNS`, in the order of the file.
+    """
+    if not has_inflight(frame):
+        return frame
+    inflight = _is_inflight(frame)
+    on_device = frame["clock"].isin([DEVICE_CLOCK]).to_numpy(np.bool_)
+    # On the host a call may end while it is being told of as open. On a device its start is placed anew when
+    # it has ended, which is later: a row before is of a group that had the same name and numbers.
+    replaced = _last_end(frame, inflight & ~on_device, ~inflight, _ON_THE_HOST) >= 0
+    replaced |= _last_end(frame, inflight & on_device, ~inflight, _ON_A_DEVICE) > np.arange(len(frame))
+    if not replaced.any():
+        return frame
+    kept: pd.DataFrame = frame[~replaced].reset_index(drop=True)
+    return kept
+
+
+def _is_inflight(frame: pd.DataFrame) -> Any:
+    return frame["status"].isin([INFLIGHT]).to_numpy(np.bool_)
+
+
+def _last_end(frame: pd.DataFrame, are_open: Any, others: Any, columns: tuple[str, ...]) -> Any:
+    """For each of the rows ``are_open`` the last among ``others`` that is alike in these columns; else -1."""
+    last = np.full(len(frame), -1)
+    if not are_open.any():
+        return last
+    for name in columns:  # few rows are left to be compared one by one
+        wanted = frame.loc[are_open, name]
+        alike = frame[name].isin(wanted.dropna().unique()).to_numpy(np.bool_)
+        others = others & (alike | (wanted.isna().any() and frame[name].isna().to_numpy()))
+    ends = dict(zip(_keys(frame[others], columns), np.flatnonzero(others).tolist(), strict=True))
+    last[np.flatnonzero(are_open)] = [ends.get(key, -1) for key in _keys(frame[are_open], columns)]
+    return last
+
+
+def _keys(rows: pd.DataFrame, columns: tuple[str, ...]) -> list[tuple[Any, ...]]:
+    keys = rows[list(columns)].astype(object)
+    return list(keys.where(keys.notna(), None).itertuples(index=False, name=None))
