@@ -59,21 +59,24 @@ def _run(
     def finished(campaign: Campaign, result: Result, took_s: float) -> None:
         said = f"not tried: {result.untried}" if result.untried else f"{result.held} of {result.tried} held"
         broken = "BROKEN, " if result.is_broken else ""
-        print(f"[{next(number)}/{len(chosen)}] {campaign.name}: {broken}{said} ({took_s:.0f} s) {result.note}",
-              file=sys.stderr, flush=True)  # fmt: skip
+        begin = f"[{next(number)}/{len(chosen)}] {campaign.name}"
+        _say(f"{begin}: {broken}{said} ({took_s:.0f} s) {result.note}")
         for failure in result.failures:
-            print(f"    {failure}", file=sys.stderr, flush=True)
+            _say(f"    {failure}")
 
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder)
     results = run_all(chosen, settings, finished)
     if any(result.is_broken for _, result in results):
         again = f"--seed {options.seed}" + " --short" * options.short
-        print(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME",
-              file=sys.stderr)  # fmt: skip
+        _say(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME")
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return results
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _inside(options: argparse.Namespace, fuzz_s: float, campaigns: Sequence[Campaign]) -> int:

@@ -41,9 +41,10 @@ def elastic(trial: Trial) -> str:
         with trial.new_folder() as folder, trial.one(f"job {number}"):
             program = folder / "program.py"
             program.write_text(_PROGRAM)
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", _RANKS,
-                       "--max-restarts", _GENERATIONS - 1, "--monitor-interval", "0.1",
-                       program, folder / "logs"]  # fmt: skip
+            command = [
+                sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", _RANKS,
+                "--max-restarts", _GENERATIONS - 1, "--monitor-interval", "0.1", program, folder / "logs",
+            ]  # fmt: skip
             run = run_job(command, environment={}, limit_s=180, name="an elastic job")
             assert run.returncode == 0, run.stderr
             with warnings.catch_warnings():

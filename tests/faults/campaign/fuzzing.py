@@ -81,7 +81,9 @@ def fuzz(trial: Trial, reader: Reader) -> str:
         trial.count(1, None if failure is None else [])
         if failure is not None:
             trial.result.held -= 1
-            if kinds.setdefault(failure, number) == number and len(kinds) <= _MOST_FAILURES:
+            kind = failure.partition(":")[0]
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if kinds[kind] == 1 and len(kinds) <= _MOST_FAILURES:
                 saved = _saved(trial.folder / "failures" / str(number), logs)
                 trial.result.failures.append(f"input {number}, {failure}; its folder is {saved}")
         elif not reached <= seen and len(kept[name]) < _MOST_KEPT:
@@ -125,14 +127,18 @@ def _outcome(
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as error:
-        return f"{type(error).__name__} at {_place(error.__traceback__)}: {str(error)[:200]}"
+        return f"{type(error).__name__} at {_place(error.__traceback__)}: {_in_one_line(error)}"
     return None
+
+
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 def _place(trace: Any) -> str:
     """The innermost line of the package."""
     frames = [frame for frame in traceback.extract_tb(trace) if "/timing_logger/" in frame.filename]
-    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else "no line of the package"
+    return f"{Path(frames[-1].filename).name} {frames[-1].lineno}" if frames else "no line of the package"
 
 
 @contextlib.contextmanager
@@ -187,7 +193,7 @@ def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
     from timing_logger import _plain_files, read_timings
 
     if chance.random() < 0.5:
-        with mock.patch.object(_plain_files, "has_pyarrow", lambda: False):
+        with mock.patch.object(_plain_files, "has_pyarrow", return_value=False):
             read_timings(logs, engine="duckdb")
     else:
         read_timings(logs, engine="duckdb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import random
 import signal
 import subprocess
@@ -130,8 +131,6 @@ def mpiexec(trial: Trial) -> str:
 
 def _interrupt_job(command: list[str], environment: dict[str, str], folder: Path, after_s: float) -> int:
     """When the interrupt was sent, on the ``perf_counter`` axis in ns."""
-    import os
-
     with (folder / "output.txt").open("wb") as output:
         job = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=output, stderr=output, start_new_session=True
@@ -139,7 +138,8 @@ def _interrupt_job(command: list[str], environment: dict[str, str], folder: Path
     try:
         deadline_s = time.monotonic() + _LIMIT_S
         while not all(any((folder / f"shared{rank}").read_bytes()[:8]) for rank in range(2)):
-            assert time.monotonic() < deadline_s and job.poll() is None, (folder / "output.txt").read_text()
+            if time.monotonic() > deadline_s or job.poll() is not None:
+                raise AssertionError(f"the job did not begin: {(folder / 'output.txt').read_text()}")
             time.sleep(0.01)
         time.sleep(after_s)
         sent_ns = time.perf_counter_ns()

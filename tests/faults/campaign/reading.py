@@ -13,7 +13,11 @@ from campaign.trial import Trial
 
 SAMPLE = Path(__file__).parents[3] / "logs" / "sample"
 
-_COMMANDS = (["summary"], ["summary", "--json"], ["stragglers"], ["stragglers", "--json"])
+_COMMANDS = (
+    ["summary"], ["summary", "--json"], ["stragglers"], ["stragglers", "--json"],
+    ["trace", "-o", "{out}.json"], ["report", "-o", "{out}.html"],
+    ["convert", "--to", "parquet", "-o", "{out}.parquet"],
+)  # fmt: skip
 
 
 def sample(folder: Path, ranks: int = 2, n_lines: int = 60) -> Path:
@@ -58,15 +62,15 @@ def unchanged(trial: Trial) -> str:
             path = sample(folder / "logs", 4, 400) / "timing-rank1.csv"
             path.write_bytes(path.read_bytes()[: -trial.chance(number).randrange(1, 2000)])
             before = _hashes(folder / "logs")
-            for command in (*_COMMANDS, ["trace", "-o", str(folder / "out.json")],
-                            ["convert", "--to", "parquet", "-o", str(folder / "out.parquet")]):  # fmt: skip
-                with trial.one(f"{' '.join(command[:2])}, file {number}"):
+            for name, *options in _COMMANDS:
+                with trial.one(f"{name}, file {number}"):
                     answers = []
-                    for _ in range(2):
+                    for time in ("first", "second"):
+                        arguments = [option.format(out=folder / time) for option in options]
                         out, err = io.StringIO(), io.StringIO()
                         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                            assert main([command[0], str(folder / "logs"), *command[1:]]) == 0, err.getvalue()
-                        answers.append(out.getvalue())
+                            assert main([name, str(folder / "logs"), *arguments]) == 0, err.getvalue()
+                        answers.append(out.getvalue().replace(str(folder / time), "OUT"))
                     assert answers[0] == answers[1]
                     assert _hashes(folder / "logs") == before
     return ""

@@ -110,18 +110,20 @@ def exceptions(trial: Trial) -> str:
             try:
                 error = kind()
             except TypeError:  # those of Unicode, and groups, want arguments
-                error = (
-                    kind.__new__(kind, "", [ValueError()]) if "Group" in kind.__name__ else kind.__new__(kind)
-                )
+                arguments = ("", [ValueError()]) if "Group" in kind.__name__ else ()
+                error = kind.__new__(kind, *arguments)
             with trial.one(kind.__name__):
+                caught = None
                 try:
                     with logger.record_mpi_operation("A"):
                         raise error
-                except BaseException as caught:
-                    assert caught is error
-                raised.append(kind.__name__)
+                except BaseException as passed_on:
+                    caught = passed_on
+                assert caught is error
+                raised.append(type(error).__name__)
         logger.flush()
         with trial.one("the rows"):
             assert logger.path is not None
-            assert [row[16] for row in rows(logger.path)] == [f"error:{name}" for name in raised]
+            statuses = [row[16] for row in rows(logger.path)]
+            assert statuses == [f"error:{name}" for name in raised], f"{statuses} for {raised}"
     return ""
