@@ -11,9 +11,9 @@ from typing import Any
 _PIECES = (
     b"\n", b"\r\n", b"\r", b",", b'"', b'""', b"\0", b"\xff", b"\xed\xa0\x80", b"\xe2\x80\xa8",
     b"\xef\xbb\xbf", b"nan", b"inf", b"-inf", b"-1", b"9223372036854775808", b"1e400", b"1e-400", b"9" * 400,
-    b"0x1", b"\\", b"\\u", b"\\u12", b"\\ud800", b" ", b"\t", b"," * 40, b"2026-13-45T99:99:99", b"inflight", b"error:",
-    b"9999-12-31T23:59:59.999999", b"0001-01-01T00:00:00.000000", b"{", b"}", b"[", b"]", b"null", b"true",
-    b"unresolved",
+    b"0x1", b"\\", b"\\u", b"\\u12", b"\\ud800", b" ", b"\t", b"," * 40, b"2026-13-45T99:99:99", b"inflight",
+    b"error:", b"9999-12-31T23:59:59.999999", b"0001-01-01T00:00:00.000000", b"{", b"}", b"[", b"]", b"null",
+    b"true", b"unresolved",
 )  # fmt: skip
 _VALUES: tuple[Any, ...] = (
     None, True, False, -1, 0, 1, 2**31, 2**53 + 1, 2**63, 10**30, -(10**30), 1e308, -1e308, 5e-324, "", "x",
