@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import resource
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 import pytest
@@ -107,15 +108,50 @@ def test_a_stranger_is_shown_out_and_the_peer_let_in(listener: Listener) -> None
             accepted.close()
 
 
-def test_who_says_nothing_is_not_waited_for_long(listener: Listener, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor is the peer that comes after it turned away."""
-    monkeypatch.setattr(_direct, "_TOKEN_TIMEOUT_S", 0.05)
+@pytest.mark.parametrize("n_strangers", [1, 5, 2 * _direct._MOST_STRANGERS - 10])
+def test_who_says_nothing_keeps_no_peer_waiting(
+    listener: Listener, n_strangers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many there are before it. There is time for one wait, if it must be, and it is none."""
+    waits: list[float] = []
+    monkeypatch.setattr(
+        _direct, "_ready", lambda *args, ready=_direct._ready: (waits.append(args[1]), ready(*args))[1]
+    )
     (address,) = listener.invitation["addresses"]
-    with (
-        socket.create_connection(address, LONG_S),
-        connect(listener.invitation) or pytest.fail("no connection") as peer,
-    ):
+    with ExitStack() as stack:
+        for _ in range(n_strangers):
+            stack.enter_context(socket.create_connection(address, LONG_S))
+        peer = stack.enter_context(connect(listener.invitation) or pytest.fail("no connection"))
+        accepted = stack.enter_context(listener.accept() or pytest.fail("not let in"))
+        assert accepted.getpeername() == peer.getsockname()
+        assert len(waits) == 1
+
+
+def test_a_peer_that_comes_behind_strangers_who_say_half_of_it_is_let_in(listener: Listener) -> None:
+    (address,) = listener.invitation["addresses"]
+    with ExitStack() as stack:
+        for said in (b"", b"x", bytes(_direct._TOKEN_BYTES - 1), bytes(100)):
+            stranger = stack.enter_context(socket.create_connection(address, LONG_S))
+            stranger.sendall(said)
+        gone = socket.create_connection(address, LONG_S)
+        gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        gone.close()  # with a reset
+        late = in_a_thread(lambda: stack.enter_context(connect(listener.invitation) or pytest.fail("none")))
+        stack.enter_context(listener.accept() or pytest.fail("not let in"))
+        late.join(LONG_S)
+        with suppress(ConnectionError):  # it may be reset, having sent more than was read
+            assert stranger.recv(1) == b""
+
+
+def test_a_token_that_comes_in_pieces_is_one(listener: Listener) -> None:
+    (address,) = listener.invitation["addresses"]
+    token = bytes.fromhex(listener.invitation["token"])
+    with socket.create_connection(address, LONG_S) as peer:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        peer.sendall(token[:3])
+        rest = in_a_thread(lambda: peer.sendall(token[3:]))
         accepted = listener.accept()
+        rest.join(LONG_S)
         assert accepted is not None
         assert accepted.getpeername() == peer.getsockname()
         accepted.close()

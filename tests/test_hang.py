@@ -333,7 +333,7 @@ def test_a_rank_that_came_through_another_collective_makes_no_culprits_of_the_ot
     ahead = record("BCAST", STUCK_AT_S, 1.0, group=WORLD, group_size=4, seq=10, peer=1, iteration=10)
     other = Rank([*trained(), ahead, inflight(start_s=STUCK_AT_S + 1, seq=11)])
     end = ended(tmp_path, waiting(), other, waiting(), waiting())
-    assert end.culprits == ()
+    assert end.culprits == (1,)
     assert end.sentences[0].startswith("Ranks disagree on a collective (number 10)")
 
 

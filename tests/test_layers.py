@@ -11,7 +11,12 @@ from processes import run_python
 
 ROOT = Path(__file__).parent.parent
 
-SCHEMA = ["timing_logger.errors", "timing_logger.record", "timing_logger.run_info"]
+SCHEMA = [
+    "timing_logger.errors",
+    "timing_logger.record",
+    "timing_logger._typed_json",
+    "timing_logger.run_info",
+]
 ONLINE = [
     *SCHEMA,
     "timing_logger._clock",
@@ -60,6 +65,7 @@ ONLINE = [
     "timing_logger.integrations.huggingface",
     "timing_logger.integrations",
     "allreduce_instrumentation._operation_counts",
+    "allreduce_instrumentation.mpi._constants",
     "allreduce_instrumentation.mpi._buffer_size",
     "allreduce_instrumentation.mpi._comm_identity",
     "allreduce_instrumentation.mpi._operations",
@@ -133,6 +139,7 @@ OFFLINE = [
     "timing_logger._parsing",
     "timing_logger._parquet",
     "timing_logger._clock_course",
+    "timing_logger._file_flaws",
     "timing_logger._alignment",
     "timing_logger._cores",
     "timing_logger._freed_memory",

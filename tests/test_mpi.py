@@ -195,6 +195,15 @@ def test_it_is_pickled_as_the_communicator_is(ranks: Results) -> None:
         assert rank["unpicklable"] == rank["unpicklable_plain"] == ["ValueError"]
 
 
+def test_one_in_the_place_of_a_constant_is_pickled_as_that_is(ranks: Results) -> None:
+    """It, a copy of it, one of a user's class; the constant that it replaced, and a plain copy of that."""
+    for rank in (rank["identity"] for rank in ranks):
+        for name in ("COMM_SELF", "COMM_WORLD"):
+            the_same = [True, False, False, True, False]
+            assert rank["in_its_place"][name] == [[True, True, [same]] for same in the_same]
+            assert rank["in_its_place"][f"{name}, elsewhere"] == [[True, True, True]]
+
+
 def test_the_null_communicator_can_be_wrapped(ranks: Results) -> None:
     for rank in (rank["identity"] for rank in ranks):
         assert rank["null"] == [True, rank["null_plain"]]

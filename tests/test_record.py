@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import sys
 import time
+import unicodedata
 from decimal import Decimal
 from typing import Any
 
@@ -163,6 +165,19 @@ def test_escaped_text_is_one_line_and_comes_back(text: str) -> None:
     assert len(escaped.splitlines()) <= 1
     escaped.encode()
     assert unescape_text(escaped) == text
+
+
+def test_what_nobody_sees_is_written_as_its_number() -> None:
+    """Overrides of the direction of writing, joiners, spaces of no width, fillers."""
+    kinds = ("Cf", "Cc", "Zl", "Zp")
+    unseen = [chr(code) for code in range(sys.maxunicode + 1) if unicodedata.category(chr(code)) in kinds]
+    unseen += ["\u034f", "\u115f", "\u3164", "\ufff8", "\U000e0fff"]
+    assert len(unseen) > 200
+    escaped = [escape_text(character) for character in unseen]
+    assert all(text.isascii() and text.isprintable() for text in escaped)
+    assert [unescape_text(text) for text in escaped] == unseen
+    assert escape_text("layer\u202e\U000e0041") == "layer\\u202e\\U000e0041"
+    assert unescape_text("\\U00110000") == "U00110000"  # which is no character
 
 
 @given(st.lists(st.tuples(*[anything] * len(Record._fields)), max_size=5))

@@ -1,12 +1,14 @@
 """Timings as Parquet: the same rows in a tenth of the space, and all that was known of their files.
 
 The rows of one timing file stand together, by start, in row groups of their own. What else ``read_timings``
-tells of the file, its sidecar among it, stands in the metadata of the Parquet file.
+tells of the file, its sidecar among it, stands in the metadata of the Parquet file. All of it has checksums,
+so that a file that was damaged on its way is refused instead of read as another one.
 """
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -19,9 +21,9 @@ import numpy as np
 import pandas as pd
 
 from timing_logger._parsing import Parsed
-from timing_logger.errors import ConfigurationError
+from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.record import FIELDS, Field
-from timing_logger.run_info import TimingFile
+from timing_logger.run_info import TimingFile, usable_sidecar
 
 SUFFIX = ".parquet"
 ROWS_PER_GROUP = 2**20
@@ -29,6 +31,7 @@ ROWS_PER_GROUP = 2**20
 Facts: TypeAlias = "dict[str, Any]"
 
 _KEY = b"timing_logger"
+_CHECKSUM = "crc32"
 _PROCESS = ("rank", "incarnation")
 
 # Neighbours differ little in these. A duration comes again as a whole, also where there are too many of them
@@ -83,7 +86,7 @@ class ParquetFile:
         for start in starts:
             rows = frame.iloc[start : start + ROWS_PER_GROUP]
             self._writer.write_table(_table(rows, self._pyarrow), row_group_size=ROWS_PER_GROUP)
-        self.facts.append({**facts, "row_groups": len(starts)})
+        self.facts.append({**facts, "row_groups": len(starts), "columns": _schema(self._pyarrow).names})
 
 
 @contextmanager
@@ -92,11 +95,13 @@ def writing_parquet(path: Path) -> Iterator[ParquetFile]:
     pyarrow, parquet = pyarrow_parquet()
     with parquet.ParquetWriter(
         path, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
-        use_dictionary=_DICTIONARIES, column_encoding=_ENCODINGS,
+        use_dictionary=_DICTIONARIES, column_encoding=_ENCODINGS, write_page_checksum=True,
     ) as writer:  # fmt: skip
         file = ParquetFile(writer, pyarrow)
         yield file
-        writer.add_key_value_metadata({_KEY: json.dumps({"files": file.facts})})
+        writer.add_key_value_metadata(
+            {_KEY: json.dumps({"files": file.facts, _CHECKSUM: _crc32(file.facts)})}
+        )
 
 
 def _schema(pyarrow: ModuleType) -> Any:
@@ -115,6 +120,20 @@ def _table(rows: pd.DataFrame, pyarrow: ModuleType) -> Any:
     schema = _schema(pyarrow)
     columns = [pyarrow.array(rows[field.name], field.type, from_pandas=True) for field in schema]
     return pyarrow.Table.from_arrays(columns, schema=schema)
+
+
+# What pyarrow raises for bytes that are no Parquet, and what they may become on the way to a table; its own
+# exceptions are of these.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    NotImplementedError,
+    MemoryError,
+    OverflowError,
+)
 
 
 # -- reading -------------------------------------------------------------------------------------
@@ -138,20 +157,44 @@ class Part:
 
     @property
     def sidecar(self) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = self.facts["sidecar"]
-        return found
+        return usable_sidecar(self.facts["sidecar"])
 
     def read(self) -> Parsed:
-        """All of it, anew each time."""
-        _, parquet = pyarrow_parquet()
-        with parquet.ParquetFile(self.path) as file:
-            table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
+        """All of it, anew each time.
+
+        Raises:
+            NotATimingFileError: it is not what was written.
+        """
         facts = self.facts
-        frame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
-        replaced = max(0, facts["rows"] - len(frame))  # when it was converted
+        try:
+            frame = self._frame()
+        except _DAMAGE as error:
+            _raise_if_of_the_system(error)
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise NotATimingFileError(
+                f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the "
+                "timing files of the run anew."
+            ) from None
         return Parsed(
-            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"], replaced
-        )
+            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"],
+            facts.get("replaced", 0),
+        )  # fmt: skip
+
+    def _frame(self) -> pd.DataFrame:
+        pyarrow, parquet = pyarrow_parquet()
+        facts = self.facts
+        with parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+            table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
+        n_rows = facts["rows"] - facts.get("replaced", 0)
+        if len(table) != n_rows:
+            raise ValueError(f"it holds {len(table)} rows instead of {n_rows}")
+        expected, stated = _schema(pyarrow), facts.get("columns", table.column_names)
+        if [field.name for field in FIELDS if field.name in stated] != table.column_names:
+            raise ValueError("it lacks columns")
+        if any(field.type != expected.field(field.name).type for field in table.schema):
+            raise ValueError("its columns are of other types")
+        frame: pd.DataFrame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
+        return frame
 
 
 def parts_of(path: Path) -> list[Part]:
@@ -160,19 +203,43 @@ def parts_of(path: Path) -> list[Part]:
     Raises:
         NotConverted: it is another kind of file.
     """
-    pyarrow, parquet = pyarrow_parquet()
+    _, parquet = pyarrow_parquet()
     try:
         metadata = parquet.read_metadata(path).metadata or {}
-    except pyarrow.ArrowInvalid:
-        raise NotConverted("it is not a Parquet file") from None
+    except _DAMAGE as error:
+        _raise_if_of_the_system(error)
+        raise NotConverted("it is not a Parquet file, or was damaged") from None
     if _KEY not in metadata:
         raise NotConverted("its metadata name no timing files")
     parts, first = [], 0
-    for facts in json.loads(metadata[_KEY])["files"]:
+    for facts in _stated_facts(metadata[_KEY]):
         last = first + facts["row_groups"]
         parts.append(Part(path, facts, range(first, last)))
         first = last
     return parts
+
+
+def _raise_if_of_the_system(error: Exception) -> None:
+    """That a file is not there, or not to be opened, is no damage; pyarrow's own errors have no number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
+def _stated_facts(content: bytes) -> list[Facts]:
+    """What was known of each timing file; earlier versions wrote no checksum."""
+    try:
+        stated = json.loads(content)
+        sound = set(stated) == {"files"} or stated[_CHECKSUM] == _crc32(stated["files"])
+    except (ValueError, TypeError, KeyError):
+        sound = False
+    if not sound:
+        raise NotConverted("its metadata were damaged since they were written")
+    facts: list[Facts] = stated["files"]
+    return facts
+
+
+def _crc32(facts: list[Facts]) -> int:
+    return zlib.crc32(json.dumps(facts).encode())
 
 
 def _column(field: Field, table: Any) -> Any:

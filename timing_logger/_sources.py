@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from timing_logger._alignment import Alignment
+from timing_logger._file_flaws import inexact_numbers
 from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger._parquet import Part
@@ -150,6 +151,7 @@ class Source:
             "cut": parsed.cut,
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
+            "inexact": inexact_numbers(parsed.frame),
             "span_unix_ns": self.span,
             "clock": clock.description(first_s, last_s),
         }

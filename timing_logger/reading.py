@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 
 from timing_logger._alignment import Alignment, alignments
-from timing_logger._clock_course import clock_trouble
 from timing_logger._dask_table import dask_table
+from timing_logger._file_flaws import flaws_of
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
@@ -104,21 +104,24 @@ def read_timings(
         host without measurements, where the wall clocks of both sidecars map the instants, ms off or worse;
         or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
-        ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``, ``bytes``,
-        ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line, which is no row;
-        "" if none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
-        ``sidecar`` (the dict, or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
-        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured" or
-        "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None if the
-        instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows, None if
-        unknown) and ``contradictions`` (a dict for each two neighbouring measurements that are farther apart
-        than drift explains: ``after_s`` and ``before_s``, when they were made by this clock, ``moved_s``, how
-        far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with ``path`` and ``reason`` for
-        each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
+        ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
+        ``bytes``, ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line,
+        which is no row; "" if none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
+        ``inexact`` (how many integers of each column lie beyond ``record.LARGEST``: analyses count them as
+        blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
+        ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
+        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
+        or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
+        if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
+        None if unknown) and ``contradictions`` (a dict for each two neighbouring measurements that
+        are farther apart than drift explains: ``after_s`` and ``before_s``, when they were made by this
+        clock, ``moved_s``, how far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with
+        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, or measurements of a clock contradict each other; and once, if the files are large
+            sidecar says, or something in a sidecar cannot be used, or measurements of a clock contradict each
+            other; and once, if the files are large
             and DuckDB is not installed.
 
     Raises:
@@ -334,7 +337,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
         if file.get("bad_lines")
     ]
     lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
-    lines += [f"{file['path']}: {stepped}" for file in files if (stepped := clock_trouble(file))]
+    lines += [f"{file['path']}: {flaw}" for file in files for flaw in flaws_of(file)]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
     return _listed(lines, separator="\n")
 

@@ -40,6 +40,9 @@ sequence."""
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 
+LARGEST = 2**53 - 1
+"""The largest integer, either way, that analyses count with: they know no larger one from its neighbours."""
+
 RawRecord = tuple[Any, ...]
 
 _MAX_INT = 2**63 - 1
@@ -126,10 +129,17 @@ EARLIER_COLUMNS: tuple[str, ...] = COLUMNS[: COLUMNS.index("stream")]
 
 # -- text ------------------------------------------------------------------------------------
 
+# What nobody sees: a name that holds some could pass for another, and overrides of the direction of writing
+# turn round whatever is printed behind them. Unicode's format characters, and what fills space without ink.
+_INVISIBLE = (
+    "\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
 # Control characters, line separators and lone surrogates would break a line or its encoding; a
 # leading = + - @ is run by spreadsheets; a backslash is the escape itself.
-_UNSAFE = re.compile("[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|^[=+\\-@]")
-_ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|(.))", re.DOTALL)
+_UNSAFE = re.compile(f"[\\\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff{_INVISIBLE}]|^[=+\\-@]")
+_ESCAPED = re.compile(r"\\(?:u([0-9a-f]{4})|U(00(?:0[0-9a-f]|10)[0-9a-f]{4})|(.))", re.DOTALL)
 _NEEDS_QUOTES = re.compile('[,"]')
 
 
@@ -140,12 +150,14 @@ def escape_text(text: str) -> str:
 
 def _escape_character(match: re.Match[str]) -> str:
     character = match.group()
-    return "\\" + character if character in "\\=+-@" else f"\\u{ord(character):04x}"
+    if character in "\\=+-@":
+        return "\\" + character
+    return f"\\u{ord(character):04x}" if ord(character) < 2**16 else f"\\U{ord(character):08x}"
 
 
 def unescape_text(text: str) -> str:
     """The inverse of :func:`escape_text`."""
-    return _ESCAPED.sub(lambda m: chr(int(m[1], 16)) if m[1] else m[2], text)
+    return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else m[3], text)
 
 
 def _quoted(text: str) -> str:

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
 
 SCHEMA_VERSION = 1
@@ -26,6 +27,10 @@ DRIFT_BOUND = 30e-6
 MAX_RANK = 2**31 - 1
 """MPI's own limit, and room for any job."""
 
+UNUSABLE = "unusable"
+"""Under this name a sidecar that was read lists what was left out of it: ``clock_offsets[0].offset_ns``."""
+
+_SIGNED = ("perf_counter_ns", "offset_ns", "missed_by_ns", "worst_miss_ns")
 _MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
 _FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
 
@@ -70,7 +75,7 @@ def check_is_file(argument: str, path: Path) -> None:
 
 
 def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
-    """What the sidecar of a timing file says; None where there is none that can be one.
+    """What the sidecar of a timing file says, as :func:`usable_sidecar`; None where none can be one.
 
     A FIFO is not waited for, and nothing endless is read.
     """
@@ -81,9 +86,24 @@ def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
             if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
                 return None
             content = json.loads(file.read())
+        return usable_sidecar(content)
     except (OSError, ValueError, RecursionError):
         return None
-    return content if isinstance(content, dict) else None
+
+
+def usable_sidecar(content: Any) -> dict[str, Any] | None:
+    """What of a sidecar is of the types of :class:`RunInfo`; None of what is no sidecar at all.
+
+    Where the rest stood is said under :data:`UNUSABLE`, if there is some. Readers need not look again.
+    """
+    if not isinstance(content, dict):
+        return None
+    said_before = content.get(UNUSABLE)
+    before = [one for one in said_before if isinstance(one, str)] if isinstance(said_before, list) else []
+    stated = {name: value for name, value in content.items() if name != UNUSABLE}
+    found = checked(stated, RunInfo, Rules(_SIGNED, (ClockAnchor, ClockOffset)))
+    flaws = before + found.flaws
+    return {**found.value, UNUSABLE: flaws} if flaws else found.value
 
 
 class ClockAnchor(NamedTuple):

@@ -15,7 +15,7 @@ import selectors
 import socket
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, closing, suppress
 from typing import Any
 
 from timing_logger.run_info import boot_id
@@ -26,8 +26,8 @@ _POLLS = 1_000
 _CONNECT_TIMEOUT_S = 1.0
 """For one address. Where a firewall is silent, all of it is spent."""
 
-_TOKEN_TIMEOUT_S = 0.2
-"""A peer sends the token before it says that it is connected."""
+_MOST_STRANGERS = 64
+"""Who have come in and not shown the token, which a peer sends before it says that it is connected."""
 
 _MAX_TIMEOUT_S = 86_400.0
 """Of one wait for a ping; the system's own limit is 24 days."""
@@ -99,26 +99,68 @@ class Listener:
         A port is open to anybody: who does not know the token is shown out.
         """
         deadline_s = time.monotonic() + _CONNECT_TIMEOUT_S
-        while (left_s := deadline_s - time.monotonic()) > 0:
-            for listening in _ready(self._listening, left_s):
-                connected = self._let_in(listening)
-                if connected is not None:
-                    return connected
-        return None
-
-    def _let_in(self, listening: socket.socket) -> socket.socket | None:
-        with suppress(OSError), ExitStack() as undo:
-            connected, _ = listening.accept()
-            undo.enter_context(connected)
-            connected.settimeout(_TOKEN_TIMEOUT_S)
-            if hmac.compare_digest(connected.recv(_TOKEN_BYTES, socket.MSG_WAITALL), self._token):
-                undo.pop_all()
-                return connected
+        with closing(_Door(self._token)) as door:
+            while (left_s := deadline_s - time.monotonic()) > 0:
+                for ready in _ready([*self._listening, *door.strangers], left_s):
+                    connected = door.open(ready) if ready in self._listening else door.ask(ready)
+                    if connected is not None:
+                        return connected
         return None
 
     def close(self) -> None:
         while self._listening:
             self._listening.pop().close()
+
+
+class _Door:
+    """Whoever has come in and not yet said who they are. Nobody is waited for while another one waits.
+
+    Attributes:
+        strangers: what they have sent so far of the token, the longest there first.
+    """
+
+    def __init__(self, token: bytes) -> None:
+        self._token = token
+        self.strangers: dict[socket.socket, bytes] = {}
+
+    def open(self, listening: socket.socket) -> socket.socket | None:
+        """Let all in who wait there; the peer, if it is among them."""
+        with suppress(OSError):  # nobody waits there any more, or no descriptor is left
+            while True:
+                stranger, _ = listening.accept()
+                stranger.setblocking(False)
+                self.strangers[stranger] = b""
+                if self.ask(stranger) is not None:
+                    return stranger
+                if len(self.strangers) > _MOST_STRANGERS:
+                    self._show_out(next(iter(self.strangers)))
+        return None
+
+    def ask(self, stranger: socket.socket) -> socket.socket | None:
+        """``stranger``, if it is the peer; who cannot be is shown out."""
+        said = self.strangers[stranger]
+        try:
+            said += (heard := stranger.recv(_TOKEN_BYTES - len(said)))
+        except BlockingIOError:
+            return None
+        except OSError:
+            heard = b""
+        self.strangers[stranger] = said
+        if len(said) == _TOKEN_BYTES and hmac.compare_digest(said, self._token):
+            del self.strangers[stranger]
+            return stranger
+        if not heard or len(said) == _TOKEN_BYTES:
+            self._show_out(stranger)
+        return None
+
+    def _show_out(self, stranger: socket.socket) -> None:
+        del self.strangers[stranger]
+        stranger.close()
+
+    def close(self) -> None:
+        """Show all out who are left."""
+        while self.strangers:
+            self._show_out(next(iter(self.strangers)))
 
 
 def connect(invitation: dict[str, Any]) -> socket.socket | None:
@@ -150,6 +192,7 @@ def _listening_at(addresses: Sequence[str]) -> list[socket.socket]:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with suppress(OSError):  # an address that this host has no longer
             found.append(socket.create_server((address, 0), family=family))
+            found[-1].setblocking(False)  # who is announced may have left again
     return found
 
 

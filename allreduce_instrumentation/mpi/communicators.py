@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
+from allreduce_instrumentation.mpi._constants import copy_of, standing_for
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
 from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
@@ -70,6 +71,13 @@ class _TimedComm:
     def f2py(cls, arg: int) -> MPI.Comm:
         """Translate Fortran handle to object; rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.f2py(arg))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """mpi4py pickles a predefined communicator by its name, and raises for any other."""
+        reduced: Any = super().__reduce__()
+        _, (_, constant) = reduced
+        name: str = constant.__reduce__()
+        return standing_for if getattr(MPI, name) is self else copy_of, (type(self), name)
 
     @property
     def timing_logger(self) -> TimingLogger:

@@ -7,13 +7,11 @@ Writes ``OUTPUT_DIR/{plain|timed}-rank{i}.json``: the outcome of each test, and 
 
 from __future__ import annotations
 
-import functools
 import json
 import runpy
 import sys
 import unittest
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import mpi4py.MPI as MPI
@@ -60,14 +58,9 @@ class Recorder(unittest.TextTestResult):
 def time_everything(output: Path) -> TimingLogger:
     """Put timed communicators in the place of mpi4py's constants, from which all others are made."""
     logger = TimingLogger(MPI.COMM_WORLD.Get_rank(), output / "timings", flush_interval=0.2)
-    originals = ModuleType("originals")  # where pickle finds them: a constant is pickled by its name
-    sys.modules[originals.__name__] = originals
     for name in ("COMM_WORLD", "COMM_SELF"):
-        constant = getattr(MPI, name)
-        setattr(originals, name, constant)
-        timed: Any = TimedIntracomm(constant, timing_logger=logger)
+        timed: Any = TimedIntracomm(getattr(MPI, name), timing_logger=logger)
         timed.free = lambda: None  # which does nothing on a constant, and sets a copy of it to null
-        timed.__reduce__, timed.__module__ = functools.partial(str, name), MPI.__name__
         setattr(MPI, name, timed)
     return logger
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import pickle
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -144,14 +146,52 @@ def sampling() -> dict[str, Any]:
     return {"rows": [[r.iteration, r.operation, r.seq] for r in records]}
 
 
+class OfUsersOwn(TimedIntracomm):
+    """A communicator that a user extends."""
+
+
+def _pickled_in_the_place_of_constants() -> dict[str, list[Any]]:
+    """Whether what is loaded is of the class, equal, and the very same; for each constant and its like."""
+    found = {}
+    for name in ("COMM_SELF", "COMM_WORLD"):
+        plain = getattr(MPI, name)
+        timed = TimedIntracomm(plain)
+        setattr(MPI, name, timed)
+        kinds = (timed, TimedIntracomm(timed), OfUsersOwn(timed), plain, MPI.Intracomm(timed))
+        found[name] = [_copies(comm) for comm in kinds]
+        setattr(MPI, name, plain)
+        found[f"{name}, elsewhere"] = [_loaded_elsewhere(name, plain, timed)]
+    return found
+
+
+def _copies(comm: MPI.Comm) -> list[Any]:
+    protocols = [partial(pickle.dumps, protocol=protocol) for protocol in range(pickle.HIGHEST_PROTOCOL + 1)]
+    ways = [lambda comm, dumps=dumps: pickle.loads(dumps(comm)) for dumps in protocols]
+    copies = [way(comm) for way in (*ways, copy.copy, copy.deepcopy)]
+    return [
+        {type(one).__name__ for one in copies} == {type(comm).__name__},
+        all(one == comm for one in copies),
+        sorted({one is comm for one in copies}),
+    ]
+
+
+def _loaded_elsewhere(name: str, plain: MPI.Comm, timed: MPI.Comm) -> list[Any]:
+    """Where the constant is mpi4py's own, what stood in its place arrives timed."""
+    setattr(MPI, name, timed)
+    content = pickle.dumps(timed)
+    setattr(MPI, name, plain)
+    loaded = pickle.loads(content)
+    return [type(loaded) is TimedIntracomm, loaded == plain, loaded is not timed]
+
+
 def identity() -> dict[str, Any]:
     with recording() as (logger, records):
         plain = WORLD.Dup()
         first, second = (TimedIntracomm(plain, timing_logger=logger) for _ in range(2))
         first.Barrier()
         second.Barrier()
-        copy = first.Dup()
-        copy.Barrier()
+        duplicate = first.Dup()
+        duplicate.Barrier()
         clone = first.Clone()
         clone.Barrier()
         part = TimedIntracomm(WORLD.Split(rank % 2, rank), timing_logger=logger)
@@ -159,11 +199,13 @@ def identity() -> dict[str, Any]:
         TimedIntracomm(WORLD, timing_logger=logger).Barrier()
     loaded = pickle.loads(pickle.dumps(TimedIntracomm(WORLD)))
     loaded.Barrier()
+    in_its_place = _pickled_in_the_place_of_constants()
     return {
         "rows": [[r.group, r.group_size, r.seq] for r in records],
         "is_intracomm": isinstance(first, MPI.Intracomm),
         "equal": first == plain,
-        "copy": type(copy).__name__,
+        "copy": type(duplicate).__name__,
+        "in_its_place": in_its_place,
         "loaded": [type(loaded).__name__, loaded == WORLD],
         "unpicklable": what_it_raises(pickle.dumps, first)[:1],
         "unpicklable_plain": what_it_raises(pickle.dumps, plain)[:1],

@@ -27,9 +27,7 @@ from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRES
 
 STATES = ["complete", "incomplete", "mismatched"]
 
-_EQUAL_BYTES = frozenset(
-    {"ALLREDUCE", "ALLGATHER", "BCAST", "REDUCE", "REDUCE_SCATTER", "SCAN", "EXSCAN", "BARRIER"}
-)
+_EQUAL_BYTES = frozenset({"ALLREDUCE", "ALLGATHER", "REDUCE", "REDUCE_SCATTER", "SCAN", "EXSCAN", "BARRIER"})
 """All ranks must bring as many bytes. Not ``ALLTOALL``, which is a rank's name for equal pieces: those
 of another may differ."""
 

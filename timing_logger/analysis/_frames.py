@@ -11,7 +11,7 @@ import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.errors import TableError
-from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK
+from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,19 +23,25 @@ Frame: TypeAlias = "nw.DataFrame[Any]"
 
 _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds")
+_INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
 
 
 def opened(
-    timings: IntoDataFrameT, needed: Collection[str] = COLUMNS, *, by_rank: bool = True
+    timings: IntoDataFrameT,
+    needed: Collection[str] = COLUMNS,
+    *,
+    by_rank: bool = True,
+    as_recorded: bool = False,
 ) -> nw.DataFrame[IntoDataFrameT]:
     """``timings`` for use here, with every column of the schema that is ``needed``.
 
     A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
-    ``read_timings`` leaves them. A relation of DuckDB is collected into pandas, a lazy frame of polars
-    into polars.
+    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of
+    DuckDB is collected into pandas, a lazy frame of polars into polars.
 
     Args:
         by_rank: whether every row is of one rank; of a message, say, it is not.
+        as_recorded: whether all integers are kept: to be shown, and not to be counted with.
 
     Raises:
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
@@ -44,6 +50,8 @@ def opened(
     if isinstance(found, nw.LazyFrame):
         found = found.collect(None if found.implementation.is_polars() else "pandas")
     frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    if not as_recorded:
+        frame = _with_exact_integers(frame)
     if by_rank:
         frame = _with_whole_numbers(frame)
     lacking = [
@@ -54,6 +62,25 @@ def opened(
     if "incarnation" not in frame.columns:
         lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
     return frame.with_columns(*lacking) if lacking else frame
+
+
+def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
+    """The table with integers of the schema that a float holds; the others blank, as if unknown."""
+    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
+    exact = [
+        nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
+    ]
+    return frame.with_columns(*exact) if exact else frame
+
+
+def _has_inexact(column: nw.Series[Any]) -> bool:
+    if not column.dtype.is_numeric() or not len(column):
+        return False
+    if column.dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
+        values = column.to_native().to_numpy(np.int64, na_value=0)
+        return bool(values.max() > LARGEST or values.min() < -LARGEST)
+    ends = column.min(), column.max()
+    return any(isinstance(end, (int, float, np.number)) and abs(float(end)) > LARGEST for end in ends)
 
 
 def _without_attrs(timings: Any) -> Any:

@@ -19,6 +19,9 @@ from timing_logger.analysis._grouped import rows_of_each
 
 NONE = -1
 
+_MOST_MEMBERS = 10**6
+"""More than any job has: what states more is not believed, and not counted up to."""
+
 _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
 
@@ -92,7 +95,7 @@ def members_of(name: str, size: float, seen: Ints, world_size: int | None) -> In
         return listed
     if np.isnan(size):
         return seen if len(seen) == world_size else none
-    if size == world_size and seen[-1] < size:
+    if size == world_size and seen[-1] < size <= _MOST_MEMBERS:
         return np.arange(world_size)
     return seen if len(seen) == size else none
 

@@ -75,7 +75,8 @@ def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floa
     pass_of_leading = np.cumsum(falls).astype(np.float64)
     if not falls.any():
         return np.zeros(len(iteration))
-    passes = _nearest(iteration, when, led, when[leading], pass_of_leading)
+    place = dense_codes(iteration).astype(np.float64)  # the order of iterations is all that is needed of them
+    passes = _nearest(place, when, place[leading], when[leading], pass_of_leading)
     passes[leading] = pass_of_leading
     return passes
 
@@ -83,14 +84,17 @@ def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floa
 def _nearest(
     iteration: Floats, when: Floats, led_iteration: Floats, led_when: Floats, led_pass: Floats
 ) -> Floats:
-    """For each row the pass under way, or one beside it whose step of this number was nearer."""
-    per_pass = iteration.max() - iteration.min() + 1
-    led_step = np.maximum.accumulate(led_pass * per_pass + led_iteration - iteration.min())
+    """For each row the pass under way, or one beside it whose step of this number was nearer.
+
+    Iterations are numbered from 0 here, in their order.
+    """
+    per_pass = iteration.max() + 1
+    led_step = np.maximum.accumulate(led_pass * per_pass + led_iteration)
     begins = led_when[np.flatnonzero(np.diff(led_pass, prepend=-1))]
     under_way = np.maximum(np.searchsorted(begins, when, side="right") - 1, 0)
     nearest, least = under_way.astype(np.float64), np.full(len(when), np.inf)
     for candidate in (under_way, under_way - 1, under_way + 1):
-        step = candidate * per_pass + iteration - iteration.min()
+        step = candidate * per_pass + iteration
         at = np.minimum(np.searchsorted(led_step, step), len(led_step) - 1)
         distance = np.where(led_step[at] == step, np.abs(when - led_when[at]), np.inf)
         nearest = np.where(distance < least, candidate, nearest)

@@ -14,6 +14,7 @@ import numpy as np
 
 from timing_logger.analysis._epochs import Epochs, Meaning, epochs_of
 from timing_logger.analysis._frames import Floats, Frame, Ints, nullable_integers, numbers
+from timing_logger.record import LARGEST
 
 
 class Span(NamedTuple):
@@ -42,12 +43,15 @@ class Numbering(NamedTuple):
             number of a step is its iteration.
         least: the least iteration.
         per_epoch: by how much the number grows from an epoch to the next.
+        distinct: ascending, the iterations that there are, if they lie too far apart to count all between;
+            then numbers count these. Else empty.
         counted: whether the epochs are not recorded, but counted.
     """
 
     epochs: Floats
     least: int = 0
     per_epoch: int = 1
+    distinct: Floats = np.zeros(0)
     counted: bool = False
 
     @property
@@ -55,7 +59,10 @@ class Numbering(NamedTuple):
         return len(self.epochs) > 0
 
     def iterations(self, steps: Ints) -> Ints:
-        return steps % self.per_epoch + self.least if self.restarts else steps
+        if not self.restarts:
+            return steps
+        place = steps % self.per_epoch
+        return self.distinct[place].astype(np.int64) if len(self.distinct) else place + self.least
 
     def epochs_of(self, steps: Ints) -> Floats:
         """NaN where iterations do not restart, or none is stated."""
@@ -121,5 +128,8 @@ def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[
     epochs, code = np.unique(epoch, return_inverse=True)
     least = int(iteration.min())
     per_epoch = int(iteration.max()) - least + 1
+    if len(epochs) * per_epoch > LARGEST:
+        distinct, place = np.unique(iteration, return_inverse=True)
+        return Numbering(epochs, 0, len(distinct), distinct, counted=counted), code * len(distinct) + place
     number = code * per_epoch + (iteration - least).astype(np.int64)
-    return Numbering(epochs, least, per_epoch, counted), number
+    return Numbering(epochs, least, per_epoch, counted=counted), number

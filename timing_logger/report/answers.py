@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_clocks, on_different_runs, on_overlap
+from timing_logger.report._remarks import on_different_runs, on_flaws, on_overlap
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -240,8 +240,8 @@ def different_runs_text(why: str, width: int) -> str:
 
 
 def clocks_text(files: Iterable[Mapping[str, Any]], width: int) -> str:
-    """Whose clock was stepped, as its measurements tell; "" if nobody's."""
-    said = list(on_clocks(files))
+    """Whose clock was stepped, as its measurements tell, and what a sidecar cannot mean; "" if nothing."""
+    said = list(on_flaws(files))
     return page(*paragraph(width, *said)) if said else ""
 
 

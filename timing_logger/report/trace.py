@@ -83,6 +83,7 @@ def write_trace(
     files = getattr(timings, "attrs", {}).get("files", [])
     lanes, counters = assign_lanes(rows), bytes_in_flight(rows)
     flows = find_flows(rows, stated_world_size(files))
+    rows = rows._replace(frame=opened(timings, as_recorded=True))  # to show, not to count with
     path = Path(path)
     open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
     # Half a character, which no encoding has, becomes what JSON writes for it.

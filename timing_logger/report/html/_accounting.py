@@ -47,7 +47,8 @@ def clocks_table(summary: Summary) -> Table:
 
 
 def _clock_row(file: Mapping[str, Any], sidecar: Mapping[str, Any]) -> list[str]:
-    devices = [clock["worst_uncertainty_ns"] for clock in sidecar.get("device_clocks") or []]
+    clocks = sidecar.get("device_clocks") or []
+    devices = [clock["worst_uncertainty_ns"] for clock in clocks if "worst_uncertainty_ns" in clock]
     anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]
     clock = file.get("clock") or {}
     uncertainty_s = clock.get("uncertainty_s")
@@ -78,7 +79,8 @@ def what_is_unknown(findings: Findings) -> list[str]:
 
 def _sampled(summary: Summary) -> Iterable[str]:
     options = [(file["sidecar"] or {}).get("options") or {} for file in summary.files]
-    every = max((option.get("record_every_n_steps") or 1 for option in options), default=1)
+    stated = [option.get("record_every_n_steps") for option in options]
+    every = max((number for number in stated if isinstance(number, int)), default=1)
     if every > 1:
         yield f"One of {every} iterations was recorded; what happened between is not known."
 

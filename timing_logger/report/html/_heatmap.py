@@ -72,32 +72,45 @@ def _column_of(n_iterations: int, n_rows: int) -> Array:
 
 
 class _Axis(NamedTuple):
-    """The steps of the run in order, as numbers: of iterations, and of epochs where these restart."""
+    """The steps of the run in order.
+
+    Attributes:
+        steps: ascending numbers: each is the place of its epoch times the number of iterations, and the place
+            of its iteration.
+        epochs: ascending; empty where iterations do not restart.
+        iterations: ascending.
+    """
 
     steps: Array
-    per_epoch: int
+    epochs: Array
+    iterations: Array
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> _Axis:
-        axis = cls(np.zeros(0, np.int64), 1 + int(table["iteration"].max()) if "epoch" in table else 0)
+        epochs = np.unique(table["epoch"].fillna(0).to_numpy(np.int64)) if "epoch" in table else np.zeros(0)
+        axis = cls(np.zeros(0, np.int64), epochs, np.unique(table["iteration"].to_numpy(np.int64)))
         return axis._replace(steps=np.unique(axis.numbers(table)))
 
     def numbers(self, table: pd.DataFrame) -> Array:
-        iterations: Array = table["iteration"].to_numpy(np.int64)
-        if not self.per_epoch:
-            return iterations
-        numbers: Array = table["epoch"].fillna(0).to_numpy(np.int64) * self.per_epoch + iterations
-        return numbers
+        numbers: Array = np.searchsorted(self.iterations, table["iteration"].to_numpy(np.int64))
+        if not len(self.epochs):
+            return numbers
+        epochs = np.searchsorted(self.epochs, table["epoch"].fillna(0).to_numpy(np.int64))
+        return epochs * len(self.iterations) + numbers
 
     def position(self, epoch: int | None, iteration: int) -> int:
-        return int(np.searchsorted(self.steps, (epoch or 0) * self.per_epoch + iteration))
+        number = int(np.searchsorted(self.iterations, iteration))
+        if len(self.epochs):
+            number += int(np.searchsorted(self.epochs, epoch or 0)) * len(self.iterations)
+        return int(np.searchsorted(self.steps, number))
 
     def packed(self, name: str, steps: Array) -> dict[str, Any]:
         """The iterations of these steps under ``name``, and their epochs if they have some."""
-        if not self.per_epoch:
-            return {name: packed(steps, "int32")}
-        epochs, iterations = np.divmod(steps, self.per_epoch)
-        return {name: packed(iterations, "int32"), f"{name}_epoch": packed(epochs, "int32")}
+        epoch, iteration = np.divmod(steps, len(self.iterations))
+        found = {name: packed(self.iterations[iteration], "float64")}
+        if len(self.epochs):
+            found[f"{name}_epoch"] = packed(self.epochs[epoch], "float64")
+        return found
 
 
 class _Grid(NamedTuple):

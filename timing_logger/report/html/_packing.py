@@ -17,7 +17,7 @@ def packed(values: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
     """An array for ``unpack`` of packed.js: little-endian, deflated, in base64.
 
     Args:
-        dtype: ``float32``, ``uint32``, ``int32`` or ``uint16``.
+        dtype: ``float64``, ``float32``, ``uint32``, ``int32`` or ``uint16``.
     """
     raw = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<")).tobytes()
     # Level 1 is three times as fast as the default, for a tenth more bytes.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from timing_logger._sources import joined
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
-from timing_logger.record import HOST_CLOCK
+from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report.html._packing import packed
 
 if TYPE_CHECKING:
@@ -205,7 +205,8 @@ def _data(spans: pd.DataFrame) -> dict[str, Any]:
 
 
 def _counted(column: pd.Series[Any]) -> dict[str, Any]:
-    return packed(column.fillna(-1).to_numpy(np.int64), "int32")
+    values = column.where(column.between(-LARGEST, LARGEST)).fillna(-1).to_numpy(np.float64)
+    return packed(values, "int32" if np.abs(values).max(initial=0) < 2**31 else "float64")
 
 
 def _coded(column: pd.Series[Any]) -> tuple[Array, list[str]]:

@@ -1,6 +1,8 @@
 // Arrays as _packing.py leaves them in the page: little-endian, deflated, in base64.
 
-const ARRAYS = { float32: Float32Array, uint32: Uint32Array, int32: Int32Array, uint16: Uint16Array };
+const ARRAYS = {
+  float64: Float64Array, float32: Float32Array, uint32: Uint32Array, int32: Int32Array, uint16: Uint16Array,
+};
 
 async function unpack(packed) {
   const bytes = Uint8Array.from(atob(packed.deflated), (character) => character.charCodeAt(0));

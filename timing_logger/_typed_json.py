@@ -1,0 +1,100 @@
+"""What a program's own JSON holds when it is read back: only values of the types that it was written from."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+_INT64 = 2**63
+
+_UNUSABLE: Any = object()
+_MOST_FLAWS, _MOST_CHARS = 100, 200
+
+
+class Rules(NamedTuple):
+    """What annotations do not say.
+
+    Attributes:
+        signed: names of integers that may be negative. All others are counts, sizes or instants.
+        whole: classes of which an entry tells nothing if a field is lacking. Of others that is no flaw, since
+            versions differ.
+    """
+
+    signed: Collection[str] = ()
+    whole: Collection[type] = ()
+
+
+class Checked(NamedTuple):
+    """What of a JSON value can be used.
+
+    Attributes:
+        value: without what is of another type than stated, wherever it stood.
+        flaws: where that stood: ``clock_offsets[2].offset_ns``; in the order of the JSON, the first hundred.
+    """
+
+    value: dict[str, Any]
+    flaws: list[str]
+
+
+def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
+    """What of ``content`` is as ``schema`` states.
+
+    A field that the schema does not know stays. An entry of a list of which a part is wrong is no entry.
+
+    Args:
+        schema: a dataclass, whose annotations are the types; also of NamedTuples, lists, dicts and unions.
+    """
+    hints, kept, flaws = get_type_hints(schema), {}, []
+    for name, value in content.items():
+        usable, wrong = _checked(value, hints.get(name, Any), name, rules)
+        flaws += wrong
+        if usable is not _UNUSABLE:
+            kept[name] = usable
+    return Checked(kept, [flaw[:_MOST_CHARS] for flaw in flaws[:_MOST_FLAWS]])
+
+
+def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[str]]:
+    """The value, or what of it can be used, or ``_UNUSABLE``; and the paths of what cannot."""
+    if kind is Any:
+        return value, []
+    if get_origin(kind) in (Union, types.UnionType):
+        tried = [_checked(value, one, path, rules) for one in get_args(kind)]
+        return min(tried, key=lambda one: (one[0] is _UNUSABLE, len(one[1])))
+    if get_origin(kind) is list and isinstance(value, list):
+        entries = [_checked(one, get_args(kind)[0], f"{path}[{i}]", rules) for i, one in enumerate(value)]
+        sound = [entry for entry, wrong in entries if not wrong]
+        return sound, [place for _, wrong in entries for place in wrong]
+    if get_origin(kind) is dict and isinstance(value, dict):
+        return _checked_fields(value, dict.fromkeys(value, get_args(kind)[1]), path, rules)
+    if hasattr(kind, "_fields") and isinstance(value, dict):
+        kept, flaws = _checked_fields(value, get_type_hints(kind), path, rules)
+        lacking = [name for name in kind._fields if kind in rules.whole and name not in value]
+        return kept, flaws + [f"{path}.{name}" for name in lacking]
+    name = path.rpartition(".")[2]
+    return (
+        (value, []) if _is_plain(value, kind, may_be_negative=name in rules.signed) else (_UNUSABLE, [path])
+    )
+
+
+def _checked_fields(
+    value: dict[str, Any], kinds: Mapping[str, Any], path: str, rules: Rules
+) -> tuple[Any, list[str]]:
+    kept, flaws = {}, []
+    for name, one in value.items():
+        usable, wrong = _checked(one, kinds.get(name, Any), f"{path}.{name}", rules)
+        flaws += wrong
+        if usable is not _UNUSABLE:
+            kept[name] = usable
+    return kept, flaws
+
+
+def _is_plain(value: Any, kind: Any, *, may_be_negative: bool) -> bool:
+    if kind is int:  # JSON has no bounds, and True is an integer to Python
+        least = -_INT64 if may_be_negative else 0
+        return type(value) is int and least <= value < _INT64
+    if kind is float:
+        return type(value) in (int, float) and abs(value) < float("inf")
+    if kind is type(None):
+        return value is None
+    return isinstance(kind, type) and type(value) is kind
