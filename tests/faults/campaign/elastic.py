@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 from processes import run_job
 
@@ -57,4 +60,22 @@ def elastic(trial: Trial) -> str:
                 warnings.simplefilter("ignore")
                 last = read_timings(folder / "logs")
             assert set(last["epoch"]) == {_GENERATIONS - 1}
+            _ask_of_runs(folder / "logs")
     return f"{_RANKS} ranks, {_GENERATIONS} generations"
+
+
+def _ask_of_runs(folder: Path) -> None:
+    """``--run last|all|N``, where the command has it: as many rows as these generations have."""
+    command = [sys.executable, "-m", "timing_logger", "summary"]
+    if "--run" not in _output([*command, "--help"]):
+        return
+    for run, n_generations in (("last", 1), ("all", _GENERATIONS), ("1", 1)):
+        told = json.loads(_output([*command, str(folder), "--json", "--run", run]))
+        counts = [row["count"] for row in told["operations"]]
+        assert sum(counts) == n_generations * _RANKS * _ROWS, f"--run {run}: {counts}"
+
+
+def _output(command: list[str]) -> str:
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout

@@ -250,6 +250,9 @@ def _sidecars(logs: Path, chance: random.Random) -> None:
         _ask(logs, chance)
 
 
+_FROM_SIDECARS = ("start_s", "end_s", "clock_uncertainty_s")
+
+
 def _as_parquet(folder: Path) -> None:
     from timing_logger.converting import convert
 
@@ -268,9 +271,16 @@ def _prepare_parquet(folder: Path) -> None:
 
 
 def _read_parquet(logs: Path, _: random.Random) -> None:
+    """Pages have checksums: rows are as they were, or an error says that they are not."""
     from timing_logger import read_timings
 
-    read_timings(logs / "all.parquet")
+    found = read_timings(logs / "all.parquet")
+    wanted = read_timings(logs.with_name("made"))
+    columns = [name for name in wanted if name not in _FROM_SIDECARS]
+    by = ["rank", "start_counter", "operation"]
+    sides = [side[columns].sort_values(by, ignore_index=True).astype(object) for side in (found, wanted)]
+    differing = [name for name in columns if not sides[0][name].equals(sides[1][name])]
+    assert not differing, f"other rows than were written, and no word of it: {', '.join(differing)}"
 
 
 def _one_file(folder: Path) -> None:

@@ -40,7 +40,7 @@ def cuts(trial: Trial) -> str:
         path = sample(folder, 1, 40) / "timing-rank0.csv"
         whole, data = read_timings(folder), path.read_bytes()
         header_end = data.index(b"\n") + 1
-        for end in range(header_end, len(data) + 1, trial.times(1, 13)):
+        for end in range(header_end, len(data) + 1, trial.times(1, 41)):
             with trial.one(f"cut after {end} bytes"):
                 path.write_bytes(data[:end])
                 found = read_timings(folder)
@@ -57,7 +57,7 @@ def unchanged(trial: Trial) -> str:
     """Torn files and whole ones are the same bytes after each command, and the answer is, too."""
     from timing_logger.cli import main
 
-    for number in range(trial.times(30, 2)):
+    for number in range(trial.times(30, 1)):
         with trial.new_folder() as folder:
             path = sample(folder / "logs", 4, 400) / "timing-rank1.csv"
             path.write_bytes(path.read_bytes()[: -trial.chance(number).randrange(1, 2000)])
