@@ -106,7 +106,8 @@ def read_timings(
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``bytes``, ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line,
-        which is no row; "" if none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
+        which is no row; "" if none), ``bad_lines`` (how many damaged lines were skipped),
+        ``bad_examples`` (a few of them),
         ``inexact`` (how many integers of each column lie beyond ``record.LARGEST``: analyses count them as
         blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
         ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and

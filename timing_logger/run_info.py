@@ -30,7 +30,16 @@ MAX_RANK = 2**31 - 1
 UNUSABLE = "unusable"
 """Under this name a sidecar that was read lists what was left out of it: ``clock_offsets[0].offset_ns``."""
 
-_SIGNED = ("perf_counter_ns", "offset_ns", "missed_by_ns", "worst_miss_ns")
+_SIGNED = (
+    "perf_counter_ns",
+    "offset_ns",
+    "missed_by_ns",
+    "worst_miss_ns",
+    "iteration",
+    "epoch",
+    "seq",
+    "peer",
+)
 _MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
 _FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
 
