@@ -61,7 +61,14 @@ assert logger.flush(10)
 if way == "unmounted":
     subprocess.run(["umount", "-l", folder], check=True)
 else:
-    shutil.rmtree(folder + "/logs")
+    for attempt in range(100):  # a sidecar may be written meanwhile
+        try:
+            shutil.rmtree(folder + "/logs")
+            break
+        except OSError:
+            time.sleep(0.001)
+    else:
+        raise AssertionError("the folder cannot be removed")
 record(1000)
 logger.flush(2)
 logger.close()
