@@ -52,19 +52,25 @@ def _figures(result: Result) -> list[str]:
 def versions(short: bool, fuzz_s: float) -> list[str]:
     """Of what the figures depend on. No names of machines, no paths."""
     form = "the short form: a few times each" if short else "the long form"
-    yield_ = [
-        f"- tried in {form}; each reader fuzzed for {fuzz_s / 60:g} minutes",
+    lines = [
+        f"- tried in {form}; each reader fuzzed for {fuzz_s:g} s",
         f"- commit of {_commit_date()}",
         f"- {platform.python_implementation()} {platform.python_version()}",
-        f"- {platform.system()} {platform.release()}, {os.cpu_count()} cores",
+        f"- {platform.system()} {_numbers(platform.release())}, {os.cpu_count()} cores",
         f"- file system: {_file_system(Path(tempfile.gettempdir()))}",
     ]
     for name in _PACKAGES:
         try:
-            yield_.append(f"- {name} {metadata.version(name)}")
+            lines.append(f"- {name} {metadata.version(name)}")
         except metadata.PackageNotFoundError:
-            yield_.append(f"- no {name}")
-    return yield_
+            lines.append(f"- no {name}")
+    return lines
+
+
+def _numbers(release: str) -> str:
+    """A kernel's version without what a distributor or owner has called it."""
+    found = re.match(r"[\d.]+", release)
+    return found.group() if found else release
 
 
 def _commit_date() -> str:
