@@ -130,7 +130,7 @@ def test_a_healthy_run_has_no_remarks(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_all_incarnations_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for incarnation in (1, 2):
         write_timing_file(tmp_path, 0, [record()], incarnation=incarnation)
-    text = printed(capsys, tmp_path, "--incarnations", "all")
+    text = printed(capsys, tmp_path, "--run", "all")
     assert "rank  run  rows" in text
     assert "rank  run" not in printed(capsys, tmp_path)
 

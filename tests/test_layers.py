@@ -15,6 +15,7 @@ SCHEMA = [
     "timing_logger.errors",
     "timing_logger.record",
     "timing_logger._typed_json",
+    "timing_logger._descriptors",
     "timing_logger.run_info",
 ]
 ONLINE = [
@@ -148,7 +149,9 @@ OFFLINE = [
     "timing_logger._arrow_scan",
     "timing_logger._duckdb_scan",
     "timing_logger._plain_files",
+    "timing_logger._missing_parts",
     "timing_logger._sources",
+    "timing_logger._runs_of_job",
     "timing_logger._dask_table",
     "timing_logger.reading",
     "timing_logger._selection",

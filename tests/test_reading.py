@@ -509,7 +509,9 @@ def test_files_left_out_are_reported(tmp_path: Path) -> None:
 
 
 def test_another_word_for_incarnations_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="incarnations='newest': say 'latest' or 'all'"):
+    with pytest.raises(
+        ConfigurationError, match="incarnations='newest': say 'latest', 'all' or the number of a run"
+    ):
         read_timings(tmp_path, incarnations="newest")  # type: ignore[call-overload,arg-type,unused-ignore]
 
 

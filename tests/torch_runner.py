@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +37,12 @@ def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float 
 
 
 def run_under_torchrun(
-    ranks: int, program: Path, *arguments: str, limit_s: float = 120.0
+    ranks: int, program: Path, *arguments: str, limit_s: float = 120.0, launcher: Sequence[str] = ()
 ) -> subprocess.CompletedProcess[str]:
-    """Run any ``program`` on ``ranks`` processes of this machine, over the loopback interface."""
+    """Run any ``program`` on ``ranks`` processes of this machine, over the loopback interface.
+
+    ``launcher`` are further arguments of ``torchrun`` itself.
+    """
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", ranks]
     environment = {
         "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{SHARED_CHECKS}",
@@ -46,4 +50,6 @@ def run_under_torchrun(
         "GLOO_SOCKET_IFNAME": "lo",
     }
     name = f"{program.name} on {ranks} ranks"
-    return run_job([*command, program, *arguments], environment=environment, limit_s=limit_s, name=name)
+    return run_job(
+        [*command, *launcher, program, *arguments], environment=environment, limit_s=limit_s, name=name
+    )

@@ -120,7 +120,9 @@ def _read(file: File, reading: _Reading) -> _Read:
     rows = compact(rows)
     ordered = in_order(rows, reading.question.columns, reading.question.others, reading.spacing)
     rows.attrs.update(files=[description], left_out=reading.left_out)
-    process = Process(*file[0].name, len(rows), ordered.segments, ordered.epochs)
+    process = Process(
+        file[0].name.rank, file[0].name.incarnation, len(rows), ordered.segments, ordered.epochs
+    )
     return _Read(ordered, process, reading.question.by_file.part(rows))
 
 

@@ -289,14 +289,14 @@ def _chosen(arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
     """The files that the options name, of which some have rows that the options choose."""
     from timing_logger._file_by_file import chosen_files, require_iterations
 
-    found = _files(arguments.logdir, arguments.incarnations, arguments, analysis)
+    found = _files(arguments.logdir, arguments.run, arguments, analysis)
     files = chosen_files(found, arguments.ranks)
     if arguments.iterations is not None:
         require_iterations(files, arguments.iterations)
     return found
 
 
-def _files(paths: Any, incarnations: str, arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
+def _files(paths: Any, incarnations: Any, arguments: argparse.Namespace, analysis: str | None) -> TimingFiles:
     from timing_logger.analysis import COLUMNS_OF
     from timing_logger.reading import timing_files
 

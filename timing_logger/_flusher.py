@@ -91,6 +91,7 @@ class Flusher:
         self._written = 0
         self._failed = 0
         self._caught_up_ns = perf_counter_ns()
+        self._lost = 0
         self._cpu_ns = 0
         self._reported: set[str] = set()
         self._last_error = ""
@@ -104,10 +105,11 @@ class Flusher:
     @property
     def counters(self) -> Counters:
         """Records by fate; exact at rest, never negative while recording goes on."""
-        written, failed = self._written, self._failed
+        written, failed, lost = self._written, self._failed, self._lost
         accepted, overflowed, _ = self._channel.counts()
         dropped = overflowed + failed
-        return Counters(accepted, written, dropped, accepted - written - dropped)
+        pending = accepted - written - dropped
+        return Counters(accepted, written - lost, dropped + lost, pending)
 
     def flush(self, timeout_s: float) -> bool:
         """Whether every record accepted before the call was written or dropped within the time."""
@@ -200,10 +202,12 @@ class Flusher:
         try:
             if self.closed:  # by another request while this one waited for its turn
                 return self._answer(request, True)
+            lost_before = self._lost
             self._attempt(self._look_for_hangs)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
+            done = done and self._lost == lost_before  # what was vouched for before is not there
             if request is not None and request.closing:
                 done = self._attempt(self._finish)
             self._attempt(self._refresh_sidecar)
@@ -250,7 +254,16 @@ class Flusher:
             self._hand_over_in_hand()
         if self._fsync and self._written > before:
             self._sink.sync()
+        self._look_after_sinks()
         return not self._in_hand
+
+    def _look_after_sinks(self) -> None:
+        """Count and tell what somebody took away from under a sink."""
+        for sink in (self._sink, *self._other_sinks):
+            look_after = getattr(sink, "look_after", None)
+            for found in look_after() if look_after else ():
+                self._report(found)
+        self._lost = getattr(self._sink, "lost", 0)
 
     def _drain_devices(self, deadline_s: float) -> bool:
         """Hand over what devices have begun by now; False if they do not end it by the deadline."""
@@ -353,6 +366,8 @@ class Flusher:
             error=self._last_error,
             standing=self._watch.standing(),
             behind_s=round(self._behind_s(), 3),
+            parts=getattr(self._sink, "parts", ()),
+            name=getattr(self._sink, "name", None),
         )
 
     def _report(self, message: str) -> None:

@@ -51,6 +51,8 @@ class Options:
     hang_after: float
     handle_sigterm: bool
     fsync: bool
+    max_file_mb: float | None
+    file_mode: int
 
     def __post_init__(self) -> None:
         for name, minimum in _INTEGERS.items():
@@ -60,6 +62,8 @@ class Options:
         _check_seconds("flush_interval", self.flush_interval)
         _check_seconds("device_timeout", self.device_timeout)
         _check_seconds("hang_after", self.hang_after)
+        _check_megabytes("max_file_mb", self.max_file_mb)
+        self.file_mode = _checked_mode("file_mode", self.file_mode)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
@@ -87,6 +91,23 @@ def _check_seconds(name: str, value: Any) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= _MOST_SECONDS:
         raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_SECONDS}, and is {value!r}.")
+
+
+def _check_megabytes(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (is_number and value >= 1):
+        raise ConfigurationError(f"{name} must be megabytes >= 1, or None for no limit, and is {value!r}.")
+
+
+def _checked_mode(name: str, value: Any) -> int:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value <= 0o777 or value & 0o600 != 0o600:
+        said = f"{value:#o}" if is_integer else repr(value)
+        raise ConfigurationError(
+            f"{name} must be an integer up to 0o777 that lets the owner read and write, such as 0o600 or "
+            f"0o640, and is {said}."
+        )
+    return int(value)
 
 
 def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:

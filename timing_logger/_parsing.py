@@ -9,7 +9,7 @@ counted and left out; a last line without its newline is cut, since ``12.3`` may
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -49,6 +49,7 @@ class Parsed(NamedTuple):
         bad_lines: number of damaged lines, which are not among the rows.
         bad_examples: the first few of them, shortened.
         replaced: rows of open calls that later rows told the end of; they are not among the rows.
+        parts: a dict with ``path``, ``bytes`` and ``rows`` for each file that this was read from.
     """
 
     n_bytes: int
@@ -57,6 +58,7 @@ class Parsed(NamedTuple):
     bad_lines: int
     bad_examples: list[str]
     replaced: int = 0
+    parts: Sequence[dict[str, Any]] = ()
 
 
 class UnknownHeader(ValueError):

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from timing_logger.run_info import (
     ClockOffset,
     Counters,
     DeviceClockInfo,
+    FilePart,
     RunInfo,
     TimingFile,
     replace_sidecar,
@@ -38,6 +40,8 @@ class Account(NamedTuple):
     error: str
     standing: Standing
     behind_s: float = 0.0
+    parts: Sequence[FilePart] = ()
+    name: TimingFile | None = None
 
 
 class Sidecar:
@@ -62,7 +66,8 @@ class Sidecar:
         self._path = sidecar_path(timing_file)
         self._clock = clock
         self._clock_offsets: list[ClockOffset] = []
-        self._newest: deque[str] = deque(maxlen=1)
+        self._mode: int = constants["options"].get("file_mode", 0o644)
+        self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
         self._info = RunInfo(
@@ -73,7 +78,7 @@ class Sidecar:
         )
         try:
             at_first = Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0))
-            replace_sidecar(self._path, self._text(at_first))
+            replace_sidecar(self._path, self._text(at_first), self._mode)
         except OSError as error:
             raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
         if name.incarnation > 1:
@@ -122,9 +127,16 @@ class Sidecar:
         first_rows = now.written > 0 and told.counters.written == 0
         started_dropping = now.dropped > 0 and told.counters.dropped == 0
         measured = len(self._clock_offsets) > len(told.clock_offsets)
+        moved = _extent(account.parts) != _extent(told.parts)
         hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
         trouble = account.error != told.last_error or self._failure is not None or hangs_otherwise
-        return first_rows or started_dropping or measured or age_s >= (_RETRY_S if trouble else _REFRESH_S)
+        return (
+            first_rows
+            or started_dropping
+            or measured
+            or moved
+            or age_s >= (_RETRY_S if trouble else _REFRESH_S)
+        )
 
     def _text(self, account: Account, *, closed: bool = False) -> str:
         """What the sidecar says from now on."""
@@ -136,6 +148,10 @@ class Sidecar:
         for name, value in account.standing._asdict().items():
             setattr(self._info, name, value)
         self._info.behind_s = account.behind_s
+        self._info.parts = list(account.parts)
+        if account.name is not None and account.name.incarnation != self._info.incarnation:
+            self._path = sidecar_path(self._path.with_name(account.name.name))
+            self._info.file, self._info.incarnation = account.name.name, account.name.incarnation
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)
@@ -146,7 +162,8 @@ class Sidecar:
     # -- writing it ---------------------------------------------------------------------------------
 
     def _hand_over(self, account: Account, *, closed: bool = False) -> None:
-        self._newest.append(self._text(account, closed=closed))
+        text = self._text(account, closed=closed)  # it may be of another file from now on
+        self._newest.append((self._path, text))
         self._start_writer()
 
     def _start_writer(self) -> None:
@@ -164,7 +181,7 @@ class Sidecar:
     def _write_newest(self) -> None:
         while self._newest:
             try:
-                replace_sidecar(self._path, self._newest.popleft())
+                replace_sidecar(*self._newest.popleft(), self._mode)
                 self._failure = None
             except Exception as error:
                 self._failure = error
@@ -172,3 +189,8 @@ class Sidecar:
 
 def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:
     return state.open_calls, bool(state.idle_stack), state.signal
+
+
+def _extent(parts: Sequence[FilePart]) -> tuple[int, int]:
+    """What a refresh does not wait for: a new part, or rows that are gone."""
+    return len(parts), sum(part.lost for part in parts)

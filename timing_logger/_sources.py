@@ -1,4 +1,5 @@
-"""One timing file with its sidecar: read by the engine that was chosen, and brought onto the common axis."""
+"""One timing file in all its parts, with its sidecar: read by the chosen engine, and brought onto the common
+axis."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from timing_logger._file_flaws import inexact_numbers
 from timing_logger._freed_memory import give_back_freed_memory
 from timing_logger._inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger._parquet import Part
-from timing_logger._parsing import Parsed, UnknownHeader, parse_timings
+from timing_logger._parsing import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.record import COLUMNS, FIELDS
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
@@ -47,33 +48,45 @@ class Source:
     """One timing file, read when it is first asked for its content.
 
     Attributes:
+        paths: its parts, which are one file to everybody above, in their order.
         engine: what reads it. DuckDB leaves to the parser what is not plain.
         columns: those that the table shall have.
     """
 
-    path: Path
+    paths: Sequence[Path]
     name: TimingFile
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
 
     @property
+    def path(self) -> Path:
+        """Of the first part."""
+        return self.paths[0]
+
+    @property
     def n_bytes(self) -> int:
         """Of the timing file, as text."""
-        return self.path.stat().st_size
+        return sum(path.stat().st_size for path in self.paths)
 
     @cached_property
     def parsed(self) -> Parsed:
-        check_is_file("paths", self.path)
+        columns = [name for name in COLUMNS if name in {*self._read_columns, "status"}]
+        parts = [self._parsed_part(path, columns) for path in self.paths]
+        if any(has_inflight(part.frame) for part in parts):  # rarely: then with what tells more
+            columns = [name for name in COLUMNS if name in {*self._read_columns, *KEY_COLUMNS}]
+            parts = [self._parsed_part(path, columns) for path in self.paths]
+        return self._as_asked(_as_one(self.paths, parts, columns))
+
+    def _parsed_part(self, path: Path, columns: list[str]) -> Parsed:
+        check_is_file("paths", path)
         if self.engine == "duckdb":
             from timing_logger._plain_files import parse_plain_file
 
-            columns = self._read_columns
-            plain = parse_plain_file(self.path, [*columns, "status"])
-            if plain and has_inflight(plain.frame):  # rarely: then it is read once more, with what tells more
-                plain = parse_plain_file(self.path, [*columns, *KEY_COLUMNS])
-            if plain:
-                return self._as_asked(plain)
-        return self._as_asked(self._parsed_by_lines())
+            if plain := parse_plain_file(path, columns):
+                return plain
+        parsed = _parsed_by_lines(path)
+        frame = parsed.frame[columns]
+        return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
 
     @property
     def _read_columns(self) -> list[str]:
@@ -86,14 +99,8 @@ class Source:
         frame = without_replaced(parsed.frame)
         n_replaced = len(parsed.frame) - len(frame)
         frame = frame[self._read_columns]
-        frame = compact(frame) if self.engine == "duckdb" else frame
+        frame = compact(frame) if self.engine == "duckdb" else frame  # of Parquet
         return parsed._replace(frame=frame, replaced=parsed.replaced + n_replaced)
-
-    def _parsed_by_lines(self) -> Parsed:
-        try:
-            return parse_timings(self.path.read_bytes())
-        except UnknownHeader as error:
-            raise NotATimingFileError(f"paths: {error.of(self.path)}") from None
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
@@ -113,6 +120,10 @@ class Source:
         known = rows + [instant for instant in stated if isinstance(instant, int)]
         start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
         return None if start is None else Span(start, max(known))
+
+    def forget_rows(self) -> None:
+        """Let go of what was read, of which the span stays known; whoever asks for it reads it again."""
+        self.__dict__.pop("parsed", None)
 
     def take_rows(self, clock: Alignment) -> dict[str, Any]:
         """The columns that were asked for; what was read is let go, so that nobody holds it twice."""
@@ -138,14 +149,19 @@ class Source:
             "path": str(self.path),
             "rank": self.name.rank,
             "incarnation": self.name.incarnation,
+            "parts": self._stated_parts(),
             "sidecar": self.sidecar,
         }
+
+    def _stated_parts(self) -> Sequence[dict[str, Any]]:
+        return [{"path": str(path)} for path in self.paths]
 
     def description(self, clock: Alignment) -> dict[str, Any]:
         parsed = self.parsed
         first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.stated(),
+            "parts": parsed.parts,
             "bytes": parsed.n_bytes,
             "rows": len(parsed.frame) + parsed.replaced,
             "cut": parsed.cut,
@@ -169,11 +185,39 @@ class ParquetSource(Source):
 
     @cached_property
     def parsed(self) -> Parsed:
-        return self._as_asked(self.part.read())
+        return self._as_asked(self.part.read())._replace(parts=self._stated_parts())
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
         return self.part.sidecar
+
+    def _stated_parts(self) -> Sequence[dict[str, Any]]:
+        facts = self.part.facts
+        whole = {"path": facts["path"], "bytes": facts["bytes"], "rows": facts["rows"]}
+        return list(facts.get("parts") or [whole])
+
+
+def _parsed_by_lines(path: Path) -> Parsed:
+    try:
+        return parse_timings(path.read_bytes())
+    except UnknownHeader as error:
+        raise NotATimingFileError(f"paths: {error.of(path)}") from None
+
+
+def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) -> Parsed:
+    """What is in all parts, one after the other. Empties ``parts``."""
+    facts = [
+        {"path": str(path), "bytes": part.n_bytes, "rows": len(part.frame)}
+        for path, part in zip(paths, parts, strict=True)
+    ]
+    if len(parts) == 1:
+        return parts.pop()._replace(parts=facts)
+    n_bytes, bad_lines = sum(part.n_bytes for part in parts), sum(part.bad_lines for part in parts)
+    cut = "\n".join(part.cut for part in parts if part.cut)
+    bad_examples = [line for part in parts for line in part.bad_examples][:MAX_EXAMPLES]
+    tables = [{str(name): part.frame[name] for name in columns} for part in parts]
+    parts.clear()
+    return Parsed(n_bytes, joined(tables, columns), cut, bad_lines, bad_examples, parts=facts)
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:

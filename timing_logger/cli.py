@@ -295,11 +295,10 @@ def _about_rows(
             help="only those from A on and before B, in every epoch; either may be left out",
         )  # fmt: skip
     parser.add_argument(
-        "--incarnations",
-        choices=["latest", "all"],
-        default="latest",
-        help="after restarts into the same folder: the newest file of each rank (default), or all",
-    )
+        "--run", type=_run, default="last", metavar="last|all|N",
+        help="after restarts into the same folder: the last run (default), all, or the one with this number, "
+        "such as 2 for that of the files called .run2",
+    )  # fmt: skip
     parser.add_argument(
         "--engine", choices=engines, default="auto",
         help="what reads the files: by default DuckDB for large ones, see docs/large-runs.md",
@@ -356,6 +355,15 @@ def _iterations(text: str) -> slice:
         raise argparse.ArgumentTypeError(f"{text!r}: say A:B, such as 100:200, 100: or :200")
     start, stop = (int(number) if number else None for number in match.groups())
     return slice(start, stop)
+
+
+def _run(text: str) -> str | int:
+    """What ``read_timings`` calls ``incarnations``."""
+    if text in ("last", "all"):
+        return "latest" if text == "last" else text
+    if re.fullmatch(r"[1-9]\d*", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: say last, all, or the number of a run, such as 2")
+    return int(text)
 
 
 def _seconds(text: str) -> float:

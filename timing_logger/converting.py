@@ -118,6 +118,7 @@ def _input(source: Source) -> _Input:
         "path": str(source.path),
         "rank": name.rank,
         "incarnation": name.incarnation,
+        "parts": parsed.parts,
         "bytes": parsed.n_bytes,
         "rows": len(rows) + parsed.replaced,
         "replaced": parsed.replaced,

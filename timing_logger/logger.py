@@ -26,6 +26,8 @@ from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
 
+BYTES_PER_MB = 10**6
+
 
 class TimingLogger(Recorder):
     """Records timed operations of one rank, and writes them in the background.
@@ -38,8 +40,10 @@ class TimingLogger(Recorder):
     Args:
         rank: this process's rank, >= 0.
         log_dir: folder of ``timing-rank{rank}.csv``; made if missing. If a file of that name is
-            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. None:
-            no file, only ``sinks``.
+            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. If somebody
+            deletes, moves, replaces or cuts the file meanwhile, rows go on in
+            ``timing-rank{rank}.part2.csv``, and those that are gone count as dropped. None: no file,
+            only ``sinks``.
         world_size: number of ranks, for the sidecar.
         labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
             JSON values.
@@ -57,6 +61,12 @@ class TimingLogger(Recorder):
             open is written, with status ``inflight``, and what waits. Then happens what would have: the
             handler that was there before is called, or the process ends by the signal, a moment later.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
+        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows go on in the next part of the
+            file, ``timing-rank{rank}.part2.csv``; None for no limit. Whatever reads timing files reads all
+            parts as one. Parts that are complete may be compressed or moved away while the run goes on;
+            reading then says which are missing.
+        file_mode: permissions of the files that are made, of which the process's umask takes some;
+            ``0o600`` for files that only their owner may read.
         sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
 
     Raises:
@@ -82,6 +92,8 @@ class TimingLogger(Recorder):
         hang_after: float = 60.0,
         handle_sigterm: bool = False,
         fsync: bool = False,
+        max_file_mb: float | None = None,
+        file_mode: int = 0o644,
         sinks: Sequence[Sink] = (),
     ) -> None:
         options = Options(
@@ -98,6 +110,8 @@ class TimingLogger(Recorder):
             hang_after=hang_after,
             handle_sigterm=handle_sigterm,
             fsync=fsync,
+            max_file_mb=max_file_mb,
+            file_mode=file_mode,
         )
         super().__init__(options.policy, Channel(options.maxsize))
         self.rank = options.rank
@@ -127,7 +141,8 @@ class TimingLogger(Recorder):
             timeout: seconds to wait at most.
 
         Returns:
-            True if every such record was written or counted as dropped, within the time.
+            True if every such record was written or counted as dropped, within the time. False also where
+            rows are found to be gone that had been written before; they count as dropped from then on.
         """
         return self._flusher is None or self._flusher.flush(timeout)
 
@@ -179,7 +194,13 @@ class TimingLogger(Recorder):
             at_sigterm(self._see_sigterm)
         clock = WallClock()
         if log_dir is not None:
-            file = CsvSink(log_dir, self.rank)
+            file = CsvSink(
+                log_dir,
+                self.rank,
+                started_unix_ns=clock.anchors[0].unix_ns,
+                mode=options.file_mode,
+                max_bytes=None if options.max_file_mb is None else options.max_file_mb * BYTES_PER_MB,
+            )
             sinks = (file, *sinks)
             self.path = file.path
             self._sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, overload
 from timing_logger._alignment import Alignment, alignments
 from timing_logger._dask_table import dask_table
 from timing_logger._file_flaws import flaws_of
+from timing_logger._missing_parts import missing_parts, parts_trouble
 from timing_logger._parquet import SUFFIX as PARQUET
 from timing_logger._parquet import NotConverted, is_parquet_name, parts_of
+from timing_logger._runs_of_job import Incarnations, check_incarnations, of_run
 from timing_logger._sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.record import COLUMNS
@@ -36,7 +38,7 @@ _MAX_NAMED = 5
 def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
-    incarnations: Literal["latest", "all"] = ...,
+    incarnations: Incarnations = ...,
     engine: Literal["auto", "pandas", "duckdb"] = ...,
     columns: Collection[str] | None = ...,
 ) -> pd.DataFrame: ...
@@ -46,7 +48,7 @@ def read_timings(
 def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
-    incarnations: Literal["latest", "all"] = ...,
+    incarnations: Incarnations = ...,
     engine: Literal["dask"],
     columns: Collection[str] | None = ...,
 ) -> Any: ...
@@ -55,7 +57,7 @@ def read_timings(
 def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
-    incarnations: Literal["latest", "all"] = "latest",
+    incarnations: Incarnations = "latest",
     engine: Literal["auto", "pandas", "duckdb", "dask"] = "auto",
     columns: Collection[str] | None = None,
 ) -> Any:
@@ -69,11 +71,14 @@ def read_timings(
 
     Args:
         paths: a folder that holds ``timing-rank*.csv`` (or, without these, ``timing-rank*.parquet``), one
-            such file, one Parquet file of several ranks, or several of any of these.
+            such file, one Parquet file of several ranks, or several of any of these. A file that was
+            written in parts (``timing-rank0.part2.csv``) is one: with any part, all beside it are read.
         incarnations: a restart into the same folder, or a second process with the same rank,
             writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
-            told apart by the column ``incarnation``.
+            told apart by the column ``incarnation``. A number reads the run of that number: 1 for files
+            without one in their names, 2 for ``.run2``, ...; and with it the files of ranks that took part in
+            it, but not in all runs before, and so have a lower number.
         engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
             ``_sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``); of
@@ -105,9 +110,9 @@ def read_timings(
         or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
-        ``bytes``, ``rows`` (with those that later rows replaced), ``cut`` (the unterminated last line,
-        which is no row; "" if none), ``bad_lines`` (how many damaged lines were skipped),
-        ``bad_examples`` (a few of them),
+        ``parts`` (for each part a dict with ``path``, ``bytes`` and ``rows``), ``bytes``, ``rows``
+        (with those that later rows replaced), ``cut`` (the unterminated last line, which is no row; "" if
+        none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
         ``inexact`` (how many integers of each column lie beyond ``record.LARGEST``: analyses count them as
         blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
         ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
@@ -121,9 +126,8 @@ def read_timings(
 
     Warns:
         UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, or something in a sidecar cannot be used, or measurements of a clock contradict each
-            other; and once, if the files are large
-            and DuckDB is not installed.
+            sidecar says, a part of it is missing, something in a sidecar cannot be used, or measurements of a
+            clock contradict each other; and once, if the files are large and DuckDB is not installed.
 
     Raises:
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
@@ -131,8 +135,8 @@ def read_timings(
             ``convert`` did not write.
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
-            could not be told apart; ``incarnations`` or ``engine`` is another word; ``columns`` has a name
-            that is none; or DuckDB or Dask is asked for and not installed.
+            could not be told apart; there is no such run; ``incarnations`` or ``engine`` is another word;
+            ``columns`` has a name that is none; or DuckDB or Dask is asked for and not installed.
         OSError: a file cannot be opened.
     """
     on_workers = engine == "dask"
@@ -179,19 +183,18 @@ class TimingFiles(NamedTuple):
 def timing_files(
     paths: AnyPath | Sequence[AnyPath],
     *,
-    incarnations: str = "latest",
+    incarnations: Incarnations = "latest",
     engine: str = "auto",
     columns: Collection[str] | None = None,
 ) -> TimingFiles:
     """The files that :func:`read_timings` would read, in its order, for who takes them one by one."""
-    if incarnations not in ("latest", "all"):
-        raise ConfigurationError(f"incarnations={incarnations!r}: say 'latest' or 'all'.")
+    check_incarnations(incarnations)
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     n_bytes = sum(source.n_bytes for source in sources)
     read_by = chosen_engine(engine, n_bytes)
     for source in sources:
         source.engine, source.columns = read_by, _in_order(columns)
-    chosen, left_out = (sources, []) if incarnations == "all" else _newest_job(sources)
+    chosen, left_out = of_run(sources, incarnations)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
     reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
     return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes)
@@ -206,17 +209,13 @@ def _in_order(columns: Collection[str] | None) -> list[str]:
     return [name for name in known if name in columns or name in ("rank", "incarnation")]
 
 
-class _LeftOut(NamedTuple):
-    path: Path
-    reason: str
-
-
 # -- which files -----------------------------------------------------------------------------------
 
 
 def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
-    """The timing files that ``paths`` name or hold, each once, by rank and incarnation."""
-    files = {file.resolve(): file for path in paths for file in _files_at(Path(path))}
+    """The timing files that ``paths`` name or hold, each once with all its parts, by rank and incarnation."""
+    beside = _Neighbours()
+    files = {file.resolve(): file for path in paths for file in _files_at(Path(path), beside)}
     if not files:
         raise NoTimingFilesError(f"paths: none given. Name a folder that holds {PATTERN}, or such files.")
     by_name: dict[TimingFile, Source] = {}
@@ -225,13 +224,47 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
         if other is not source:
             raise ConfigurationError(
                 f"paths: {str(other.path)!r} and {str(source.path)!r} are both of rank {source.name.rank}, "
-                f"incarnation {source.name.incarnation}: their rows could not be told apart. "
-                "Read them one at a time."
+                f"incarnation {source.name.incarnation}{_as_part(source.name)}: their rows could not be told "
+                "apart. Read them one at a time."
             )
-    return [by_name[name] for name in sorted(by_name)]
+    return _in_parts([by_name[name] for name in sorted(by_name)])
 
 
-def _files_at(path: Path) -> list[Path]:
+def _as_part(name: TimingFile) -> str:
+    return "" if name.part == 1 else f", part {name.part}"
+
+
+def _in_parts(sources: Sequence[Source]) -> list[Source]:
+    """One source for all parts of a file, which come one after the other."""
+    whole: list[Source] = []
+    for source in sources:
+        if not whole or whole[-1].name != source.name.first:
+            whole.append(source)
+            source.name = source.name.first
+        elif whole[-1].path.parent.resolve() == source.path.parent.resolve():
+            whole[-1].paths = [*whole[-1].paths, *source.paths]
+        else:
+            raise ConfigurationError(
+                f"paths: {str(whole[-1].path)!r} and {str(source.path)!r} are parts of rank "
+                f"{source.name.rank}, incarnation {source.name.incarnation}, in different folders. Put them "
+                "into one folder, or read them one at a time."
+            )
+    return whole
+
+
+class _Neighbours(dict[Path, "dict[TimingFile, list[Path]]"]):
+    """For each folder that is asked for, its timing files with all their parts."""
+
+    def __missing__(self, folder: Path) -> dict[TimingFile, list[Path]]:
+        found: dict[TimingFile, list[Path]] = {}
+        for file in folder.iterdir():
+            if name := TimingFile.parse(file.name):
+                found.setdefault(name.first, []).append(file)
+        self[folder] = found
+        return found
+
+
+def _files_at(path: Path, beside: _Neighbours) -> list[Path]:
     if path.is_dir():
         entries = list(path.iterdir())
         files = [file for file in entries if TimingFile.parse(file.name)]
@@ -245,14 +278,15 @@ def _files_at(path: Path) -> list[Path]:
             f"paths: {str(path)!r} does not exist. Looked for a folder that holds {PATTERN}, or for such "
             f"a file. {_what_is_in(parent)}"
         )
-    return [path]
+    name = TimingFile.parse(path.name)
+    return beside[path.parent].get(name.first, [path]) if name else [path]
 
 
 def _sources_in(path: Path) -> list[Source]:
     if path.suffix != PARQUET:
-        return [Source(path, _stated_name(path))]
+        return [Source([path], _stated_name(path))]
     try:
-        return [ParquetSource(path, part.name, part=part) for part in parts_of(path)]
+        return [ParquetSource([path], part.name, part=part) for part in parts_of(path)]
     except NotConverted as error:
         raise NotATimingFileError(
             f"paths: {str(path)!r} cannot be read: {error}. Name one that 'timing-logger convert' wrote."
@@ -284,47 +318,6 @@ def _listed(words: Iterable[str], separator: str = ", ") -> str:
     return separator.join(words[:_MAX_NAMED] + more)
 
 
-# -- which incarnations ----------------------------------------------------------------------------
-
-
-def _newest_job(sources: list[Source]) -> tuple[list[Source], list[_LeftOut]]:
-    """The newest file of each rank, unless that rank took no part in the newest job.
-
-    A job with fewer ranks than the one before leaves files of the ranks that it lacks. Such a file
-    had ended before some other rank's present file began, and was written while the file which
-    that one replaced still was.
-    """
-    newest = {source.name.rank: source for source in sources}  # sorted: the last one of a rank stays
-    replaced = {s.name.rank: s for s in sources if s is not newest[s.name.rank]}
-    kept, left_out = [], []
-    for source in sources:
-        present = newest[source.name.rank]
-        if source is not present:
-            left_out.append(_LeftOut(source.path, f"{present.path.name} of the same rank is newer"))
-            continue
-        successor = _successor(source, [(newest[rank], old) for rank, old in replaced.items()])
-        if successor is None:
-            kept.append(source)
-        else:
-            reason = f"of an earlier job: it had ended when {successor.path.name} began"
-            left_out.append(_LeftOut(source.path, reason))
-    return kept, left_out
-
-
-def _successor(source: Source, restarts: list[tuple[Source, Source]]) -> Source | None:
-    """The file of another rank that shows ``source`` to be of an earlier job.
-
-    ``restarts`` pairs the newest file of a rank with the one before it.
-    """
-    for new, old in restarts:
-        if new.name.rank != source.name.rank and source.span and new.span and old.span:
-            ended_before = source.span.end < new.span.start
-            in_old_time = source.span.start <= old.span.end
-            if ended_before and in_old_time:
-                return new
-    return None
-
-
 # -- what to warn of -------------------------------------------------------------------------------
 
 
@@ -337,6 +330,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
         for file in files
         if file.get("bad_lines")
     ]
+    lines += [f"{file['path']}: {trouble}" for file in files for trouble in parts_trouble(file)]
     lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
     lines += [f"{file['path']}: {flaw}" for file in files for flaw in flaws_of(file)]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
@@ -352,7 +346,9 @@ def _lacking(file: dict[str, Any]) -> str:
     counters = sidecar.get("counters")
     written = counters.get("written") if isinstance(counters, dict) else None
     rows = file.get("rows")
-    if not isinstance(written, int) or rows is None or file.get("cut") or file.get("bad_lines"):
+    if not isinstance(written, int) or rows is None:
+        return ""
+    if file.get("cut") or file.get("bad_lines") or missing_parts(file):
         return ""
     if rows == written or (rows > written and not sidecar.get("closed")):
         return ""

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from timing_logger._descriptors import moved_up
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
 
@@ -41,36 +42,48 @@ _SIGNED = (
     "peer",
 )
 _MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
-_FILE_NAME = re.compile(r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?\.csv")
+_FILE_NAME = re.compile(
+    r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?(?:\.part(?P<part>\d+))?\.csv"
+)
 
 
 class TimingFile(NamedTuple):
-    """The name of a timing file: which rank wrote it, and in which of its incarnations.
+    """The name of a timing file: which rank wrote it, in which of its incarnations, and which part it is.
 
     A rank's first process writes ``timing-rank0.csv``. A later one (a restart into the same
     folder, or a second process with the same rank) finds that name taken, leaves the file alone
-    and writes ``timing-rank0.run2.csv``.
+    and writes ``timing-rank0.run2.csv``. Where a process goes on in another file, that is a part:
+    ``timing-rank0.part2.csv``, ``timing-rank0.run2.part2.csv``. All parts have one sidecar.
     """
 
     rank: int
     incarnation: int = 1
+    part: int = 1
 
     @property
     def name(self) -> str:
         run = "" if self.incarnation == 1 else f".run{self.incarnation}"
-        return f"timing-rank{self.rank}{run}.csv"
+        part = "" if self.part == 1 else f".part{self.part}"
+        return f"timing-rank{self.rank}{run}{part}.csv"
+
+    @property
+    def first(self) -> TimingFile:
+        """The first part, whose name stands for all of them."""
+        return self._replace(part=1)
 
     @classmethod
     def parse(cls, name: str) -> TimingFile | None:
-        """The rank and incarnation that a file name states; None for any other name."""
+        """What a file name states; None for any other name."""
         match = _FILE_NAME.fullmatch(name)
-        found = cls(int(match["rank"]), int(match["incarnation"] or 1)) if match else None
+        found = cls(*(int(number or 1) for number in match.groups())) if match else None
         return found if found is not None and max(found) <= MAX_RANK else None
 
 
 def sidecar_path(timing_file: Path) -> Path:
-    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``."""
-    return timing_file.with_suffix(".meta.json")
+    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``, and so for all its parts."""
+    name = TimingFile.parse(timing_file.name)
+    first = timing_file if name is None or name.part == 1 else timing_file.with_name(name.first.name)
+    return first.with_suffix(".meta.json")
 
 
 def check_is_file(argument: str, path: Path) -> None:
@@ -198,8 +211,9 @@ class Counters(NamedTuple):
 
     Attributes:
         accepted: recording calls that a policy did not leave out.
-        written: records handed to the operating system, one line each.
-        dropped: records lost because the queue was full, the logger closed, or writing failed.
+        written: records handed to the operating system, one line each, whose file is still there.
+        dropped: records lost because the queue was full, the logger closed, or writing failed; or whose
+            file somebody deleted, moved away, replaced or cut.
         pending: records still on their way.
     """
 
@@ -242,6 +256,23 @@ class GroupProgress(NamedTuple):
     completed: int
 
 
+class FilePart(NamedTuple):
+    """One of the files that hold what one process wrote.
+
+    Attributes:
+        file: its name.
+        rows, bytes: that are in it.
+        lost: rows that were in it and no longer are.
+        why: what was done to it behind the logger's back, such as "was deleted"; "" if nothing.
+    """
+
+    file: str
+    rows: int
+    bytes: int
+    lost: int = 0
+    why: str = ""
+
+
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
     """The content of a sidecar; see the field names for units.
@@ -273,6 +304,7 @@ class RunInfo:
     counters: Counters = field(default_factory=lambda: Counters(0, 0, 0, 0))
     logger_cpu_ns: int = 0
     written_bytes: int = 0
+    parts: list[FilePart] = field(default_factory=list)
     last_error: str = ""
     open_calls: list[OpenCallInfo] = field(default_factory=list)
     groups: list[GroupProgress] = field(default_factory=list)
@@ -297,11 +329,15 @@ class RunInfo:
         for name in ("open_calls", "groups"):
             content[name] = [each._asdict() for each in getattr(self, name)]
         content["counters"] = self.counters._asdict()
+        content["parts"] = [part._asdict() for part in self.parts]
         return json.dumps(content, indent=1) + "\n"
 
 
-def replace_sidecar(path: Path, text: str) -> None:
+def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
     """Replace ``path`` atomically. One thread of a process at a time.
+
+    Args:
+        mode: its permissions, of which the process's umask takes some.
 
     Raises:
         OSError: as the file system says; the old sidecar then stands unchanged.
@@ -310,7 +346,7 @@ def replace_sidecar(path: Path, text: str) -> None:
     draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
-        with open(os.open(draft, flags, 0o644), "w", encoding="utf-8") as file:
+        with open(moved_up(os.open(draft, flags, mode)), "w", encoding="utf-8") as file:
             file.write(text)
         os.replace(draft, path)
     except OSError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +91,7 @@ class Watcher:
     def __init__(self, folder: Path, window_s: float = WINDOW_S) -> None:
         self._folder = folder
         self._window_s = window_s
-        self._tails: dict[Path, _Tail] = {}
+        self._tails: dict[TimingFile, _Tail] = {}
 
     def look(self) -> Look:
         """Read what was added since the last look.
@@ -98,9 +99,10 @@ class Watcher:
         Raises:
             NoTimingFilesError: there is no timing file (yet).
         """
-        tails = [self._tails.setdefault(path, _Tail(path)) for path in self._newest()]
+        newest = self._newest()
+        tails = [self._tails.setdefault(name, _Tail(name)) for name in newest]
         for tail in tails:
-            tail.read()
+            tail.read(newest[tail.name])
         window = _window_of(tails, self._window_s)
         whole = summarize_ranks(window).set_index("rank")
         now, latest = time.time(), _latest_steps(window)
@@ -109,71 +111,101 @@ class Watcher:
         verdict = judgement_of(window, None, end).verdict
         return Look(ranks, verdict, float(whole["wall_s"].max()) if len(whole) else 0.0, end)
 
-    def _newest(self) -> list[Path]:
+    def _newest(self) -> dict[TimingFile, dict[int, Path]]:
+        """The newest file of each rank, by rank, with its parts by their numbers."""
         if not self._folder.is_dir():
             raise NoTimingFilesError(f"folder: {str(self._folder)!r} is not a folder with timing files.")
-        newest: dict[int, tuple[TimingFile, Path]] = {}
+        found: dict[TimingFile, dict[int, Path]] = defaultdict(dict)
         for path in self._folder.iterdir():
-            name = TimingFile.parse(path.name)
-            if name is not None and (name.rank not in newest or name > newest[name.rank][0]):
-                newest[name.rank] = name, path
-        if not newest:
+            if name := TimingFile.parse(path.name):
+                found[name.first][name.part] = path
+        if not found:
             raise NoTimingFilesError(f"folder: no timing file in {str(self._folder)!r} (yet).")
-        return [newest[rank][1] for rank in sorted(newest)]
+        newest = {name.rank: name for name in sorted(found)}
+        return {name: found[name] for name in newest.values()}
 
 
 @dataclass
 class _Tail:
-    """The end of one file, as far as it was read."""
+    """The end of one file, in however many parts, as far as it was read."""
 
-    path: Path
-    header: bytes = b""
-    offset: int = 0
-    begin: bytes = b""
+    name: TimingFile
+    ends: dict[int, _End] = field(default_factory=dict)
     n_read: int = 0
     rows: pd.DataFrame | None = None
     last: pd.DataFrame | None = None
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
 
-    @property
-    def name(self) -> TimingFile:
-        name = TimingFile.parse(self.path.name)
-        assert name is not None
-        return name
-
-    def read(self) -> None:
+    def read(self, parts: dict[int, Path]) -> None:
         """Take in whole lines that were added; of a long file that is new here, only its end."""
+        if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
+            self.ends, self.rows, self.last, self.n_read = {}, None, None, 0
+        for number in self._to_read(parts):
+            self._take_in(self.ends.setdefault(number, _End(parts[number])))
+        last = max(parts)
+        self.ends = {last: self.ends[last]}  # the others are complete, and were read
+        self.changed_s = parts[last].stat().st_mtime
+        self.sidecar = read_sidecar(parts[last]) or {}
+
+    def _to_read(self, parts: dict[int, Path]) -> list[int]:
+        """Those not read yet; at the first look as many as are needed for a look's worth of rows."""
+        if self.ends:
+            return sorted(number for number in parts if number >= min(self.ends))
+        chosen: list[int] = []
+        n_bytes = 0
+        for number in sorted(parts, reverse=True):
+            if n_bytes < _FIRST_LOOK_BYTES:
+                chosen.insert(0, number)
+                n_bytes += parts[number].stat().st_size
+        return chosen
+
+    def _take_in(self, end: _End) -> None:
         import pandas as pd
 
         from timing_logger._parsing import UnknownHeader, parse_timings
 
-        check_is_file("folder", self.path)
-        self._begin_anew_if_replaced()
-        added = self._added()
-        if added:
+        while added := end.added():
             try:
-                frame = parse_timings(self.header + added).frame
+                frame = parse_timings(end.header + added).frame
             except UnknownHeader as error:
-                raise NotATimingFileError(f"folder: {error.of(self.path)}") from None
+                raise NotATimingFileError(f"folder: {error.of(end.path)}") from None
             self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
             self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
             self.rows = without_replaced(self.rows)
             known = frame if self.last is None else pd.concat([self.last, frame], ignore_index=True)
             self.last = only_last_rows(without_replaced(known))
-        self.changed_s = self.path.stat().st_mtime
-        self.sidecar = read_sidecar(self.path) or {}
 
-    def _begin_anew_if_replaced(self) -> None:
-        """A folder that was emptied for another run has other files under the same names."""
-        with self.path.open("rb") as file:
-            begin = file.read(_BEGIN_BYTES)
-        if not begin.startswith(self.begin):
-            self.header, self.offset, self.rows, self.last, self.n_read = b"", 0, None, None, 0
+    def forget_before(self, instant: pd.Timestamp) -> None:
+        if self.rows is not None:
+            self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
+
+
+@dataclass
+class _End:
+    """The end of one part."""
+
+    path: Path
+    header: bytes = b""
+    offset: int = 0
+    begin: bytes = b""
+
+    def is_replaced(self) -> bool:
+        """Whether another file has the name: a folder may be emptied for another run."""
+        begin = self._begin_now()
+        replaced = not begin.startswith(self.begin)
         self.begin = begin
+        return replaced
 
-    def _added(self) -> bytes:
+    def _begin_now(self) -> bytes:
+        check_is_file("folder", self.path)
+        with self.path.open("rb") as file:
+            return file.read(_BEGIN_BYTES)
+
+    def added(self) -> bytes:
+        """Whole lines since the last time; b"" if there are none."""
+        self.begin = self.begin or self._begin_now()
         with self.path.open("rb") as file:
             if not self.header:
                 self.header = file.readline()
@@ -190,10 +222,6 @@ class _Tail:
         whole = data[: data.rfind(b"\n") + 1]
         self.offset += len(whole)
         return whole
-
-    def forget_before(self, instant: pd.Timestamp) -> None:
-        if self.rows is not None:
-            self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
 
 
 def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timing_logger._file_flaws import flaws_of, uncounted
+from timing_logger._missing_parts import parts_trouble
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
 from timing_logger.report._words import count, quoted, ranks_named
@@ -75,6 +76,8 @@ def on_flaws(files: Iterable[_Row]) -> Iterable[str]:
 def _remarks_on_file(file: _Row) -> Iterable[str]:
     if file["cut"]:
         yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
+    for trouble in parts_trouble(file):
+        yield f"{escape_text(trouble)}."
     if file["bad_lines"]:
         lines = count(file["bad_lines"], "damaged line")
         yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."

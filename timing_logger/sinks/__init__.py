@@ -25,6 +25,9 @@ class Sink(Protocol):
 
     A sink that may take longer than a second for a batch should have an attribute ``progress``, a number
     that grows while it gets on: ``close`` gives up on one that does not.
+
+    A sink whose records somebody may take away again may have a method ``look_after()``, called after
+    every drain, that returns in words what it found, and ``lost``, how many of those that it took are gone.
     """
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:

@@ -2,20 +2,30 @@
 
 Written with ``os.write`` on a descriptor: a buffered file holds a lock while it writes, which a
 daemon thread may take to its grave at interpreter exit.
+
+Others may do to it what they like: delete, move, replace or cut it, or close every descriptor of the
+process. :meth:`AppendOnlyFile.trouble` sees that, and is to be asked before each ``append``.
 """
 
 from __future__ import annotations
 
+import errno
 import os
-import stat
-from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
-from timing_logger.errors import LogPathError
+from timing_logger._descriptors import moved_up
 from timing_logger.sinks import PartlyWritten
 
 _END_OF_TORN = b"\0\n"
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_CREATE = (
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND  # after a cut, no hole
+    | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+)  # fmt: skip
+_GONE = (FileNotFoundError, NotADirectoryError)
+_BLOCK_BYTES = 2**20
+
+_Identity: TypeAlias = "tuple[int, int]"  # device, inode
 
 
 class AppendOnlyFile:
@@ -23,142 +33,174 @@ class AppendOnlyFile:
 
     Attributes:
         path: the file.
-        incarnation: 1 if its name was free at the first try, 2 at the second, ...
         written_bytes: its size.
+        records: how many are in it.
+        lost: how many were in it and no longer are, as far as :meth:`count_lost` was asked.
+        why: what was done to it; "" if nothing.
     """
 
-    def __init__(
-        self,
-        folder: str | os.PathLike[str],
-        name: Callable[[int], str],
-        *,
-        argument: str,
-        taken: Callable[[Path], bool],
-        head: bytes = b"",
-    ) -> None:
-        """Create the first free file, and the folder if need be.
+    def __init__(self, path: Path, *, mode: int, head: bytes) -> None:
+        """Create the file, which is empty until something is appended.
 
         Args:
-            name: the file's name in an incarnation.
-            argument: what the user knows ``folder`` as.
-            taken: whether a path is not free; see :func:`is_taken`.
-            head: what the file begins with.
+            mode: its permissions, of which the process's umask takes some.
+            head: what it begins with, written before what is appended first.
 
         Raises:
-            LogPathError: the folder or a file name in it is taken by something else than a folder
-                or a regular file, or cannot be written.
+            OSError: it cannot be made; ``FileExistsError`` if there is something of this name.
         """
-        usable = _usable_folder(folder, argument)
-        self.written_bytes = 0
+        self.path = path
+        self.written_bytes = self.records = self.lost = 0
+        self.why = ""
+        self._head = head
         self._torn = False
-        try:
-            self.path, self.incarnation, self._descriptor = _create_first_free(usable, name, taken)
-            self.append(head)
-        except _Misplaced as error:
-            raise LogPathError(f"{argument}: {error}") from None
-        except OSError as error:
-            raise LogPathError(f"{argument}={str(usable)!r}: no file can be made in it: {error}.") from error
+        self._descriptor = moved_up(os.open(path, _CREATE, mode))
+        self._identity = _identity(os.fstat(self._descriptor))
+        # There are file systems where a name and a descriptor of one file never agree.
+        self._is_known_by_name = self.is_at(path)
 
-    def append(self, data: bytes) -> None:
-        """Write whole lines.
+    def append(self, data: bytes, n_records: int) -> None:
+        """Write whole lines, ``n_records`` of them.
 
         Raises:
             PartlyWritten: some of them are in the file, and the rest is not.
             OSError: none of them is in the file.
         """
-        if self._torn:  # a piece of a line stands at the end: a NUL keeps it from ever being a row
-            data = _END_OF_TORN + data
-        rest = memoryview(data)
+        # A piece of a line may stand at the end: a NUL keeps it from ever being a row.
+        to_end_line = _END_OF_TORN if self._torn else b""
+        before = to_end_line if self.written_bytes else self._head
+        rest = memoryview(before + data)
+        n_bytes = len(rest)
         try:
             while rest:
                 rest = rest[os.write(self._descriptor, rest) :]
         except BaseException as error:
-            self._take_back(data[: len(data) - len(rest)], error)
+            self._take_back((before + data)[: n_bytes - len(rest)], len(before), error)
             raise
         self._torn = False
-        self.written_bytes += len(data)
+        self.written_bytes += n_bytes
+        self.records += n_records
+
+    def trouble(self) -> str:
+        """What was done to the file behind our back, in words; "" if it is as we left it.
+
+        Raises:
+            OSError: that cannot be found out for now.
+        """
+        try:
+            held = os.fstat(self._descriptor)
+        except OSError as error:
+            if error.errno == errno.ESTALE:
+                return "was deleted"
+            if error.errno != errno.EBADF:
+                raise
+            return "had its descriptor closed"
+        if _identity(held) != self._identity:
+            return "had its descriptor closed, whose number another file has now"
+        return self._trouble_of_name(held) or self._trouble_of_content(held)
+
+    def _trouble_of_name(self, held: os.stat_result) -> str:
+        try:
+            named = os.lstat(self.path)
+        except _GONE:
+            return "was moved away" if held.st_nlink else "was deleted"
+        except OSError:  # nobody may look for now, and the descriptor is ours
+            return ""
+        return "was replaced" if self._is_known_by_name and _identity(named) != self._identity else ""
+
+    def _trouble_of_content(self, held: os.stat_result) -> str:
+        if held.st_size < self.written_bytes:
+            return f"was cut to {held.st_size} bytes"
+        if held.st_size > self.written_bytes:
+            return "was written to by somebody else"
+        torn_head = self._torn and self.written_bytes < len(self._head)
+        return "could not be begun" if torn_head else ""
+
+    def is_at(self, path: Path) -> bool:
+        """Whether it is this file that is called ``path``."""
+        try:
+            return _identity(os.lstat(path)) == self._identity
+        except OSError:
+            return False
+
+    def count_lost(self, why: str) -> int:
+        """Find out how many records are no longer in the file of this name; ``why`` is noted if any is.
+
+        Returns:
+            How many were found missing that had not been counted before.
+        """
+        n_bytes, records = self._standing()
+        missing = self.records - records
+        if missing:
+            self.lost, self.records, self.written_bytes = self.lost + missing, records, n_bytes
+            self.why = why
+        return missing
+
+    def give_up(self, why: str) -> int:
+        """Count all of its records as lost; how many there were."""
+        missing, self.records, self.written_bytes = self.records, 0, 0
+        self.lost, self.why = self.lost + missing, why
+        return missing
+
+    def _standing(self) -> tuple[int, int]:
+        """Bytes and records of ours in the file of this name; all of them, where nobody may look for now."""
+        try:
+            named = os.lstat(self.path)
+        except _GONE:
+            return 0, 0
+        except OSError as error:
+            return (0, 0) if error.errno == errno.ESTALE else (self.written_bytes, self.records)
+        if self._is_known_by_name and _identity(named) != self._identity:
+            return 0, 0
+        if named.st_size >= self.written_bytes:
+            return self.written_bytes, self.records
+        return named.st_size, min(self.records, _lines_after(self.path, self._head))
 
     def sync(self) -> None:
         """Make what was written survive a crash of the machine."""
-        os.fsync(self._descriptor)
+        if self._has_descriptor():
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Again is harmless."""
-        if self._descriptor >= 0:
-            descriptor, self._descriptor = self._descriptor, -1
-            os.close(descriptor)
+        """Again is harmless, and so is a descriptor whose number somebody else has by now."""
+        if self._has_descriptor():
+            os.close(self._descriptor)
+        self._descriptor = -1
 
-    def _take_back(self, written: bytes, error: BaseException) -> None:
+    def _has_descriptor(self) -> bool:
+        try:
+            return self._descriptor >= 0 and _identity(os.fstat(self._descriptor)) == self._identity
+        except OSError:
+            return False
+
+    def _take_back(self, written: bytes, n_before: int, error: BaseException) -> None:
         """Remove the part of a batch that reached the file, so that no line is torn or doubled.
 
         Raises:
-            PartlyWritten: that cannot be done, and there are whole lines in it.
+            PartlyWritten: that cannot be done, and there are whole records in it.
         """
         try:
-            os.ftruncate(self._descriptor, self.written_bytes)
-            os.lseek(self._descriptor, self.written_bytes, os.SEEK_SET)
+            if self._has_descriptor():
+                os.ftruncate(self._descriptor, self.written_bytes)
         except OSError:
-            lines = written.count(b"\n") - (self._torn and written.startswith(_END_OF_TORN))
+            records = written[n_before:].count(b"\n")
             self._torn = self._torn if not written else not written.endswith(b"\n")
             self.written_bytes += len(written)
-            if lines:
-                raise PartlyWritten(lines, error) from error
+            self.records += records
+            if records:
+                raise PartlyWritten(records, error) from error
 
 
-def _create_first_free(
-    folder: Path, name: Callable[[int], str], taken: Callable[[Path], bool]
-) -> tuple[Path, int, int]:
-    incarnation = 1
-    while True:
-        path = folder / name(incarnation)
-        if not taken(path):
-            try:
-                return path, incarnation, os.open(path, _CREATE, 0o644)
-            except FileExistsError:
-                pass  # another process with this name was faster
-        incarnation += 1
-
-
-def is_taken(path: Path) -> bool:
-    """Whether there is a file at ``path``; for ``taken`` of :class:`AppendOnlyFile`.
-
-    Raises:
-        OSError: there is something that no earlier run can have left.
-    """
+def _lines_after(path: Path, head: bytes) -> int:
+    """As many as can be read; without its head a file is worth nothing."""
     try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return False
-    if not stat.S_ISREG(mode):
-        raise _Misplaced(path, "regular file")
-    return True
+        with path.open("rb") as file:
+            if file.read(len(head)) != head:
+                return 0
+            return sum(block.count(b"\n") for block in iter(lambda: file.read(_BLOCK_BYTES), b""))
+    except OSError:
+        return 0
 
 
-class _Misplaced(OSError):
-    """There is something else at a path than what was wanted there."""
-
-    def __init__(self, path: Path, wanted: str) -> None:
-        kinds = {stat.S_ISLNK: "a symbolic link", stat.S_ISFIFO: "a FIFO", stat.S_ISDIR: "a directory",
-                 stat.S_ISREG: "a file", stat.S_ISSOCK: "a socket"}  # fmt: skip
-        mode = path.lstat().st_mode
-        found = next((name for is_kind, name in kinds.items() if is_kind(mode)), "a device")
-        super().__init__(f"{str(path)!r} is {found}, not a {wanted}. Remove it or name another folder.")
-
-
-def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
-    try:
-        folder = Path(given).absolute()  # whoever changes the process's folder must not move its files
-    except TypeError:
-        raise LogPathError(f"{argument} must be a path, and is {given!r}.") from None
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        folder.mkdir(exist_ok=True)
-        mode = folder.lstat().st_mode
-    except (FileExistsError, NotADirectoryError):
-        misplaced = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
-        raise LogPathError(f"{argument}: {_Misplaced(misplaced, 'directory')}") from None
-    except (OSError, ValueError) as error:
-        raise LogPathError(f"{argument}={str(folder)!r} cannot be made: {error}.") from error
-    if not stat.S_ISDIR(mode):
-        raise LogPathError(f"{argument}: {_Misplaced(folder, 'directory')}")
-    return folder
+def _identity(about: os.stat_result) -> _Identity:
+    return about.st_dev, about.st_ino

@@ -1,4 +1,4 @@
-"""The timing file: one per rank and process incarnation."""
+"""The timing file: one per rank and process incarnation, in one part or several."""
 
 from __future__ import annotations
 
@@ -7,48 +7,66 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from timing_logger.record import HEADER, RawRecord, format_records
-from timing_logger.run_info import TimingFile, sidecar_path
-from timing_logger.sinks._append_only_file import AppendOnlyFile, is_taken
+from timing_logger.run_info import TimingFile, read_sidecar, sidecar_path
+from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, FileSink, is_taken
 
 
-class CsvSink:
-    """Appends lines to a file that it created.
+class CsvSink(FileSink):
+    """Appends lines to a file that it created, and to the next part of it where it must.
 
     Attributes:
-        path: the file.
-        name: rank and incarnation, as the file name states them.
+        path: the first part.
     """
 
-    def __init__(self, log_dir: str | os.PathLike[str], rank: int) -> None:
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        rank: int,
+        *,
+        started_unix_ns: int | None = None,
+        mode: int = DEFAULT_MODE,
+        max_bytes: float | None = None,
+    ) -> None:
         """Create the first free file of ``rank`` in ``log_dir``, and the folder if need be.
+
+        Args:
+            started_unix_ns: as the sidecar says it, which is known by that and by the process's number.
+            mode: permissions of the files, of which the process's umask takes some.
+            max_bytes: a file that has reached this size is followed by the next part.
 
         Raises:
             LogPathError: the folder or a file name in it is taken by something else than a folder
                 or a regular file, or cannot be written.
         """
-        self._file = AppendOnlyFile(
-            log_dir,
-            lambda incarnation: TimingFile(rank, incarnation).name,
-            argument="log_dir",
-            taken=_is_taken,
-            head=HEADER.encode(),
+        self._rank = rank
+        self._started_unix_ns = started_unix_ns
+        super().__init__(
+            FileInParts(
+                log_dir,
+                lambda incarnation, part: TimingFile(rank, incarnation, part).name,
+                argument="log_dir",
+                taken=_is_taken,
+                claimed=self._is_claimed,
+                head=HEADER.encode(),
+                mode=mode,
+                max_bytes=max_bytes,
+            )
         )
-        self.path = self._file.path
-        self.name = TimingFile(rank, self._file.incarnation)
 
     @property
-    def written_bytes(self) -> int:
-        """Size of the file, header included."""
-        return self._file.written_bytes
+    def name(self) -> TimingFile:
+        """Rank and incarnation, as the file names state them; another one where somebody took those."""
+        return TimingFile(self._rank, self._file.incarnation)
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
-        self._file.append(format_records(batch, wall_offset_ns).encode())
+        self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
 
-    def sync(self) -> None:
-        self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
+    def _is_claimed(self, first: Path) -> bool | None:
+        """Whether the sidecar of this name is another process's; None if there is none."""
+        sidecar = read_sidecar(first)
+        if sidecar is None:
+            return None
+        return (sidecar.get("pid"), sidecar.get("started_unix_ns")) != (os.getpid(), self._started_unix_ns)
 
 
 def _is_taken(path: Path) -> bool:

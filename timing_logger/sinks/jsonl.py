@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
-from timing_logger.sinks._append_only_file import AppendOnlyFile, is_taken
+from timing_logger.sinks._file_in_parts import FileInParts, FileSink, is_taken
 
 OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")
 """The keys that the sink fills; metadata of the same name is kept as ``metadata_<key>``."""
 
 
-class JsonlSink:
+class JsonlSink(FileSink):
     """Appends ``{"name": ..., "step": ..., "rank": ..., "duration_ms": ..., <metadata>}`` per record.
 
     ``name`` is the operation as it was given, ``step`` the iteration. Where the duration is not known
@@ -32,7 +32,8 @@ class JsonlSink:
 
     Attributes:
         path: ``cuda_events_rank_<rank>.jsonl``, or ``cuda_events_rank_<rank>.run2.jsonl`` where that
-            is there already, ...
+            is there already, ... If somebody deletes, moves or cuts it, rows go on in
+            ``cuda_events_rank_<rank>.part2.jsonl``.
         incarnation: 1 for the first of these names, 2 for the next.
     """
 
@@ -44,28 +45,19 @@ class JsonlSink:
                 or a regular file, or cannot be written.
         """
         self._rank = rank
-        self._file = AppendOnlyFile(
-            directory,
-            lambda incarnation: f"cuda_events_rank_{rank}{_run(incarnation)}.jsonl",
-            argument="directory",
-            taken=is_taken,
+        super().__init__(
+            FileInParts(
+                directory,
+                lambda incarnation, part: f"cuda_events_rank_{rank}{_suffix(incarnation, part)}.jsonl",
+                argument="directory",
+                taken=is_taken,
+            )
         )
-        self.path = self._file.path
         self.incarnation = self._file.incarnation
 
-    @property
-    def written_bytes(self) -> int:
-        """Size of the file."""
-        return self._file.written_bytes
-
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
-        self._file.append("".join([_line(self._row(Record(*record))) for record in batch]).encode())
-
-    def sync(self) -> None:
-        self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
+        lines = "".join([_line(self._row(Record(*record))) for record in batch])
+        self._file.append(lines.encode(), len(batch))
 
     def _row(self, record: Record) -> dict[str, Any]:
         row = {
@@ -81,8 +73,9 @@ class JsonlSink:
         return row
 
 
-def _run(incarnation: int) -> str:
-    return "" if incarnation == 1 else f".run{incarnation}"
+def _suffix(incarnation: int, part: int) -> str:
+    run = "" if incarnation == 1 else f".run{incarnation}"
+    return run if part == 1 else f"{run}.part{part}"
 
 
 def _duration_ms(record: Record) -> float | None:

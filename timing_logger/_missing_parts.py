@@ -1,0 +1,54 @@
+"""What is missing of a timing file that was written in parts, as far as its sidecar and names tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from timing_logger.run_info import TimingFile
+
+
+def parts_trouble(file: Mapping[str, Any]) -> list[str]:
+    """One sentence without its end for each part of which rows are gone.
+
+    Args:
+        file: one of ``attrs["files"]`` of ``read_timings``.
+    """
+    stated = _stated(file)
+    gone = [
+        f"{one['file']} {one.get('why')} while the run went on, and {one['lost']} rows of it are gone"
+        for one in stated
+        if isinstance(one.get("lost"), int) and one["lost"] > 0
+    ]
+    return gone + [f"its part {name}{_with_rows(name, stated)} is not there" for name in missing_parts(file)]
+
+
+def missing_parts(file: Mapping[str, Any]) -> list[str]:
+    """Names of parts that are not there, and had rows by the sidecar, or must be between others."""
+    there = {Path(part["path"]).name for part in file.get("parts") or ()}
+    stated = _stated(file)
+    expected = [one["file"] for one in stated if one.get("rows")]
+    known = max((_number(one["file"]) for one in stated), default=0)
+    last = max(map(_number, there), default=0)
+    between = [
+        TimingFile(file["rank"], file["incarnation"], number).name for number in range(known + 1, last)
+    ]
+    return [name for name in [*expected, *between] if name not in there]
+
+
+def _stated(file: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What the sidecar says of parts, as far as it is sound."""
+    parts = (file.get("sidecar") or {}).get("parts")
+    found = parts if isinstance(parts, list) else []
+    return [one for one in found if isinstance(one, dict) and _number(one.get("file"))]
+
+
+def _number(name: Any) -> int:
+    """0 for what is no timing file."""
+    found = TimingFile.parse(name) if isinstance(name, str) else None
+    return found.part if found else 0
+
+
+def _with_rows(name: str, stated: list[Mapping[str, Any]]) -> str:
+    return next((f", with {one['rows']} rows," for one in stated if one["file"] == name), "")

@@ -1,0 +1,280 @@
+"""What one process writes, in one file or in several, one after the other: its parts.
+
+A new part is begun where the last one is as large as it may become, or where somebody did something to it:
+nothing is ever written into a file that may no longer be ours.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from timing_logger.errors import LogPathError
+from timing_logger.run_info import FilePart
+from timing_logger.sinks._append_only_file import AppendOnlyFile
+
+DEFAULT_MODE = 0o644
+
+
+class FileInParts:
+    """Takes whole lines and begins new files where it must.
+
+    Attributes:
+        path: the first file.
+        incarnation: 1 if its name was free at the first try, 2 at the second, ...; a higher one later where
+            somebody emptied the folder and another process took the names.
+        lost: records that were written and are in no file any more.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        name: Callable[[int, int], str],
+        *,
+        argument: str,
+        taken: Callable[[Path], bool],
+        claimed: Callable[[Path], bool | None] = lambda first: None,
+        head: bytes = b"",
+        mode: int = DEFAULT_MODE,
+        max_bytes: float | None = None,
+    ) -> None:
+        """Create the first free file, and the folder if need be.
+
+        Args:
+            name: the file's name in an incarnation, and as which part.
+            argument: what the user knows ``folder`` as.
+            taken: whether a path of a first part is not free; see :func:`is_taken`.
+            claimed: whether what stands beside the path of our first part says that it is another
+                process's; None if it says nothing.
+            head: what each file begins with.
+            mode: permissions of the files, of which the process's umask takes some.
+            max_bytes: a file that has reached this size is followed by the next part.
+
+        Raises:
+            LogPathError: the folder or a file name in it is taken by something else than a folder
+                or a regular file, or cannot be written.
+        """
+        self._folder = _usable_folder(folder, argument)
+        self._name, self._taken, self._claimed = name, taken, claimed
+        self._head, self._mode, self._max_bytes = head, mode, max_bytes or math.inf
+        self.lost = 0
+        self._current: AppendOnlyFile | None
+        self._number = 1
+        self._left: list[AppendOnlyFile] = []  # earlier parts, of which some may not be closed
+        self._unclosed: list[AppendOnlyFile] = []
+        self._notices: list[str] = []
+        try:
+            self.incarnation, first = self._first_free(1)
+            first.append(b"", 0)
+        except _Misplaced as error:
+            raise LogPathError(f"{argument}: {error}") from None
+        except OSError as error:
+            raise LogPathError(
+                f"{argument}={str(self._folder)!r}: no file can be made in it: {error}."
+            ) from error
+        self._current, self.path = first, first.path
+
+    @property
+    def parts(self) -> list[FilePart]:
+        """All files of this incarnation."""
+        files = [*self._left, *([self._current] if self._current else [])]
+        return [
+            FilePart(file.path.name, file.records, file.written_bytes, file.lost, file.why) for file in files
+        ]
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of all files together."""
+        return sum(part.bytes for part in self.parts)
+
+    def append(self, data: bytes, n_records: int) -> None:
+        """Write whole lines, ``n_records`` of them, into a file that is ours beyond doubt.
+
+        Raises:
+            PartlyWritten: some of them are in a file, and the rest is not.
+            OSError: none of them is.
+        """
+        self._look()
+        if self._current is not None and self._current.written_bytes >= self._max_bytes:
+            self._leave_current()
+        if self._current is None:
+            self._current = self._next_part()
+        self._current.append(data, n_records)
+
+    def look_after(self) -> list[str]:
+        """See whether everything is where it was put.
+
+        Returns:
+            What was found since the last call, in words.
+
+        Raises:
+            OSError: that cannot be found out for now.
+        """
+        self._look()
+        while self._unclosed:
+            self._unclosed.pop().close()
+        notices, self._notices = self._notices, []
+        return notices
+
+    def sync(self) -> None:
+        """Make what was written survive a crash of the machine."""
+        for file in (*self._unclosed, *([self._current] if self._current else [])):
+            file.sync()
+
+    def close(self) -> None:
+        """Again is harmless."""
+        for file in (*self._unclosed, *([self._current] if self._current else [])):
+            file.close()
+
+    # -- what others did ----------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        if self._current is not None and (why := self._current.trouble()):
+            was = self._current
+            self._leave_current()
+            self._count_lost(was, why)
+        if self._current is None and self._names_are_taken():
+            self._take_other_names()
+
+    def _leave_current(self) -> None:
+        """It is closed when it has been synced, if that is wanted."""
+        if self._current is not None:
+            self._left.append(self._current)
+            self._unclosed.append(self._current)
+            self._current = None
+
+    def _count_lost(self, was: AppendOnlyFile, why: str) -> None:
+        """Who deletes one part often deletes them all."""
+        missing = was.count_lost(why)
+        was.why = why
+        missing += sum(file.count_lost("was deleted, moved away or cut") for file in self._left)
+        self._note(f"{was.path.name} {why}", missing)
+
+    def _note(self, what: str, missing: int) -> None:
+        self.lost += missing
+        rows = f"{missing} rows that had been written are in no file of this process any more"
+        self._notices.append(f"{what}: {rows if missing else 'no row is lost'}; the next go into a new file")
+
+    def _names_are_taken(self) -> bool:
+        """Whether our names are another process's by now: a part of ours would look like one of its own."""
+        first = self._folder / self._name(self.incarnation, 1)
+        claimed = self._claimed(first)
+        if claimed is None:
+            return os.path.lexists(first) and not any(file.is_at(first) for file in self._left)
+        return claimed
+
+    def _take_other_names(self) -> None:
+        """At once, and not when something is to be written: what is told beside it goes to its place, too."""
+        missing = sum(file.give_up("belongs to another process") for file in self._left)
+        self.incarnation, self._current = self._first_free(self.incarnation + 1)
+        self._number = 1
+        self._left.clear()
+        other = self._current.path.name
+        self._note(f"another process has taken the names of our files, and {other} is the next", missing)
+
+    # -- the next file ----------------------------------------------------------------------------------
+
+    def _first_free(self, incarnation: int) -> tuple[int, AppendOnlyFile]:
+        while True:
+            path = self._folder / self._name(incarnation, 1)
+            if not self._taken(path) and not os.path.lexists(self._folder / self._name(incarnation, 2)):
+                try:
+                    return incarnation, self._made(path)
+                except FileExistsError:
+                    pass  # another process with this name was faster
+            incarnation += 1
+
+    def _next_part(self) -> AppendOnlyFile:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            self._number += 1
+            try:
+                return self._made(self._folder / self._name(self.incarnation, self._number))
+            except FileExistsError:
+                pass  # nobody else's may be touched
+            except OSError:
+                self._number -= 1
+                raise
+
+    def _made(self, path: Path) -> AppendOnlyFile:
+        return AppendOnlyFile(path, mode=self._mode, head=self._head)
+
+
+class FileSink:
+    """What sinks that write into a file have in common."""
+
+    def __init__(self, file: FileInParts) -> None:
+        self._file = file
+        self.path = file.path
+
+    @property
+    def written_bytes(self) -> int:
+        """Size of all parts of the file."""
+        return self._file.written_bytes
+
+    @property
+    def parts(self) -> list[FilePart]:
+        return self._file.parts
+
+    @property
+    def lost(self) -> int:
+        """Records that were written and are in no file any more."""
+        return self._file.lost
+
+    def look_after(self) -> list[str]:
+        """See whether everything is where it was put; what was found, in words."""
+        return self._file.look_after()
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def is_taken(path: Path) -> bool:
+    """Whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
+
+    Raises:
+        OSError: there is something that no earlier run can have left.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISREG(mode):
+        raise _Misplaced(path, "regular file")
+    return True
+
+
+class _Misplaced(OSError):
+    """There is something else at a path than what was wanted there."""
+
+    def __init__(self, path: Path, wanted: str) -> None:
+        kinds = {stat.S_ISLNK: "a symbolic link", stat.S_ISFIFO: "a FIFO", stat.S_ISDIR: "a directory",
+                 stat.S_ISREG: "a file", stat.S_ISSOCK: "a socket"}  # fmt: skip
+        mode = path.lstat().st_mode
+        found = next((name for is_kind, name in kinds.items() if is_kind(mode)), "a device")
+        super().__init__(f"{str(path)!r} is {found}, not a {wanted}. Remove it or name another folder.")
+
+
+def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
+    try:
+        folder = Path(given).absolute()  # whoever changes the process's folder must not move its files
+    except TypeError:
+        raise LogPathError(f"{argument} must be a path, and is {given!r}.") from None
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(exist_ok=True)
+        mode = folder.lstat().st_mode
+    except (FileExistsError, NotADirectoryError):
+        misplaced = next((path for path in (folder, *folder.parents) if os.path.lexists(path)), folder)
+        raise LogPathError(f"{argument}: {_Misplaced(misplaced, 'directory')}") from None
+    except (OSError, ValueError) as error:
+        raise LogPathError(f"{argument}={str(folder)!r} cannot be made: {error}.") from error
+    if not stat.S_ISDIR(mode):
+        raise LogPathError(f"{argument}: {_Misplaced(folder, 'directory')}")
+    return folder
