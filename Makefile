@@ -12,6 +12,7 @@ TEST_WORKERS ?= 2
 # How often make test-random runs them, each time on other examples.
 RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
+FAULTS_ARGS ?=
 BENCH_ARGS ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
 GPU_PYTHON ?=
@@ -38,7 +39,7 @@ TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-random test-gpu lint bench bench-analysis bench-verdicts \
-	conformance notebook sample sample-compressed
+	conformance faults notebook sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -52,6 +53,7 @@ help:
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (an hour; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
+	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make sample     make logs/sample anew    (and make sample-compressed: logs/sample-compressed)"
 
@@ -135,6 +137,9 @@ bench-verdicts: $(TEST)
 
 conformance: $(TEST)
 	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
+
+faults: $(TEST)
+	@PYTHONPATH=.:tests:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
 
 notebook: $(TEST)
 	@mkdir -p logs/notebooks

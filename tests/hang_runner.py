@@ -91,8 +91,9 @@ def _ranks(scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
         for pid in pids - {job.pid for job in jobs}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for job in jobs:
+        for job in jobs:  # all of them, before any has the time to see that another is gone
             job.kill()
+        for job in jobs:
             job.wait()
 
 

@@ -6,44 +6,10 @@ import weakref
 from pathlib import Path
 
 import pytest
+from fault_programs import FORKS_UNDER_LOAD
 from processes import rows, run_python
 
 from timing_logger import _processes
-
-FORKS_UNDER_LOAD = """
-import os, sys, threading
-from timing_logger import TimingLogger
-logger = TimingLogger(0, sys.argv[1], flush_interval=0.001)
-stop = threading.Event()
-recorded = [0, 0]
-def load(k):
-    while not stop.is_set():
-        logger.record_timing("PARENT", 1.0)
-        recorded[k] += 1
-        if recorded[k] % 100 == 0:
-            stop.wait(0.0005)
-threads = [threading.Thread(target=load, args=(k,)) for k in range(2)]
-for t in threads: t.start()
-for i in range(int(sys.argv[2])):
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            with logger.record_mpi_operation("CHILD"):
-                pass
-            assert logger.flush(1.0)
-            assert logger.stats.written == 0 and logger.stats.accepted == logger.stats.dropped == 1
-            logger.close()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(pid, 0)
-    assert status == 0, (i, status)
-stop.set()
-for t in threads: t.join()
-logger.close()
-assert logger.stats == (sum(recorded), sum(recorded), 0, 0), (logger.stats, recorded)
-"""
 
 
 def test_five_hundred_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path) -> None:

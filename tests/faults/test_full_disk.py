@@ -7,28 +7,11 @@ import os
 from pathlib import Path
 
 import pytest
+from fault_programs import FILE_SIZE_LIMIT
 from processes import rows, run_python
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.sinks.csv import CsvSink
-
-FILE_SIZE_LIMIT = """
-import os, resource, sys
-from timing_logger import TimingLogger
-_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))  # in the middle of a line
-for i in range(3000):
-    logger.record_timing("A", 1.0, iteration=i)
-assert not logger.flush()
-text = logger.path.read_bytes()
-assert text.endswith(b"\\n"), text[-100:]
-assert logger.stats.pending + logger.stats.written == 3000 and logger.stats.pending > 0
-if sys.argv[2] == "freed":
-    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
-    assert logger.flush()
-sys.exit(3)
-"""
 
 
 def test_when_there_is_room_again_every_row_is_written_once_and_the_exit_code_is_the_jobs(

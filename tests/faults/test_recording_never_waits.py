@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fault_programs import RECORDING_FINALIZERS, RECORDING_HANDLER
 from processes import run_python
 from sinks import StalledSink
 
@@ -88,66 +89,10 @@ def test_what_waits_for_a_stalled_disk_stays_within_the_stated_memory() -> None:
 
 
 def test_a_signal_handler_may_record_flush_and_read_stats_at_any_moment() -> None:
-    run = run_python(
-        """
-        import signal
-        from timing_logger import TimingLogger
-        from timing_logger.sinks.memory import MemorySink
-        sink = MemorySink()
-        logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
-        handled = 0
-        def handler(*_):
-            global handled
-            handled += 1
-            with logger.record_mpi_operation("HANDLER"):
-                logger.record_timing("HANDLER", 1.0)
-            if handled % 50 == 0:
-                logger.flush(1.0)
-                logger.stats
-        signal.signal(signal.SIGPROF, handler)
-        signal.setitimer(signal.ITIMER_PROF, 0.0005, 0.0005)
-        recorded = 0
-        while handled < 500:
-            for _ in range(100):
-                with logger.record_mpi_operation("MAIN"):
-                    recorded += 1
-            if recorded % 1000 == 0:
-                logger.flush(1.0)
-                logger.stats
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        logger.close()
-        assert logger.stats == (recorded + 2 * handled, recorded + 2 * handled, 0, 0), logger.stats
-        assert sum(r.operation == "HANDLER" for r in sink.records) == 2 * handled
-        """
-    )
+    run = run_python(RECORDING_HANDLER)
     assert run.returncode == 0, run.stderr
 
 
 def test_finalizers_may_record_at_any_moment() -> None:
-    run = run_python(
-        """
-        import gc
-        from timing_logger import TimingLogger
-        from timing_logger.sinks.memory import MemorySink
-        logger = TimingLogger(0, log_dir=None, sinks=[MemorySink()], flush_interval=0.001)
-        finalized = 0
-        class Cycle:
-            def __init__(self): self.me = self
-            def __del__(self):
-                global finalized
-                finalized += 1
-                logger.record_timing("DEL", 1.0)
-                if finalized % 100 == 0:
-                    logger.stats
-        gc.set_threshold(1)
-        for _ in range(5000):
-            Cycle()
-            logger.record_timing("MAIN", 1.0)
-        gc.set_threshold(700)
-        while finalized < 5000:
-            gc.collect()  # does nothing while the flush thread collects
-        logger.close()
-        assert logger.stats == (10000, 10000, 0, 0), logger.stats
-        """
-    )
+    run = run_python(RECORDING_FINALIZERS)
     assert run.returncode == 0, run.stderr

@@ -1,0 +1,96 @@
+"""Tries every promise of the logger under real faults: ``make faults`` (hours), or ``--short`` (a minute)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from campaign import page
+from campaign.runner import Settings, run_all
+from campaign.table import CAMPAIGNS
+from campaign.trial import Campaign, Result, Trial, tried
+
+SHORT_FUZZ_S = 2.0
+
+
+def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] = CAMPAIGNS) -> int:
+    """Returns 1 if any promise was broken, after all were tried."""
+    parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="a few times each, and fuzzing for 2 s")
+    parser.add_argument("--only", metavar="REGEX", default="", help="campaigns whose name has a match")
+    parser.add_argument("--list", action="store_true", help="name the campaigns, and try nothing")
+    parser.add_argument("--write", metavar="FILE", type=Path, help="the page whose tables are made anew")
+    parser.add_argument("--fuzz-minutes", type=float, default=None, metavar="M", help="for each reader (10)")
+    parser.add_argument("--workers", type=int, default=2, help="campaigns at once (2)")
+    parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
+    parser.add_argument("--inside", metavar="NAME", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.list:
+        print("\n".join(f"{one.name:24} {one.promise}" for one in campaigns))
+        return 0
+    minutes = options.fuzz_minutes
+    fuzz_s = minutes * 60 if minutes is not None else SHORT_FUZZ_S if options.short else 600.0
+    if options.inside:
+        return _inside(options, fuzz_s, campaigns)
+    chosen = [one for one in campaigns if re.search(options.only, one.name)]
+    if not chosen:
+        parser.error(f"no campaign matches {options.only!r}; --list names them.")
+    results = _run(chosen, options, fuzz_s)
+    lines = page.results_table(results)
+    if options.write:
+        page.write(options.write, results, short=options.short, fuzz_s=fuzz_s)
+    print("\n".join(lines))
+    return int(any(result.is_broken for _, result in results))
+
+
+def _run(
+    chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float
+) -> list[tuple[Campaign, Result]]:
+    number = iter(range(1, len(chosen) + 1))
+
+    def finished(campaign: Campaign, result: Result, took_s: float) -> None:
+        said = f"not tried: {result.untried}" if result.untried else f"{result.held} of {result.tried} held"
+        broken = "BROKEN, " if result.is_broken else ""
+        begin = f"[{next(number)}/{len(chosen)}] {campaign.name}"
+        _say(f"{begin}: {broken}{said} ({took_s:.0f} s) {result.note}")
+        for failure in result.failures:
+            _say(f"    {failure}")
+
+    folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder)
+    results = run_all(chosen, settings, finished)
+    if any(result.is_broken for _, result in results):
+        again = f"--seed {options.seed}" + " --short" * options.short
+        _say(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME")
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+    return results
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _inside(options: argparse.Namespace, fuzz_s: float, campaigns: Sequence[Campaign]) -> int:
+    """In the campaign's own process."""
+    (campaign,) = (one for one in campaigns if one.name == options.inside)
+    trial = Trial(campaign.name, options.folder, short=options.short, seed=options.seed, fuzz_s=fuzz_s)
+    result = tried(campaign, trial)
+    (options.folder / "result.json").write_text(json.dumps(result.to_json()))
+    return 0
+
+
+if __name__ == "__main__":
+    # Programs run in other folders, too.
+    paths = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, paths))
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    sys.exit(main())

@@ -1,0 +1,319 @@
+"""Readers of damaged files: each gives an answer, or one sentence that says what is wrong. (P6, P7)
+
+Inputs that reach lines of the package which none did before are damaged further. Which lines an input reaches
+is looked at for every tenth only, because it makes reading several times slower.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import io
+import random
+import resource
+import shutil
+import signal
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple
+
+from campaign.mutations import mutated, mutated_json
+from campaign.reading import sample
+from campaign.trial import Trial, Untried
+
+LIMIT_S = 20.0
+"""For one input. The promise is an answer, or an error, and no hang."""
+
+MEMORY_BYTES = 4 * 2**30
+"""Of data, for the process."""
+
+_TRACED_EVERY = 10
+_MOST_KEPT = 300
+_MOST_FAILURES = 20
+
+
+class Reader(NamedTuple):
+    """What is fuzzed.
+
+    Attributes:
+        inputs: the files in the folder that are damaged, by their pattern.
+        damaged: how.
+        read: reads the folder; raises what it raises.
+        prepare: fills the folder.
+    """
+
+    inputs: str
+    damaged: Callable[..., bytes]
+    read: Callable[[Path, random.Random], None]
+    prepare: Callable[[Path], object] = sample
+
+
+class TooLong(BaseException):
+    """No ``Exception``, so that no reader takes it for an error of its input."""
+
+
+def fuzz(trial: Trial, reader: Reader) -> str:
+    """Damage and read for as long as the trial says; returns how many inputs were kept."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES if soft < 0 else min(soft, MEMORY_BYTES), hard))
+    faulthandler.dump_traceback_later(2 * LIMIT_S, repeat=True)  # code in C sees no signal
+    logs = trial.folder / "logs"
+    reader.prepare(logs)
+    originals = {path.name: path.read_bytes() for path in logs.iterdir()}
+    names = sorted(path.name for path in logs.glob(reader.inputs))
+    kept: dict[str, list[bytes]] = {name: [originals[name]] for name in names}
+    seen: set[tuple[str, int]] = set()
+    kinds: dict[str, int] = {}
+    reader.read(logs, trial.chance(-1))  # imports, and the undamaged files, are no part of it
+    end_s, number = time.monotonic() + trial.fuzz_s, 0
+    while time.monotonic() < end_s:
+        chance = trial.chance(number)
+        name = chance.choice(names)
+        data = reader.damaged(chance.choice(kept[name]), kept[chance.choice(names)], chance)
+        _put(logs, originals, name, data)
+        reached: set[tuple[str, int]] = set()
+        failure = _outcome(reader, logs, chance, reached if number % _TRACED_EVERY == 1 else None)
+        trial.count(1, None if failure is None else [])
+        if failure is not None:
+            trial.result.held -= 1
+            kind = failure.partition(":")[0]
+            kinds[kind] = kinds.get(kind, 0) + 1
+            if kinds[kind] == 1 and len(kinds) <= _MOST_FAILURES:
+                saved = _saved(trial.folder / "failures" / str(number), logs)
+                trial.result.failures.append(f"input {number}, {failure}; its folder is {saved}")
+        elif not reached <= seen and len(kept[name]) < _MOST_KEPT:
+            kept[name].append(data)
+        seen |= reached
+        number += 1
+    faulthandler.cancel_dump_traceback_later()
+    ways = f"; {len(kinds)} kinds of failure" if kinds else ""
+    return f"{sum(map(len, kept.values())) - len(names)} inputs reached new lines{ways}"
+
+
+def _put(logs: Path, originals: dict[str, bytes], name: str, data: bytes) -> None:
+    """The folder as it was, with one file damaged."""
+    for path in logs.iterdir():
+        if path.name not in originals:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for other, content in originals.items():
+        (logs / other).write_bytes(data if other == name else content)
+
+
+def _saved(folder: Path, logs: Path) -> Path:
+    shutil.copytree(logs, folder)
+    return folder
+
+
+def _outcome(
+    reader: Reader, logs: Path, chance: random.Random, reached: set[tuple[str, int]] | None
+) -> str | None:
+    """None for an answer or one sentence; else what came instead."""
+    from timing_logger.errors import TimingLoggerError
+
+    try:
+        with _limited(), warnings.catch_warnings(), _traced(reached):
+            warnings.simplefilter("ignore")
+            reader.read(logs, chance)
+    except TimingLoggerError as error:
+        text = str(error).strip()
+        return None if text and "\n" not in text else f"{type(error).__name__} is not one sentence: {text!r}"
+    except TooLong:
+        return f"no answer in {LIMIT_S:g} s, at {_place(sys.exc_info()[2])}"
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as error:
+        return f"{type(error).__name__} at {_place(error.__traceback__)}: {_in_one_line(error)}"
+    return None
+
+
+def _in_one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def _place(trace: Any) -> str:
+    """The innermost line of the package."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "/timing_logger/" in frame.filename]
+    return f"{Path(frames[-1].filename).name} {frames[-1].lineno}" if frames else "no line of the package"
+
+
+@contextlib.contextmanager
+def _limited() -> Iterator[None]:
+    def stop(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _traced(reached: set[tuple[str, int]] | None) -> Iterator[None]:
+    """Collect the lines of the package that are reached."""
+    if reached is None:
+        yield
+        return
+
+    def on_line(frame: FrameType, event: str, _: object) -> Any:
+        if event == "line":
+            reached.add((frame.f_code.co_filename, frame.f_lineno))
+        return on_line
+
+    def on_call(frame: FrameType, event: str, _: object) -> Any:
+        return on_line if "/timing_logger/" in frame.f_code.co_filename else None
+
+    sys.settrace(on_call)
+    try:
+        yield
+    finally:
+        sys.settrace(None)
+
+
+# -- the readers --------------------------------------------------------------------------------
+
+
+def _read_by_pandas(logs: Path, _: random.Random) -> None:
+    from timing_logger import read_timings
+
+    read_timings(logs, engine="pandas")
+
+
+def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
+    """Where pyarrow is installed it takes plain files apart: every other time it is said not to be."""
+    from unittest import mock
+
+    from timing_logger import _plain_files, read_timings
+
+    if chance.random() < 0.5:
+        with mock.patch.object(_plain_files, "has_pyarrow", return_value=False):
+            read_timings(logs, engine="duckdb")
+    else:
+        read_timings(logs, engine="duckdb")
+
+
+def _look(logs: Path, chance: random.Random) -> None:
+    """Twice, while the file grows; sometimes it is cut or replaced between."""
+    from timing_logger.watching import Watcher
+
+    path = logs / "timing-rank0.csv"
+    data = path.read_bytes()
+    path.write_bytes(data[: chance.randrange(len(data) + 1)])
+    watcher = Watcher(logs)
+    watcher.look()
+    path.write_bytes(data if chance.random() < 0.7 else data[chance.randrange(len(data) + 1) :])
+    watcher.look()
+
+
+def _ask(logs: Path, chance: random.Random) -> None:
+    """A whole command: it ends with 0, 1 or 2, and where it is 2 one sentence says why."""
+    from timing_logger.cli import main
+
+    out_file = str(logs.parent / "out")
+    commands = [
+        ["summary"], ["summary", "--json"], ["stragglers"], ["stragglers", "--json"],
+        ["report", "-o", f"{out_file}.html"], ["trace", "-o", f"{out_file}.json"],
+        ["convert", "--to", "parquet", "-o", f"{out_file}.parquet"],
+        *([["hang"], ["hang", "--json"]] if _has_hang() else []),
+    ]  # fmt: skip
+    command = chance.choice(commands)
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            status = main([command[0], str(logs), *command[1:]])
+        except SystemExit as leaving:
+            raise AssertionError(f"{command[0]}: {leaving}, {err.getvalue()[-200:]}") from None
+    said = err.getvalue().strip()
+    assert status in (0, 2), f"{command[0]}: exit status {status}: {said[-200:]}"
+    if status == 2:
+        assert said.startswith("timing-logger: "), f"{command[0]}: {said[-200:]}"
+        assert len(said.splitlines()) == 1, f"{command[0]}: no sentence: {said[-200:]}"
+
+
+def _has_hang() -> bool:
+    from importlib.util import find_spec
+
+    return find_spec("timing_logger.analysis.hang") is not None
+
+
+def _sidecars(logs: Path, chance: random.Random) -> None:
+    if chance.random() < 0.5:
+        _read_by_pandas(logs, chance)
+    else:
+        _ask(logs, chance)
+
+
+_FROM_SIDECARS = ("start_s", "end_s", "clock_uncertainty_s")
+
+
+def _as_parquet(folder: Path) -> None:
+    from timing_logger.converting import convert
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        convert(sample(folder.with_name("made")), "parquet", folder / "all.parquet")
+
+
+def _prepare_parquet(folder: Path) -> None:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise Untried("no pyarrow here, which reads Parquet") from None
+    folder.mkdir()
+    _as_parquet(folder)
+
+
+def _read_parquet(logs: Path, _: random.Random) -> None:
+    """Pages have checksums: rows are as they were, or an error says that they are not."""
+    from timing_logger import read_timings
+
+    found = read_timings(logs / "all.parquet")
+    wanted = read_timings(logs.with_name("made"))
+    columns = [name for name in wanted if name not in _FROM_SIDECARS]
+    by = ["rank", "start_counter", "operation"]
+    sides = [side[columns].sort_values(by, ignore_index=True).astype(object) for side in (found, wanted)]
+    differing = [name for name in columns if not sides[0][name].equals(sides[1][name])]
+    assert not differing, f"other rows than were written, and no word of it: {', '.join(differing)}"
+
+
+def _one_file(folder: Path) -> None:
+    sample(folder, ranks=1, n_lines=40)
+
+
+def fuzz_csv_by_pandas(trial: Trial) -> str:
+    return fuzz(trial, Reader("*.csv", mutated, _read_by_pandas, _one_file))
+
+
+def fuzz_csv_by_duckdb(trial: Trial) -> str:
+    try:
+        import duckdb  # noqa: F401
+    except ImportError:
+        raise Untried("no DuckDB here") from None
+    return fuzz(trial, Reader("*.csv", mutated, _read_by_duckdb, _one_file))
+
+
+def fuzz_sidecars(trial: Trial) -> str:
+    return fuzz(trial, Reader("*.meta.json", mutated_json, _sidecars))
+
+
+def fuzz_parquet(trial: Trial) -> str:
+    return fuzz(trial, Reader("*.parquet", mutated, _read_parquet, _prepare_parquet))
+
+
+def fuzz_watch(trial: Trial) -> str:
+    return fuzz(trial, Reader("timing-rank0.*", _of_any_kind, _look))
+
+
+def fuzz_commands(trial: Trial) -> str:
+    return fuzz(trial, Reader("*", _of_any_kind, _ask))
+
+
+def _of_any_kind(data: bytes, others: list[bytes], chance: random.Random) -> bytes:
+    return (mutated_json if data[:1] == b"{" else mutated)(data, others, chance)

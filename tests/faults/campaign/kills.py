@@ -1,0 +1,52 @@
+"""SIGKILL at random instants. (P4, P6)"""
+
+from __future__ import annotations
+
+import functools
+import json
+import warnings
+from pathlib import Path
+
+from kill_campaign import ALLOWED_S, WAYS, busy_loops, kill_once
+
+from campaign.trial import Trial
+
+_SHORT_S = 0.4
+
+
+def kills(trial: Trial, way_name: str) -> str:
+    """What was recorded earlier than ``flush_interval`` + 0.5 s before the kill is in the file, once."""
+    way = WAYS[way_name]
+    if trial.short:
+        way = way._replace(flush_interval_s=_SHORT_S)
+    worst_s, told = 0.0, 0
+    with busy_loops(way.busy_loops):
+        for number in range(trial.times(300, 3)):
+            after_s = way.flush_interval_s + ALLOWED_S + trial.chance(number).random()
+            with trial.new_folder() as folder, trial.one(f"kill {number}, after {after_s:.3f} s"):
+                kill = kill_once(folder, way, after_s)
+                worst_s = max(worst_s, kill.missing_s)
+                _check_file(folder / "logs", kill.rows)
+                if kill.misses(way.flush_interval_s) and kill.is_told(way.flush_interval_s):
+                    told += 1
+                assert not kill.misses(way.flush_interval_s), f"missing for {kill.missing_s:.3f} s: {kill}"
+    also = f"; of the late ones {told} said so in the sidecar" if told else ""
+    return f"oldest record missing: {worst_s:.2f} s, flush_interval {way.flush_interval_s:g} s{also}"
+
+
+def _check_file(folder: Path, n_rows: int) -> None:
+    """It can be read, its rows are the first ones, each once, and only its end may be torn."""
+    from timing_logger import read_timings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = read_timings(folder)
+    assert found["iteration"].tolist() == list(range(n_rows))
+    (about,) = found.attrs["files"]
+    assert about["bad_lines"] == 0, about["bad_examples"]
+    json.loads((folder / "timing-rank0.meta.json").read_text())
+
+
+kills_idle = functools.partial(kills, way_name="quiet")
+kills_loaded = functools.partial(kills, way_name="loaded")
+kills_fast = functools.partial(kills, way_name="100,000 records/s")

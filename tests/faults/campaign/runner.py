@@ -1,0 +1,75 @@
+"""Runs campaigns, each in a process of its own with a time limit, and some of them beside each other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from campaign.trial import Campaign, Result
+
+Finished = Callable[[Campaign, Result, float], None]
+
+_TAIL_CHARS = 600
+
+
+class Settings(NamedTuple):
+    """See ``python -m campaign --help``."""
+
+    short: bool
+    seed: int
+    fuzz_s: float
+    workers: int
+    folder: Path
+
+
+def run_all(
+    campaigns: Sequence[Campaign], settings: Settings, finished: Finished
+) -> list[tuple[Campaign, Result]]:
+    """Try all of them, whatever the others found; those that measure come first, one by one."""
+    results: dict[str, Result] = {}
+
+    def run(campaign: Campaign) -> None:
+        begin_s = time.monotonic()
+        results[campaign.name] = _in_its_own_process(campaign, settings)
+        finished(campaign, results[campaign.name], time.monotonic() - begin_s)
+
+    for campaign in campaigns:
+        if campaign.alone:
+            run(campaign)
+    with ThreadPoolExecutor(settings.workers) as workers:
+        list(workers.map(run, [campaign for campaign in campaigns if not campaign.alone]))
+    return [(campaign, results[campaign.name]) for campaign in campaigns]
+
+
+def _in_its_own_process(campaign: Campaign, settings: Settings) -> Result:
+    folder = settings.folder / campaign.name
+    folder.mkdir()
+    limit_s = campaign.limit_s[0 if settings.short else 1] + 2 * settings.fuzz_s
+    command = [sys.executable, "-m", "campaign", "--inside", campaign.name, "--folder", str(folder),
+               "--seed", str(settings.seed), "--fuzz-minutes", str(settings.fuzz_s / 60)]  # fmt: skip
+    with (folder / "output.txt").open("wb") as output:
+        process = subprocess.Popen(
+            command + ["--short"] * settings.short, stdout=output, stderr=output, start_new_session=True
+        )
+        try:
+            process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            return Result(1, 0, failures=[f"it was not done in {limit_s:g} s; see {folder}"])
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+    try:
+        return Result(**json.loads((folder / "result.json").read_text()))
+    except (OSError, ValueError):
+        said = (folder / "output.txt").read_text(errors="replace")[-_TAIL_CHARS:]
+        return Result(1, 0, failures=[f"it ended with status {process.returncode} and no result: {said}"])

@@ -1,0 +1,96 @@
+"""``make faults``: its short form, and that it hides nothing."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from campaign import __main__ as command
+from campaign import page
+from campaign.table import CAMPAIGNS
+from campaign.trial import Campaign, Result, Trial, Untried, tried
+
+TESTS = Path(__file__).parent.parent
+PAGE = TESTS.parent / "docs" / "reliability.md"
+
+
+@pytest.mark.alone
+def test_every_promise_holds_in_the_short_form_of_make_faults(tmp_path: Path) -> None:
+    paths = [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])]
+    run = subprocess.run(
+        [sys.executable, "-m", "campaign", "--short"], cwd=tmp_path, capture_output=True, text=True,
+        timeout=900, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+
+
+def breaks(trial: Trial) -> str:
+    for number in range(3):
+        with trial.one(f"try {number}"):
+            assert number != 1, "it hung"
+    return "a note"
+
+
+def cannot(trial: Trial) -> str:
+    raise Untried("no GPU here")
+
+
+def of(run: object) -> Campaign:
+    return Campaign("name", "P0: it holds", "as is", run)  # type: ignore[arg-type]
+
+
+def result_of(campaign: Campaign, folder: Path) -> Result:
+    return tried(campaign, Trial(campaign.name, folder))
+
+
+def test_a_broken_promise_stands_in_the_table_with_its_numbers(tmp_path: Path) -> None:
+    result = result_of(of(breaks), tmp_path)
+    assert (result.tried, result.held) == (3, 2)
+    assert result.failures[0].startswith("try 1: AssertionError: it hung")
+    line = page.results_table([(of(breaks), result)])[-1]
+    assert line == "| P0: it holds | as is | 3 | **broken: 2 of 3** | a note |"
+
+
+def test_what_could_not_be_tried_says_why(tmp_path: Path) -> None:
+    result = result_of(of(cannot), tmp_path)
+    assert not result.is_broken
+    assert page.results_table([(of(cannot), result)])[-1].endswith("| 0 | not tried | no GPU here |")
+
+
+def test_a_campaign_that_tried_nothing_is_no_success(tmp_path: Path) -> None:
+    assert result_of(of(lambda trial: ""), tmp_path).is_broken
+
+
+@pytest.mark.parametrize(("first", "status"), [(Result(3, 3), 0), (Result(3, 2), 1), (Result(), 1)])
+def test_the_exit_status_says_whether_any_promise_was_broken(
+    first: Result, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = [(of(breaks), first), (of(cannot), Result(untried="no GPU here")), (of(breaks), Result(1, 1))]
+    monkeypatch.setattr(command, "run_all", lambda *_: found)
+    assert command.main(["--short"]) == status
+
+
+def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_path: Path) -> None:
+    written = tmp_path / "page.md"
+    written.write_text("By hand.\n<!-- made: results -->\nof yesterday\n<!-- end -->\nBy hand, too.\n")
+    for _ in range(2):
+        page.write(written, [(of(breaks), Result(3, 3))], short=True, fuzz_s=2)
+    text = written.read_text()
+    assert text.startswith("By hand.\n<!-- made: results -->\n| promise |")
+    assert text.endswith("| 3 | all |  |\n<!-- end -->\nBy hand, too.\n")
+    assert "yesterday" not in text
+
+
+def test_every_mark_of_the_page_is_known_and_every_promise_stands_in_it() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert sorted(part["name"] for part in page.MADE.finditer(text)) == sorted(page.PARTS)
+    assert [one.promise for one in CAMPAIGNS if one.promise not in text] == []
+
+
+def test_all_promises_have_a_campaign_and_no_two_have_one_name() -> None:
+    numbers = {word.strip(",:") for one in CAMPAIGNS for word in one.promise.partition(": ")[0].split(", ")}
+    assert {f"P{number}" for number in range(1, 19)} <= numbers
+    assert len({one.name for one in CAMPAIGNS}) == len(CAMPAIGNS)
