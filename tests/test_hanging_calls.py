@@ -228,6 +228,25 @@ load_batch()
 """
 
 
+def test_a_block_is_no_open_call_before_its_clock_was_read(impatient: TimingLogger) -> None:
+    caller, span = impatient._callers.current, impatient.record_mpi_operation("ALLREDUCE")
+    caller.innermost, span.outer = span, None  # type: ignore[assignment, attr-defined]
+    impatient.flush()
+    assert impatient.stats.accepted == 0
+    assert impatient._flusher is not None
+    assert impatient._flusher._last_error == ""
+    caller.innermost = None
+
+
+def test_groups_that_are_gone_are_no_longer_told(impatient: TimingLogger) -> None:
+    group = Group()
+    impatient.add_group(group, "first")
+    impatient.add_group(group, "second")
+    assert [name for _, name in impatient._open_calls.groups()] == ["second"]
+    del group
+    assert impatient._open_calls.groups() == []
+
+
 def test_what_was_open_at_close_is_not_open_in_the_last_sidecar(impatient: TimingLogger) -> None:
     with impatient.record_mpi_operation("ALLREDUCE"):
         impatient.flush()

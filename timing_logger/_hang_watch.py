@@ -80,7 +80,7 @@ class HangWatch:
     # -- parts ----------------------------------------------------------------------------------
 
     def _note_progress(self, accepted: int) -> None:
-        seen = accepted + sum(group.collectives for group in list(self._open_calls.groups))
+        seen = accepted + sum(group.collectives for group, _ in self._open_calls.groups())
         if seen != self._seen:
             self._seen, self._progress_ns = seen, perf_counter_ns()
 
@@ -90,7 +90,7 @@ class HangWatch:
         at_once, self.at_once = self.at_once, False
         before_ns = perf_counter_ns() - (0 if at_once else self._hang_after_ns)
         for call in self._open_calls:
-            if 0 < call.start_ns < before_ns:
+            if call.start_ns < before_ns:
                 yield call, list(call.open_records(INFLIGHT))
         for interval, record in held_back:
             if record[START] < before_ns:
@@ -109,7 +109,7 @@ class HangWatch:
                     first_open[raw.group] = min(raw.seq, first_open.get(raw.group, raw.seq))
         return [
             GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
-            for group, name in list(self._open_calls.groups.items())
+            for group, name in self._open_calls.groups()
         ]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
@@ -67,7 +67,8 @@ class OpenCall:
 
     @property
     def is_open(self) -> bool:
-        return not hasattr(self, "end_ns")
+        """Whether it has begun, by the clock, and not ended."""
+        return hasattr(self, "start_ns") and not hasattr(self, "end_ns")
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
         """What is known of it before it has ended."""
@@ -155,15 +156,22 @@ class OpenCalls:
     Attributes:
         channel: where records go.
         running: see :class:`Caller`. Taking one out is one step: of two who see its end, one writes it.
-        groups: the names in the rows of the groups of ranks whose operations are timed.
         callers: by thread.
     """
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.running: set[OpenCall] = set()
-        self.groups: WeakKeyDictionary[NumberedGroup, str] = WeakKeyDictionary()
+        self._groups: dict[int, tuple[ref[NumberedGroup], str]] = {}
         self.callers: dict[int, Caller] = {}
+
+    def add_group(self, group: NumberedGroup, name: str) -> None:
+        """Remember, as long as it lives, a group of ranks whose rows call it ``name``."""
+        key = id(group)
+        self._groups[key] = ref(group, lambda _: self._groups.pop(key, None)), name
+
+    def groups(self) -> list[tuple[NumberedGroup, str]]:
+        return [(group, name) for held, name in list(self._groups.values()) if (group := held()) is not None]
 
     def __iter__(self) -> Iterator[OpenCall]:
         yield from list(self.running)

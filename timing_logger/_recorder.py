@@ -362,7 +362,7 @@ class Recorder:
 
         ``name`` is what its rows call it.
         """
-        self._open_calls.groups[group] = name
+        self._open_calls.add_group(group, name)
 
     def begin_wait(self, of: Sequence[Span]) -> Wait:
         """The calling thread is blocked on operations that were left running, until it leaves the wait."""
