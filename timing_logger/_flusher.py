@@ -189,6 +189,7 @@ class Flusher:
                 if remaining_s <= _LOOK_S:
                     return None
             with self._io_lock:
+                self._attempt(self._look_for_hangs)
                 self._attempt(self._refresh_sidecar)
 
     def _fills_fast(self) -> bool:
@@ -229,7 +230,7 @@ class Flusher:
             return False
 
     def _look_for_hangs(self) -> bool:
-        self._watch.look(self._device_rows.in_groups(), self._channel.counts().accepted)
+        self._watch.look(self._device_rows.issued_before, self._channel.counts().accepted)
         return True
 
     def _drain(self, asked: bool = False) -> bool:

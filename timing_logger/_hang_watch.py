@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from timing_logger._clock import perf_counter_ns
 from timing_logger._open_calls import OpenCalls
-from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, START, RawRecord, Record, repaired
+from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, RawRecord, Record, repaired
 from timing_logger.run_info import GroupProgress, OpenCallInfo
 
 _MOST_FRAMES = 12
@@ -21,6 +21,9 @@ _STANDARD_LIBRARY = os.path.dirname(os.__file__)
 _INSTALLED = frozenset({"site-packages", "dist-packages"})
 _OURS = ("timing_logger.", "allreduce_instrumentation.")
 _MOST_TOLD = 100
+
+HeldBack: TypeAlias = "Callable[[int], Iterable[tuple[object, RawRecord]]]"
+"""From an instant to what has waited for a device since before: its interval, and its record so far."""
 
 
 class Standing(NamedTuple):
@@ -54,11 +57,11 @@ class HangWatch:
         self._seen = 0
         self._progress_ns = perf_counter_ns()
 
-    def look(self, held_back: Iterable[tuple[object, RawRecord]], accepted: int) -> None:
+    def look(self, held_back: HeldBack, accepted: int) -> None:
         """Write what has been open for too long now, and was not written before.
 
         Args:
-            held_back: what waits for a device: its interval, and its record as far as it is known.
+            held_back: gives what has waited for a device since before an instant.
             accepted: how many records came so far: whether there is progress.
         """
         self._note_progress(accepted)
@@ -84,17 +87,14 @@ class HangWatch:
         if seen != self._seen:
             self._seen, self._progress_ns = seen, perf_counter_ns()
 
-    def _too_old(
-        self, held_back: Iterable[tuple[object, RawRecord]]
-    ) -> Iterator[tuple[object, list[RawRecord]]]:
+    def _too_old(self, held_back: HeldBack) -> Iterator[tuple[object, list[RawRecord]]]:
         at_once, self.at_once = self.at_once, False
         before_ns = perf_counter_ns() - (0 if at_once else self._hang_after_ns)
         for call in self._open_calls:
             if call.start_ns < before_ns:
                 yield call, list(call.open_records(INFLIGHT))
-        for interval, record in held_back:
-            if record[START] < before_ns:
-                yield interval, [record]
+        for interval, record in held_back(before_ns):
+            yield interval, [record]
 
     def _write(self, records: list[RawRecord]) -> None:
         for record in records:

@@ -121,7 +121,7 @@ def test_a_process_whose_renames_hang_writes_its_rows_and_ends(tmp_path: Path) -
     assert len(rows(tmp_path / "timing-rank0.csv")) == 1500
 
 
-def test_a_sidecar_whose_folder_vanished_is_told_of_once_and_stops_nothing(
+def test_a_sidecar_whose_folder_vanished_stops_nothing_and_is_there_again_with_the_rows(
     logger: TimingLogger, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.rmtree(tmp_path)
@@ -132,7 +132,7 @@ def test_a_sidecar_whose_folder_vanished_is_told_of_once_and_stops_nothing(
     assert logger.stats == (5, 5, 0, 0)
     told = [record.message for record in caplog.records if "sidecar" in record.message]
     assert len(told) <= 2  # while it ran, and at close
-    tmp_path.mkdir()
+    assert sidecar_when(tmp_path, lambda content: content["closed"])["counters"]["written"] == 5
 
 
 def test_the_sidecar_is_written_when_no_thread_can_start(

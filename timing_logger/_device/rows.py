@@ -69,10 +69,10 @@ class DeviceRows:
         self._waiting.clear()
         return left
 
-    def in_groups(self) -> Iterator[tuple[DeviceInterval, RawRecord]]:
-        """Parts of collectives and messages that are held back, each as it would be written now."""
+    def issued_before(self, instant_ns: int) -> Iterator[tuple[DeviceInterval, RawRecord]]:
+        """Parts of collectives and messages that are held back for so long, as they would be written now."""
         for record in list(self._waiting.values()):
-            if record[_GROUP]:
+            if record[_GROUP] and record[START].issued_ns < instant_ns:
                 yield record[START], _unresolved(record, INFLIGHT)
 
     def info(self) -> list[DeviceClockInfo]:
