@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,3 +21,11 @@ def sidecar_when(folder: Path, is_so: Callable[[dict[str, Any]], bool]) -> dict[
             return content
         time.sleep(0.002)
     pytest.fail(f"the sidecar still says {content}")
+
+
+def remove_folder(folder: Path) -> None:
+    """As ``rm -r`` does it until it is gone: a sidecar may be written meanwhile."""
+    deadline_s = time.monotonic() + 30
+    while folder.exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        assert time.monotonic() < deadline_s, f"{folder} cannot be removed"

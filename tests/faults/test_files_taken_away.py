@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import random
-import shutil
 import stat
 import threading
 import warnings
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 from processes import rows, run_python
+from sidecars import remove_folder
 
 from timing_logger import TimingLogger, read_timings
 from timing_logger.record import HEADER
@@ -68,7 +68,7 @@ def halve(path: Path) -> None:
 
 
 def vanish_with_its_folder(path: Path) -> None:
-    shutil.rmtree(path.parent)
+    remove_folder(path.parent)
 
 
 HARMS: list[tuple[Harm, str]] = [
@@ -216,7 +216,7 @@ def test_where_no_folder_can_be_made_rows_wait_until_one_can(tmp_path: Path) -> 
     logger = TimingLogger(0, folder, flush_interval=3600)
     record(logger, BEFORE)
     logger.flush()
-    shutil.rmtree(folder)
+    remove_folder(folder)
     folder.write_text("in the way")
     record(logger, AFTER)
     assert not logger.flush()
@@ -233,7 +233,7 @@ def test_a_folder_that_is_gone_at_the_end_is_not_made_again_for_nothing(tmp_path
     logger = TimingLogger(0, tmp_path / "logs", flush_interval=3600)
     record(logger, BEFORE)
     logger.flush()
-    shutil.rmtree(tmp_path / "logs")
+    remove_folder(tmp_path / "logs")
     logger.close()
     assert not (tmp_path / "logs").exists()
 
@@ -245,7 +245,7 @@ def test_a_process_that_took_the_emptied_folder_keeps_its_names(
     old = TimingLogger(0, tmp_path / "logs", flush_interval=3600)
     record(old, BEFORE)
     old.flush()
-    shutil.rmtree(tmp_path / "logs")
+    remove_folder(tmp_path / "logs")
     new = TimingLogger(0, tmp_path / "logs", flush_interval=3600, labels={"whose": "new"})
     record(new, 3)
     assert new.flush()
@@ -268,7 +268,7 @@ def test_a_process_that_took_the_names_later_keeps_its_sidecar_too(tmp_path: Pat
     old = TimingLogger(0, tmp_path / "logs", flush_interval=3600)
     record(old, BEFORE)
     old.flush()
-    shutil.rmtree(tmp_path / "logs")
+    remove_folder(tmp_path / "logs")
     assert not old.flush()
     new = TimingLogger(0, tmp_path / "logs", flush_interval=3600, labels={"whose": "new"})
     old.close()

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from processes import rows, run_python
-from sidecars import sidecar_when
+from sidecars import remove_folder, sidecar_when
 
 from timing_logger import TimingLogger, _sidecar
 
@@ -124,7 +124,7 @@ def test_a_process_whose_renames_hang_writes_its_rows_and_ends(tmp_path: Path) -
 def test_a_sidecar_whose_folder_vanished_stops_nothing_and_is_there_again_with_the_rows(
     logger: TimingLogger, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    shutil.rmtree(tmp_path)
+    remove_folder(tmp_path)
     for _ in range(5):
         logger.record_timing("A", 1.0)
         assert logger.flush()

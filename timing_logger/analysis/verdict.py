@@ -133,7 +133,12 @@ class Verdict:
             "why": self.why,
             "unjudged_ranks": list(self.unjudged_ranks),
             "gates": [
-                {**gate._asdict(), "value": _finite(gate.value), "bound": _finite(gate.bound)}
+                {
+                    "name": gate.name,
+                    "value": _finite(gate.value),
+                    "bound": _finite(gate.bound),
+                    "passed": bool(gate.passed),
+                }
                 for gate in self.gates
             ],
             "evidence": list(self.evidence),
