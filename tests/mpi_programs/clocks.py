@@ -65,7 +65,7 @@ def repeated() -> dict[str, Any]:
         returned = [synchronise_clocks(logger, WORLD, exchanges=10, reference=last)._asdict() for _ in "abc"]
         path = logger.path
         flushed = logger.flush()
-        stated = json.loads(sidecar_path(path).read_text())["clock_offsets"] if path else None
+    stated = json.loads(sidecar_path(path).read_text())["clock_offsets"] if path else None
     return {"returned": returned, "stated": stated, "flushed": flushed}
 
 
