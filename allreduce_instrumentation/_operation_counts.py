@@ -30,9 +30,10 @@ class OperationCounts:
         self.collectives = seq + 1
         return seq
 
-    def take_back(self) -> None:
-        """The latest collective did not begin: its call was refused, and is perhaps made again."""
+    def take_back(self, error: BaseException) -> bool:
+        """The latest collective did not begin: its call raised, and is perhaps made again. Always True."""
         self.collectives -= 1
+        return True
 
     def next_sent(self, receiver: int) -> int:
         return next(self._messages["to", receiver])

@@ -26,8 +26,9 @@ class Group:
         self.collectives += 1
         return self.collectives - 1
 
-    def take_back(self) -> None:
+    def take_back(self, error: BaseException) -> bool:
         self.collectives -= 1
+        return True
 
 
 class Work:

@@ -5,21 +5,27 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class NumberedGroup(Protocol):
-    """A group of ranks that counts its operations.
+class Counts(Protocol):
+    """How far a group of ranks has come.
 
     Attributes:
         collectives: how many were begun.
     """
 
-    name: str
     size: int
     collectives: int
 
+
+class NumberedGroup(Protocol):
+    """A group of ranks that counts its operations."""
+
+    name: str
+    size: int
+
     def next_collective(self) -> int: ...
 
-    def take_back(self) -> None:
-        """The latest did not begin: its call was refused."""
+    def take_back(self, error: BaseException) -> bool:
+        """The call of the latest raised ``error``: whether that one did not begin, and no longer counts."""
 
 
 class Waitable(Protocol):

@@ -17,7 +17,7 @@ from timing_logger._engine_threads import NO_PASS, find_engine, is_foreign, thre
 from timing_logger.record import RawRecord
 
 if TYPE_CHECKING:
-    from timing_logger._calls import NumberedGroup
+    from timing_logger._calls import Counts
 
 _DEEPEST = 1000
 """How many calls of a thread are looked at: who leaves blocks without end keeps no more of them than that."""
@@ -162,15 +162,15 @@ class OpenCalls:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.running: set[OpenCall] = set()
-        self._groups: dict[int, tuple[ref[NumberedGroup], str]] = {}
+        self._groups: dict[int, tuple[ref[Counts], str]] = {}
         self.callers: dict[int, Caller] = {}
 
-    def add_group(self, group: NumberedGroup, name: str) -> None:
+    def add_group(self, group: Counts, name: str) -> None:
         """Remember, as long as it lives, a group of ranks whose rows call it ``name``."""
         key = id(group)
         self._groups[key] = ref(group, lambda _: self._groups.pop(key, None)), name
 
-    def groups(self) -> list[tuple[NumberedGroup, str]]:
+    def groups(self) -> list[tuple[Counts, str]]:
         return [(group, name) for held, name in list(self._groups.values()) if (group := held()) is not None]
 
     def __iter__(self) -> Iterator[OpenCall]:

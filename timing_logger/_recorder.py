@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from timing_logger._calls import NumberedGroup, Waitable, has_ended
+from timing_logger._calls import Counts, NumberedGroup, Waitable, has_ended
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._open_calls import Callers, OpenCalls
@@ -196,8 +196,7 @@ class Recorder:
             if isinstance(begun, handle):  # else it was done on return
                 begun.wait()
         except BaseException as error:
-            if begun is None:
-                group.take_back()
+            if begun is None and group.take_back(error):
                 span.seq = None
             _end_with_error(span, error, begun if isinstance(begun, handle) else None)
             raise
@@ -357,7 +356,7 @@ class Recorder:
         """What the calling thread's records say of it in ``thread``."""
         return self._callers.current.thread
 
-    def add_group(self, group: NumberedGroup, name: str) -> None:
+    def add_group(self, group: Counts, name: str) -> None:
         """Have the sidecar tell how many collectives ``group`` has begun: for instrumentation.
 
         ``name`` is what its rows call it.

@@ -19,19 +19,42 @@ if TYPE_CHECKING:
 CANCELLED = "error:Cancelled"
 
 
-class Timing:
-    """What every row of one communicator has in common."""
+class NeverWaitedFor:
+    """What blocking calls of mpi4py never return: they are done on return."""
 
-    __slots__ = ("group", "group_size", "identity", "logger")
+    def wait(self) -> object:
+        raise NotImplementedError
+
+    def is_completed(self) -> bool:
+        raise NotImplementedError
+
+
+class Timing:
+    """What every row of one communicator has in common; the group that its collectives are counted in.
+
+    Attributes:
+        name, size: in the rows.
+        next_collective: counts one, and gives its number.
+    """
+
+    __slots__ = ("identity", "logger", "name", "next_collective", "size")
 
     def __init__(
         self, identity: CommIdentity, logger: TimingLogger | None = None, group: str | None = None
     ) -> None:
         self.logger: TimingLogger = get_timing_logger() if logger is None else logger
         self.identity = identity
-        self.group = identity.name if group is None else group
-        self.group_size = identity.size
-        self.logger.add_group(identity, self.group)
+        self.name = identity.name if group is None else group
+        self.size = identity.size
+        self.next_collective = identity.next_collective
+        self.logger.add_group(identity, self.name)
+
+    def take_back(self, error: BaseException) -> bool:
+        """Whether MPI never saw the call that raised, which then does not count."""
+        _, reached_mpi = failure(error)
+        if not reached_mpi:
+            self.identity.take_back(error)
+        return not reached_mpi
 
     def begin(self, operation: str) -> Span | None:
         """A call that blocks, for the caller to enter; None where the logger is off."""
@@ -39,7 +62,7 @@ class Timing:
         if not logger.enabled:
             return None
         kind = Span if logger.recording else Unrecorded
-        return logger.begin_operation(kind, operation, None, None, self.group, self.group_size, None)
+        return logger.begin_operation(kind, operation, None, None, self.name, self.size, None)
 
 
 class Pending:
@@ -76,7 +99,7 @@ class Pending:
     ) -> Pending:  # fmt: skip
         """Take what the row will say from here: the iteration and the label in force, too."""
         span: Any = timing.logger.record_mpi_operation(
-            operation, size, group=timing.group, group_size=timing.group_size, seq=seq, peer=peer
+            operation, size, group=timing.name, group_size=timing.size, seq=seq, peer=peer
         )
         if span is NO_SPAN:
             return cls(timing, None, any_source)

@@ -24,7 +24,15 @@ from allreduce_instrumentation.mpi._operations import (
     nonblocking,
     persistent,
 )
-from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._pending import (
+    NeverWaitedFor,
+    Pending,
+    Timing,
+    as_rank,
+    bytes_of,
+    failure,
+    sender_of,
+)
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
 from timing_logger._span import Span
 from timing_logger.record import OK
@@ -39,28 +47,27 @@ def collective(method: Method, size: Size | None) -> Method:
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing: Timing = self._timing
-        span, status = timing.begin(call.operation), OK
-        seq: int | None = timing.identity.next_collective()
-        if span is not None:
-            span.seq = seq
-            if timing.logger.recording:
-                given = call.parameters.given(args, kwargs)
-                span.message_size_bytes, span.peer = call.size_and_root(given, timing.identity)
-            span.enter()
-        try:
-            return method(self, *args, **kwargs)
-        except BaseException as error:
-            status, reached_mpi = failure(error)
-            if not reached_mpi:
-                timing.identity.take_back()
-                seq = None
-            raise
-        finally:
-            if span is not None:
-                span.seq = seq
-                span.finish(status)
+        logger = timing.logger
+        if not logger.enabled:
+            return _counted(timing, method, (self, *args), kwargs)
+        size = root = None
+        if logger.recording:
+            size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
+        bound = partial(method, **kwargs) if kwargs else method
+        return logger.time_call(
+            call.operation, size, None, root, timing, NeverWaitedFor, bound, (self, *args)
+        )
 
     return timed
+
+
+def _counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, Any]) -> Any:
+    timing.next_collective()
+    try:
+        return method(*args, **kwargs)
+    except BaseException as error:
+        timing.take_back(error)
+        raise
 
 
 def message(method: Method, *, pickled: bool = False) -> Method:

@@ -87,7 +87,7 @@ class _TimedComm:
     @property
     def group_label(self) -> str:
         """The group's name in the rows of this communicator."""
-        return self._timing.group
+        return self._timing.name
 
     @property
     def collectives(self) -> int:

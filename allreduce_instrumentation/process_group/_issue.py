@@ -190,15 +190,15 @@ def _issue_unrecorded(
     timing.identity.next_collective()
     try:
         return call(group, *args)
-    except BaseException:
-        timing.identity.take_back()
+    except BaseException as error:
+        timing.identity.take_back(error)
         raise
 
 
 def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, error: BaseException) -> None:
     """The call raised: it counts for nothing, as a rank that makes it again still counts like its peers."""
     if operation.seq is not None:
-        timing.identity.take_back()
+        timing.identity.take_back(error)
         operation.seq = None
     operation.end(type(error))
 
