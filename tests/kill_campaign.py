@@ -20,6 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from timing_logger._flusher import LATE_S
+
 NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5
 """Beyond ``flush_interval``: what was recorded earlier than both before the kill is in the file."""
@@ -86,7 +88,7 @@ class Kill(NamedTuple):
 
     def is_told(self, flush_interval_s: float) -> bool:
         """Whether the sidecar says that records are late or were dropped."""
-        return self.behind_s > flush_interval_s + ALLOWED_S or self.dropped > 0
+        return self.behind_s > flush_interval_s + LATE_S or self.dropped > 0
 
 
 @contextlib.contextmanager

@@ -38,8 +38,9 @@ CLOSE_GRACE_S = 1.5
 SIDECAR_GRACE_S = 1.0
 """Within that, the last sidecar is waited for this long."""
 
-LATE_S = 0.5
-"""A record that waits for longer than ``flush_interval`` and this is late: the promise after a SIGKILL."""
+LATE_S = 0.25
+"""A record that waits for longer than ``flush_interval`` and this is late. After a SIGKILL nothing older than
+``flush_interval`` + 0.5 s is missing: the rest is for the sidecar, which has to say it before."""
 
 _LIVENESS_CHECK_S = 0.2
 _LOOK_S = 0.25  # how often an idle flush thread looks whether the channel fills fast

@@ -27,7 +27,7 @@ from timing_logger.run_info import (
 log = logging.getLogger("timing_logger")
 
 _REFRESH_S = 10.0
-_RETRY_S = 0.25
+_RETRY_S = 0.1
 
 
 class Account(NamedTuple):
@@ -91,7 +91,7 @@ class Sidecar:
     def refresh(self, account: Account) -> None:
         """Have it written if it is due, without waiting for it.
 
-        It is when the first rows are written, records begin to drop, a clock offset came, within a quarter of
+        It is when the first rows are written, records begin to drop, a clock offset came, within a tenth of
         a second of other trouble, and every 10 s: a reader sees from it that the process lives.
 
         Raises:

@@ -285,7 +285,7 @@ class RunInfo:
         signal: the signal that ended the process, if the logger was asked to see it.
         updated_unix_ns: as old are the counters. A process that lives renews it every 10 s, also while it
             records nothing.
-        behind_s: age of the oldest record that waited for the file then; more than ``flush_interval`` + 0.5
+        behind_s: age of the oldest record that waited for the file then; more than ``flush_interval`` + 0.25
             where records come faster than they can be written, or the disk is slow.
     """
 
