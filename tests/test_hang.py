@@ -308,6 +308,17 @@ def test_a_message_that_was_sent_under_another_tag_is_told(tmp_path: Path) -> No
     assert "their tags may differ" in end.sentences[0]
 
 
+def test_a_send_that_was_received_hangs_nowhere_though_its_rank_waits_for_another_call_beside_it(
+    tmp_path: Path,
+) -> None:
+    """As in ``Waitall([Irecv(source=1), Isend(dest=1)])``."""
+    pair = [inflight("IRECV", peer=1, seq=0), inflight("ISEND", peer=1, seq=0)]
+    receiver = Rank([*trained(), record("RECV", 10.0, 1.0, group=WORLD, peer=0, seq=0)])
+    end = ended(tmp_path, Rank([*trained(), *pair]), receiver, Rank(), Rank())
+    assert [(one.operation, one.peer) for one in end.messages] == [("IRECV", 1)]
+    assert end.culprits == (1,)
+
+
 def test_an_exchange_in_the_background_that_one_rank_does_not_wait_for_is_that_ranks_doing(
     tmp_path: Path,
 ) -> None:

@@ -52,7 +52,10 @@ class StuckMessage:
 
 
 def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]:
-    """By rank, then since when; a ``WAIT`` for an operation that is open itself is not told twice."""
+    """By rank, then since when; a ``WAIT`` for an operation that is open itself is not told twice.
+
+    A send in the background that was received is over, though its rank has not waited for it yet.
+    """
     rows = ending.rows
     if not rows["is_open"].any():
         return []
@@ -60,10 +63,12 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
     peers = ranks_by_number(frame, numbers(frame, "peer"), communicators(frame), world_size)
     matched = find_messages(frame, world_size)
     partnered = {*matched.send.tolist(), *matched.receive.tolist()}
+    is_received = ~rows["is_open"].to_numpy(bool)[matched.receive]
+    received = {*matched.send[is_received].tolist()}
     found = [
         _message(ending, row, int(peers[row]), has_partner=row in partnered)
         for row in np.flatnonzero(rows["is_open"]).tolist()
-        if _is_told_here(rows, row)
+        if _is_told_here(rows, row) and row not in received
     ]
     return sorted(found, key=lambda one: (one.rank, -(one.since_s or 0.0)))
 
