@@ -331,6 +331,23 @@ def test_an_exchange_in_the_background_that_one_rank_does_not_wait_for_is_that_r
     assert "rank 2 has it under way too, but is not waiting for it" in end.sentences[0]
 
 
+def test_a_run_in_which_ranks_fell_silent_and_the_others_are_idle_stands_still(tmp_path: Path) -> None:
+    """The first pickled ``allreduce`` of mpi4py copies the communicator with the interpreter's lock held."""
+    silent = Rank(trained(9), seen_s=9.0, progressed_s=9.0)
+    end = ended(tmp_path, silent, Rank(sidecar={"idle_stack": ["train.py:88 in load_batch"]}), silent, silent)
+    assert (end.state, end.culprits, end.gone) == ("hang", (), (0, 2, 3))
+    assert end.sentences[0].startswith(
+        "The run stands still: ranks 0, 2 and 3 fell silent, and of rank 1 nothing more was recorded."
+    )
+    assert "Rank 1 was last seen at train.py:88 in load_batch" in " ".join(end.sentences)
+
+
+def test_a_rank_that_fell_silent_beside_others_that_train_on_is_no_hang(tmp_path: Path) -> None:
+    silent = Rank(trained(9), seen_s=9.0, progressed_s=9.0)
+    assert ended(tmp_path, silent, Rank(progressed_s=END_S - 1)).state == "unfinished"
+    assert ended(tmp_path / "closed", silent, Rank(closed=True)).state == "unfinished"
+
+
 def test_where_all_are_inside_nobody_is_blamed(tmp_path: Path) -> None:
     end = ended(tmp_path, waiting(), waiting(), waiting(), waiting())
     assert (end.state, end.culprits) == ("hang", ())

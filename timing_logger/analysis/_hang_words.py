@@ -43,6 +43,8 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
 
 
 def _hang(end: RunEnd) -> Iterable[str]:
+    if not end.groups and not end.messages:
+        yield from _standing_still(end)
     groups = sorted(end.groups, key=lambda group: _distance_from_the_end(end, group))
     messages = sorted(end.messages, key=lambda one: one.peer not in end.culprits)
     if end.circle and not any(group.mismatch for group in groups):
@@ -59,6 +61,15 @@ def _hang(end: RunEnd) -> Iterable[str]:
         yield from _on_culprits(end)
     if (left := max(0, len(groups) - _MOST_TOLD) + max(0, len(messages) - _MOST_TOLD)) > 0:
         yield f"{left} more calls hang."
+
+
+def _standing_still(end: RunEnd) -> Iterable[str]:
+    left = [rank.rank for rank in end.ranks if not rank.gone]
+    yield (
+        f"The run stands still: {named_ranks(end.gone)} fell silent, and of {named_ranks(left)} nothing more "
+        "was recorded. No call is known to hang, so nobody can tell who waits for whom."
+    )
+    yield from _on_silent_and_idle(end)
 
 
 def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
@@ -216,17 +227,21 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
             f"{why}: {files} not closed, so it was killed or is still running{after}. "
             "Nothing is known to hang."
         )
+    yield from _on_silent_and_idle(end)
+    for group in end.younger[:_MOST_TOLD]:
+        told = f"{_capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
+        absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
+        if group.inside:
+            yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
+
+
+def _on_silent_and_idle(end: RunEnd) -> Iterable[str]:
     ranks = end.of_rank()
     for rank in end.gone[:_MOST_TOLD]:
         yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
     for rank in end.unclosed:
         if rank not in end.gone and ranks[rank].idle_stack:
             yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
-    for group in end.younger[:_MOST_TOLD]:
-        told = f"{_capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
-        absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
-        if group.inside:
-            yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
 
 
 def _on_failed(end: RunEnd) -> Iterable[str]:

@@ -59,7 +59,7 @@ def run_end_of(
     gone = _gone(ending)
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
     failed = tuple(one for one in groups if not one.hangs and one.failed)
-    state = _state(ending, any(hanging), bool(failed), now_unix_s)
+    state = _state(ending, any(hanging) or _stands_still(ending, gone), bool(failed), now_unix_s)
     mixed = different_runs(files)
     may_blame = state == "hang" and not mixed
     found = causes(who_waits(groups, messages, gone) if may_blame else {}, blocked(groups, messages, gone))
@@ -93,6 +93,16 @@ def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) 
     if not any(closed):
         return "unknown"
     return "failed" if failed else "ended"
+
+
+def _stands_still(ending: Ending, gone: Collection[int]) -> bool:
+    """Whether some ranks fell silent, and in all others nothing was begun or recorded for ``hang_after``.
+
+    Who fell silent may be in a call that holds the interpreter's lock, so that nobody could write of it.
+    """
+    left = [one for rank, one in ending.words.items() if rank not in gone]
+    idle = [one.closed is False and (one.idle_s or 0.0) >= one.hang_after_s for one in left]
+    return bool(gone) and bool(idle) and all(idle)
 
 
 def _gone(ending: Ending) -> list[int]:
