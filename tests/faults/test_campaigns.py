@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 from campaign import __main__ as command
 from campaign import page
+from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
 from campaign.trial import Campaign, Result, Trial, Untried, tried
 
@@ -71,6 +73,25 @@ def test_the_exit_status_says_whether_any_promise_was_broken(
     found = [(of(breaks), first), (of(cannot), Result(untried="no GPU here")), (of(breaks), Result(1, 1))]
     monkeypatch.setattr(command, "run_all", lambda *_: found)
     assert command.main(["--short"]) == status
+
+
+def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(tmp_path: Path) -> None:
+    settings = Settings(True, 0, 2.0, 1, tmp_path)
+    kept = Result(5, 5, note="of the earlier run")
+    for name, result in (("read-only", kept), ("exceptions", Result(7, 6, failures=["it did not"]))):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "result.json").write_text(json.dumps(result.to_json()))
+    chosen = [one for one in CAMPAIGNS if one.name in ("read-only", "exceptions")]
+    (_, first), (_, second) = run_all(chosen, settings, lambda *_: None)
+    assert first == kept
+    assert second.tried > 7
+    assert not second.is_broken
+
+
+def test_results_of_other_options_are_not_taken_over(tmp_path: Path) -> None:
+    (tmp_path / "options.json").write_text(json.dumps({"short": True, "seed": 1, "fuzz_s": 2.0}))
+    with pytest.raises(SystemExit, match=r"it was made with .*'seed': 1.*, not with .*'seed': 0"):
+        command.main(["--short", "--resume", str(tmp_path)])
 
 
 def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     parser.add_argument("--fuzz-minutes", type=float, default=None, metavar="M", help="for each reader (10)")
     parser.add_argument("--workers", type=int, default=2, help="campaigns at once (2)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FOLDER",
+        help="that of an earlier run with the same options, which names it: what held there is not tried again",
+    )  # fmt: skip
     parser.add_argument("--inside", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -64,15 +68,28 @@ def _run(
         for failure in result.failures:
             _say(f"    {failure}")
 
-    folder = Path(tempfile.mkdtemp(prefix="faults-"))
+    folder = options.resume or Path(tempfile.mkdtemp(prefix="faults-"))
     settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder)
+    _refuse_other_options(settings)
+    _say(f"if this is interrupted: --resume {folder} goes on with it")
     results = run_all(chosen, settings, finished)
     if any(result.is_broken for _, result in results):
         again = f"--seed {options.seed}" + " --short" * options.short
         _say(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME")
+        _say(f"once they are mended: --resume {folder} tries them again, and nothing else")
     else:
         shutil.rmtree(folder, ignore_errors=True)
     return results
+
+
+def _refuse_other_options(settings: Settings) -> None:
+    """A table must not mix what was tried in different ways."""
+    tried_like = {"short": settings.short, "seed": settings.seed, "fuzz_s": settings.fuzz_s}
+    stated = settings.folder / "options.json"
+    if not stated.exists():
+        stated.write_text(json.dumps(tried_like))
+    elif (before := json.loads(stated.read_text())) != tried_like:
+        raise SystemExit(f"--resume {settings.folder}: it was made with {before}, not with {tried_like}.")
 
 
 def _say(line: str) -> None:

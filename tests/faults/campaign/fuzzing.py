@@ -61,7 +61,6 @@ def fuzz(trial: Trial, reader: Reader) -> str:
     """Damage and read for as long as the trial says; returns how many inputs were kept."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES if soft < 0 else min(soft, MEMORY_BYTES), hard))
-    faulthandler.dump_traceback_later(2 * LIMIT_S, repeat=True)  # code in C sees no signal
     logs = trial.folder / "logs"
     reader.prepare(logs)
     originals = {path.name: path.read_bytes() for path in logs.iterdir()}
@@ -90,7 +89,6 @@ def fuzz(trial: Trial, reader: Reader) -> str:
             kept[name].append(data)
         seen |= reached
         number += 1
-    faulthandler.cancel_dump_traceback_later()
     ways = f"; {len(kinds)} kinds of failure" if kinds else ""
     return f"{sum(map(len, kept.values())) - len(names)} inputs reached new lines{ways}"
 
@@ -148,9 +146,11 @@ def _limited() -> Iterator[None]:
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, LIMIT_S)
+    faulthandler.dump_traceback_later(2 * LIMIT_S, exit=True)  # code in C sees no signal
     try:
         yield
     finally:
+        faulthandler.cancel_dump_traceback_later()
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
 

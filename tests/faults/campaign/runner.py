@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,7 +23,11 @@ _TAIL_CHARS = 600
 
 
 class Settings(NamedTuple):
-    """See ``python -m campaign --help``."""
+    """See ``python -m campaign --help``.
+
+    Attributes:
+        folder: for whatever the campaigns write, each into a folder of its name.
+    """
 
     short: bool
     seed: int
@@ -34,12 +39,17 @@ class Settings(NamedTuple):
 def run_all(
     campaigns: Sequence[Campaign], settings: Settings, finished: Finished
 ) -> list[tuple[Campaign, Result]]:
-    """Try all of them, whatever the others found; those that measure come first, one by one."""
+    """Try all of them, whatever the others found; those that measure come first, one by one.
+
+    What held in an earlier run into the same folder is not tried again.
+    """
     results: dict[str, Result] = {}
 
     def run(campaign: Campaign) -> None:
         begin_s = time.monotonic()
-        results[campaign.name] = _in_its_own_process(campaign, settings)
+        earlier = _result_in(settings.folder / campaign.name)
+        is_held = earlier is not None and not earlier.is_broken
+        results[campaign.name] = earlier if earlier and is_held else _in_its_own_process(campaign, settings)
         finished(campaign, results[campaign.name], time.monotonic() - begin_s)
 
     for campaign in campaigns:
@@ -52,6 +62,7 @@ def run_all(
 
 def _in_its_own_process(campaign: Campaign, settings: Settings) -> Result:
     folder = settings.folder / campaign.name
+    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     limit_s = campaign.limit_s[0 if settings.short else 1] + 2 * settings.fuzz_s
     command = [sys.executable, "-m", "campaign", "--inside", campaign.name, "--folder", str(folder),
@@ -68,8 +79,15 @@ def _in_its_own_process(campaign: Campaign, settings: Settings) -> Result:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+    if (result := _result_in(folder)) is not None:
+        return result
+    said = (folder / "output.txt").read_text(errors="replace")[-_TAIL_CHARS:]
+    return Result(1, 0, failures=[f"it ended with status {process.returncode} and no result: {said}"])
+
+
+def _result_in(folder: Path) -> Result | None:
+    """None if there is no whole one."""
     try:
         return Result(**json.loads((folder / "result.json").read_text()))
     except (OSError, ValueError):
-        said = (folder / "output.txt").read_text(errors="replace")[-_TAIL_CHARS:]
-        return Result(1, 0, failures=[f"it ended with status {process.returncode} and no result: {said}"])
+        return None
