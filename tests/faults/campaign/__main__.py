@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
     parser.add_argument(
         "--resume", type=Path, metavar="FOLDER",
-        help="that of an earlier run with the same options, which names it: what held there is not tried again",
+        help="that of an earlier run with the same options: what held there is not tried again",
     )  # fmt: skip
     parser.add_argument("--inside", metavar="NAME", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
