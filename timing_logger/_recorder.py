@@ -11,24 +11,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from timing_logger._calls import Counts, NumberedGroup, Waitable, has_ended
+from timing_logger._calls import Counts, NumberedGroup, Waitable
 from timing_logger._channel import Channel
 from timing_logger._clock import perf_counter_ns
 from timing_logger._open_calls import Callers, OpenCalls
-from timing_logger._span import NO_SPAN, DeviceSpan, Span, Timer, Unrecorded, Wait
-from timing_logger.record import HOST_CLOCK, OK, UNRESOLVED, stated_interval
+from timing_logger._span import NO_SPAN, DeviceSpan, Span, TimedCall, Timer, UnrecordedCall, Wait
+from timing_logger.record import END, HOST_CLOCK, OK, START, stated_interval
 from timing_logger.sampling import StepPolicy
 
-_new_span = object.__new__
+_new_span = _new_call = object.__new__
 
 S = TypeVar("S", bound=Span)
 
 
-_NO_LABEL = (
-    "",
-    "",
-    False,
-)  # names of layer and phase, and whether it names a layer: it may be for the phase alone
+_NO_LABEL = "", "", False
+"""Names of layer and phase, and whether it names a layer: it may be for the phase alone."""
 
 
 class Recorder:
@@ -172,48 +169,39 @@ class Recorder:
         Raises:
             BaseException: whatever the call or the wait raises; the row says so.
         """
-        kind = Span if self.recording else Unrecorded
-        span = _new_span(kind)
-        span.caller = caller = self._callers.current
-        span.thread = caller.thread
-        span.operation = operation
-        span.message_size_bytes = message_size
+        recording = self.recording
+        caller = self._callers.current
         label = self._label.get()
-        span.layer_name = label[0] if layer_name is None else layer_name
-        span.phase = label[1]
-        span.iteration = self._iteration
-        span.epoch = self._epoch
-        span.group = group.name
-        span.group_size = group.size
-        span.seq = group.next_collective()
-        span.peer = peer
-        span.outer = caller.innermost
-        caller.innermost = span
+        record = [
+            self._iteration, self._epoch, label[0] if layer_name is None else layer_name, operation, label[1],
+            message_size, None, None, HOST_CLOCK, group.name, group.size, group.next_collective(), peer,
+            caller.thread, OK, "", None,
+        ]  # fmt: skip
+        timed = _new_call(TimedCall if recording else UnrecordedCall)
+        timed.caller = caller
+        timed.record = record
+        timed.outer = caller.innermost
+        caller.innermost = timed
         begun = None
-        span.start_ns = perf_counter_ns()
+        timed.start_ns = record[START] = perf_counter_ns()
         try:
             begun = call(*args)
             if isinstance(begun, handle):  # else it was done on return
                 begun.wait()
         except BaseException as error:
-            if begun is None and group.take_back(error):
-                span.seq = None
-            _end_with_error(span, error, begun if isinstance(begun, handle) else None)
+            counts = begun is not None or not group.take_back(error)
+            timed.fail(error, begun if isinstance(begun, handle) else None, counts=counts)
             raise
-        end_ns = perf_counter_ns()
-        if caller.innermost is span:
-            caller.innermost = span.outer
+        record[END] = perf_counter_ns()
+        if caller.innermost is timed:
+            caller.innermost = timed.outer
         else:
-            span.unlink()
-        if kind is Span:
-            channel = span.caller.channel  # not the thread's, if the logger was closed meanwhile
+            timed.unlink()
+        if recording:
+            channel = timed.caller.channel  # not the thread's, if the logger was closed meanwhile
             queue = channel.queue
             if len(queue) < channel.capacity:
-                queue.append((
-                    span.iteration, span.epoch, span.layer_name, operation, span.phase, message_size,
-                    span.start_ns, end_ns, HOST_CLOCK, span.group, span.group_size, span.seq, peer,
-                    span.thread, OK, "", None,
-                ))  # fmt: skip
+                queue.append(tuple(record))
             else:
                 channel.count_overflow()
         return begun
@@ -394,15 +382,6 @@ class Recorder:
     def set_current_epoch(self, epoch: int) -> None:
         """The epoch of records that bring none."""
         self._epoch = epoch
-
-
-def _end_with_error(span: Span, error: BaseException, begun: Waitable | None) -> None:
-    """Record a call that raised, perhaps while ``begun`` was waited for."""
-    end_ns = span.leave()
-    if begun is None or has_ended(begun):
-        span.write(span.operation, span.start_ns, end_ns, f"error:{type(error).__name__}")
-    else:
-        span.write(span.operation, span.start_ns, None, UNRESOLVED)
 
 
 # -- off ------------------------------------------------------------------------------------------

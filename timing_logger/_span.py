@@ -8,10 +8,23 @@ from itertools import repeat
 from types import TracebackType
 from typing import Any, Protocol
 
+from timing_logger._calls import Waitable, has_ended
 from timing_logger._clock import perf_counter_ns
 from timing_logger._device.intervals import HostInterval, Interval, open_interval
 from timing_logger._open_calls import Caller, OpenCall
-from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, INFLIGHT, NS_PER_MS, OK, WAIT, RawRecord
+from timing_logger.record import (
+    DEVICE_CLOCK,
+    END,
+    HOST_CLOCK,
+    INFLIGHT,
+    NS_PER_MS,
+    OK,
+    SEQ,
+    STATUS,
+    UNRESOLVED,
+    WAIT,
+    RawRecord,
+)
 
 
 class Timer(Protocol):
@@ -133,6 +146,48 @@ class Unrecorded(Span):
     def open_records(self, status: str) -> Iterator[RawRecord]:
         if status == INFLIGHT:
             yield from super().open_records(status)
+
+
+class TimedCall(OpenCall):
+    """A call that is timed from outside; ``record`` is its row, as it will be written when it has ended."""
+
+    __slots__ = ("record",)
+
+    record: list[Any]
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        yield self.row(None, status)
+
+    def row(self, end_ns: int | None, status: str) -> RawRecord:
+        columns = self.record.copy()
+        columns[END], columns[STATUS] = end_ns, status
+        return tuple(columns)
+
+    def fail(self, error: BaseException, begun: Waitable | None, *, counts: bool) -> None:
+        """It raised, perhaps while ``begun`` was waited for; ``counts``: its number is taken."""
+        end_ns = self.leave()
+        if not counts:
+            self.record[SEQ] = None
+        if begun is None or has_ended(begun):
+            self.write(self.row(end_ns, f"error:{type(error).__name__}"))
+        else:
+            self.write(self.row(None, UNRESOLVED))
+
+    def write(self, row: RawRecord) -> None:
+        self.caller.channel.put(row)
+
+
+class UnrecordedCall(TimedCall):
+    """The same in an iteration that sampling leaves out: a row only if the process hangs in it."""
+
+    __slots__ = ()
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        if status == INFLIGHT:
+            yield from super().open_records(status)
+
+    def write(self, row: RawRecord) -> None:
+        pass
 
 
 class Wait(OpenCall):

@@ -85,6 +85,8 @@ class Record(NamedTuple):
 
 START = Record._fields.index("start_ns")
 END = Record._fields.index("end_ns")
+SEQ = Record._fields.index("seq")
+STATUS = Record._fields.index("status")
 """Where in a record the start stands, and then the end."""
 
 STREAM = Record._fields.index("stream")

@@ -48,11 +48,11 @@ def collective(method: Method, size: Size | None) -> Method:
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
         timing: Timing = self._timing
         logger = timing.logger
-        if not logger.enabled:
-            return _counted(timing, method, (self, *args), kwargs)
         size = root = None
         if logger.recording:
             size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
+        elif not logger.enabled:
+            return _counted(timing, method, (self, *args), kwargs)
         bound = partial(method, **kwargs) if kwargs else method
         return logger.time_call(
             call.operation, size, None, root, timing, NeverWaitedFor, bound, (self, *args)
