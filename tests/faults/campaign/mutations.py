@@ -41,11 +41,11 @@ def mutated_json(data: bytes, others: Sequence[bytes], chance: random.Random) ->
     for _ in range(chance.choice((1, 1, 2, 4))):
         holder, key = _place(content, chance)
         if holder is None:
-            content = chance.choice(_VALUES)
+            content = copy.deepcopy(chance.choice(_VALUES))
         elif chance.random() < 0.15:
             del holder[key]
         else:
-            holder[key] = chance.choice(_VALUES)
+            holder[key] = copy.deepcopy(chance.choice(_VALUES))  # it may be changed further
     return json.dumps(content).encode()
 
 
