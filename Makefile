@@ -98,8 +98,8 @@ compare: $(DEMO)
 # What is named in PYTEST_ARGS runs in one process.
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not alone"
-	$(BIN)/python -m pytest -m alone
+	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not serial"
+	$(BIN)/python -m pytest -m serial
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
@@ -121,6 +121,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 bench: $(DEMO)
 	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS)

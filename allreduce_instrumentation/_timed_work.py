@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from timing_logger._device.accelerator import find_accelerator
-from timing_logger._span import Timer
+from timing_logger.recording.device.accelerator import find_accelerator
+from timing_logger.recording.spans import Timer
 
 if TYPE_CHECKING:
     import torch
 
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 

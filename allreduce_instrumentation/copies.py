@@ -9,10 +9,10 @@ from torch import Tensor
 
 from allreduce_instrumentation._timed_work import has_streams, timed_work
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _HOST = torch.device("cpu")
 

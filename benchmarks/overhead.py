@@ -30,8 +30,8 @@ from typing import Any
 import device_spans
 
 from timing_logger import TimingLogger
-from timing_logger._flusher import CHUNK
 from timing_logger.record import HOST_CLOCK, OK, format_records
+from timing_logger.recording.flusher import CHUNK
 from timing_logger.timers import RegionTimers
 from timing_logger.timers.cuda_timers import CUDATimerCollection
 

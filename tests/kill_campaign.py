@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from timing_logger._flusher import LATE_S
+from timing_logger.recording.flusher import LATE_S
 
 NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5

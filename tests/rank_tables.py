@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 from timing_files import content, record
 
-from timing_logger._parsing import parse_timings
+from timing_logger.reading.csv_lines import parse_timings
 from timing_logger.record import Record
 
 

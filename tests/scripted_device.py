@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device import accelerator, devices
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device import accelerator, devices
 
 
 class ScriptedStream(NamedTuple):
@@ -133,7 +133,7 @@ class ScriptedAccelerator:
         while self.own_queue:
             self.own_queue.pop(0).at_ns = self.now_ns()
 
-    # -- as timing_logger._device.accelerator.Accelerator ------------------------------------------------
+    # -- as timing_logger.recording.device.accelerator.Accelerator ----------------------------------
 
     def current_index(self) -> int:
         return self.index

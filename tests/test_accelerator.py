@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from processes import run_python
 
-from timing_logger._device import accelerator
-from timing_logger._device.accelerator import Accelerator, find_accelerator
+from timing_logger.recording.device import accelerator
+from timing_logger.recording.device.accelerator import Accelerator, find_accelerator
 
 
 class DeviceError(RuntimeError):

@@ -17,7 +17,7 @@ from timing_logger.errors import ConfigurationError
 
 Results = list[dict[str, Any]]
 
-pytestmark = pytest.mark.alone  # nine ranks keep every core busy: beside others both would crawl
+pytestmark = pytest.mark.serial  # nine ranks keep every core busy: beside others both would crawl
 
 LENGTH, PICKS, HEADER = 25, 5, 96  # of the calls whose rows are looked at
 

@@ -10,8 +10,8 @@ import pytest
 from rank_tables import as_polars, collective, only, table
 from timing_files import record
 
-from timing_logger._parsing import BARE_COLUMNS
 from timing_logger.analysis import bandwidth
+from timing_logger.reading.csv_lines import BARE_COLUMNS
 
 BANDWIDTHS = ["algbw_gb_per_s", "busbw_gb_per_s", "transfer_algbw_gb_per_s", "transfer_busbw_gb_per_s"]
 

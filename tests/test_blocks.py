@@ -14,15 +14,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from timing_files import record, write_timing_file
 
-from timing_logger import _rows_on_disk, analysis, read_timings
-from timing_logger._blocks import answered_in_blocks
-from timing_logger._questions import BANDWIDTH, WAITS, Asked, compression
-from timing_logger._rows_on_disk import RowsOnDisk
-from timing_logger._workers import Processes
+from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
-from timing_logger.analysis._instance_order import InOrder
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+from timing_logger.analysis.collectives.compression import compression_against
+from timing_logger.analysis.collectives.instance_order import InOrder
+from timing_logger.analysis.collectives.messages import MESSAGES
+from timing_logger.analysis.collectives.wait_sums import WAITS
+from timing_logger.engine import rows_on_disk
+from timing_logger.engine.blocks import answers_in_blocks
+from timing_logger.engine.rows import Chosen
+from timing_logger.engine.rows_on_disk import RowsOnDisk
+from timing_logger.engine.run import run
+from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
-from timing_logger.reading import TimingFiles, timing_files
+from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
 
 
@@ -44,18 +51,17 @@ def written(folder: Path, processes: Sequence[Sequence[list[Record]]]) -> Path:
     return folder
 
 
-def in_blocks(question: Any, found: TimingFiles, rows_per_block: int) -> Any:
-    return answered_in_blocks(
-        question, found, ranks=None, iterations=None, workers=Processes(1), rows_per_block=rows_per_block
-    )
+def in_blocks(
+    found: TimingFiles, rows_per_block: int, *analyses: Analysis[Any, Any]
+) -> tuple[tuple[Any, ...], int]:
+    return answers_in_blocks(analyses, Chosen(found), Processes(1), rows_per_block)
 
 
 def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
     """Of all that blocks are made for; returns of how many blocks the waits were made."""
     rows = read_timings(folder, incarnations="all", engine="pandas")
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["waits"])
-    waits = in_blocks(WAITS, found, rows_per_block)
-    totals, states, flawed = waits.of_collectives
+    ((totals, states, flawed), sums_of_messages), n_blocks = in_blocks(found, rows_per_block, WAITS, MESSAGES)
     assert_same(totals, analysis.summarize_waits(analysis.waits(rows)))
     matched = analysis.match_collectives(rows).drop_duplicates("instance")
     assert states == matched["state"].value_counts().to_dict()
@@ -63,12 +69,14 @@ def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
         flawed,
         matched.loc[matched["state"] != "complete", ["group", "seq", "operation", "state", "why"]],
     )
-    assert_same(waits.of_files, analysis.summarize_messages(analysis.message_waits(rows)))
+    assert_same(sums_of_messages, analysis.summarize_messages(analysis.message_waits(rows)))
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["bandwidth"])
-    assert_same(in_blocks(BANDWIDTH, found, rows_per_block).of_collectives, analysis.bandwidth(rows))
+    (of_bandwidth,), _ = in_blocks(found, rows_per_block, BANDWIDTH)
+    assert_same(of_bandwidth, analysis.bandwidth(rows))
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["compression"])
-    assert_same(in_blocks(compression(), found, rows_per_block).of_collectives, analysis.compression(rows))
-    return int(waits.n_blocks)
+    (of_compression,), _ = in_blocks(found, rows_per_block, compression_against(None))
+    assert_same(of_compression, analysis.compression(rows))
+    return n_blocks
 
 
 # -- a run in which everything happens that blocks could tear ---------------------------------------------
@@ -144,16 +152,16 @@ def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Pa
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["compression"])
     faster = rows.assign(elapsed_ms=rows["elapsed_ms"] / 3)
     expected = analysis.compression(rows, faster)
-    in_parts = in_blocks(compression(analysis.bandwidth(faster)), found, 40)
-    assert_same(in_parts.of_collectives, expected)
+    (in_parts,), _ = in_blocks(found, 40, compression_against(analysis.bandwidth(faster)))
+    assert_same(in_parts, expected)
     assert (expected["break_even"] > analysis.compression(rows)["break_even"]).all()
 
 
 def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
     seen: list[int] = []
-    by_block = WAITS.by_block._replace(part=lambda rows: seen.append(len(rows)) or WAITS.by_block.part(rows))
+    counting = WAITS._replace(map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"])
-    in_blocks(WAITS._replace(by_block=by_block), found, 40)
+    in_blocks(found, 40, counting)
     anew = 27  # rows that cannot be told apart by their numbers stay together
     assert max(seen) <= 40 + anew
     assert len(seen) > 3
@@ -253,29 +261,22 @@ def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Path("/dev/full")
     if not device.exists():
         pytest.skip("this system has no /dev/full")
-    write = _rows_on_disk._write
-    monkeypatch.setattr(_rows_on_disk, "_write", lambda path, content: write(device, content))
-    monkeypatch.setattr("timing_logger._questions.usable_cores", lambda: 1)
+    write = rows_on_disk._write
+    monkeypatch.setattr(rows_on_disk, "_write", lambda path, content: write(device, content))
+    monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 1)
 
 
 @pytest.mark.usefixtures("full_disk")
 def test_a_full_disk_is_named_with_the_way_out(difficult: Path) -> None:
     with pytest.raises(TooLargeError, match=r"no room left .* in '.*timing-logger-.*TMPDIR"):
-        answered_in_blocks(
-            WAITS,
-            timing_files(difficult),
-            ranks=None,
-            iterations=None,
-            workers=Processes(1),
-            rows_per_block=8,
-        )
+        in_blocks(timing_files(difficult), 8, WAITS)
 
 
 @pytest.mark.usefixtures("full_disk")
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_without_room_for_blocks_all_rows_are_looked_at_in_memory(difficult: Path) -> None:
-    told = Asked(timing_files(difficult, engine="duckdb")).of_collectives(WAITS)
-    expected = Asked(timing_files(difficult, engine="pandas")).of_collectives(WAITS)
-    assert (told.engine, told.n_blocks) == ("duckdb", 0)
-    for found, whole in zip(told.answer[0][::2], expected.answer[0][::2], strict=True):
+    result = run(Chosen(timing_files(difficult, engine="duckdb")), WAITS)
+    expected = run(Chosen(timing_files(difficult, engine="pandas")), WAITS)
+    assert (result.engine, result.n_blocks) == ("duckdb", 0)
+    for found, whole in zip(result.answer[::2], expected.answer[::2], strict=True):
         assert_same(found, whole)

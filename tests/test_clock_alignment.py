@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from timing_files import EPOCH_S, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._alignment import alignments
 from timing_logger.cli import main
+from timing_logger.reading.alignment import alignments
 from timing_logger.record import NS_PER_S, Record
 from timing_logger.report.html import report_html
 from timing_logger.run_info import DRIFT_BOUND, ClockAnchor, ClockOffset, TimingFile, sidecar_path
@@ -393,14 +393,6 @@ def test_the_page_says_how_each_rank_was_aligned_how_exactly_and_whose_clock_was
     assert "its clock moved by 200 ms" in page
     assert "measured" in page
     assert "202702.0" in page  # us: the step, both measurements, 90 s of drift
-
-
-def test_a_table_of_dask_warns_of_a_stepped_clock_before_anything_is_read(tmp_path: Path) -> None:
-    pytest.importorskip("dask.dataframe")
-    write_rank(tmp_path, 0, [0.0], **HERE)
-    write_rank(tmp_path, 1, [30.0], **THERE, clock_offsets=STEPPED)
-    with pytest.warns(UserWarning, match="its clock moved by 200 ms"):
-        read_timings(tmp_path, engine="dask")
 
 
 def test_waits_say_what_a_violation_of_the_clocks_means(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from timing_logger._alignment import Alignment, alignments
+from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.record import NS_PER_S
 from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
 

@@ -10,8 +10,8 @@ import pytest
 from rank_tables import as_polars, collective, only, table
 from timing_files import record
 
-from timing_logger._parsing import BARE_COLUMNS
 from timing_logger.analysis import compression
+from timing_logger.reading.csv_lines import BARE_COLUMNS
 from timing_logger.record import Record
 
 DENSE_BYTES = 1_000_000

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._sources import Source
-from timing_logger.converting import Converted, convert
 from timing_logger.errors import ConfigurationError, LogPathError, NotATimingFileError
+from timing_logger.reading.converting import Converted, convert
+from timing_logger.reading.sources import Source
 from timing_logger.record import COLUMNS, FIELDS, Record
 
 SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
@@ -132,7 +132,7 @@ def test_blanks_are_null_for_other_tools(tmp_path: Path) -> None:
 
 
 def test_many_row_groups_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timing_logger._parquet.ROWS_PER_GROUP", 2)
+    monkeypatch.setattr("timing_logger.reading.parquet.ROWS_PER_GROUP", 2)
     rows = [record(name, start_s=i) for i, name in enumerate("abcde")]
     write_timing_file(tmp_path / "logs", 0, rows)
     write_timing_file(tmp_path / "logs", 1, [])
@@ -161,9 +161,9 @@ def test_parquet_is_large_where_what_it_was_made_from_is(
     convert(SAMPLE, "parquet", tmp_path / "one.parquet")
     as_text = sum(path.stat().st_size for path in SAMPLE.glob("*.csv"))
     assert (tmp_path / "one.parquet").stat().st_size < as_text
-    monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", as_text - 1)
+    monkeypatch.setattr("timing_logger.reading.sources.LARGE_BYTES", as_text - 1)
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "duckdb"
-    monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", as_text)
+    monkeypatch.setattr("timing_logger.reading.sources.LARGE_BYTES", as_text)
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
 
 
@@ -171,7 +171,7 @@ def test_parquet_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     write_timing_file(tmp_path / "logs", 0, [record(), record(start_s=2)])
     with pytest.MonkeyPatch.context() as earlier:
         earlier.setattr(
-            "timing_logger._parquet.FIELDS", [field for field in FIELDS if field.name != "stream"]
+            "timing_logger.reading.parquet.FIELDS", [field for field in FIELDS if field.name != "stream"]
         )
         convert(tmp_path / "logs", "parquet", tmp_path / "old.parquet")
     assert "stream" not in pq.read_schema(tmp_path / "old.parquet").names
@@ -322,7 +322,7 @@ def test_large_files_are_converted_as_small_ones_are(
     to: Any = Path(output).suffix[1:]
     engines = []
     for size, large_bytes in (("small", 2**26), ("large", 0)):
-        monkeypatch.setattr("timing_logger._sources.LARGE_BYTES", large_bytes)
+        monkeypatch.setattr("timing_logger.reading.sources.LARGE_BYTES", large_bytes)
         monkeypatch.setattr(Source, "parsed", noting(engines, Source.parsed))
         convert(tmp_path / "logs", to, tmp_path / size / output)
         monkeypatch.undo()

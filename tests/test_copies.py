@@ -19,9 +19,9 @@ from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger import TimingLogger
-from timing_logger._device import accelerator
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
+from timing_logger.recording.device import accelerator
 from timing_logger.sinks.memory import MemorySink
 
 

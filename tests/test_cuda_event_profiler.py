@@ -20,9 +20,9 @@ from processes import run_python
 from scripted_device import ScriptedAccelerator
 
 from timing_logger import TimingLogger
-from timing_logger._flusher import Flusher
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.profilers.cuda_events import CudaEventProfiler, CudaEventProfilerConfig
+from timing_logger.recording.flusher import Flusher
 from timing_logger.sinks.memory import MemorySink
 
 PHASES = ("host_to_device", "training_step", "training_metrics")
@@ -418,7 +418,7 @@ EXPERIMENT = Path(__file__).parent.parent / "examples" / "straggler_experiment.p
 SMALL = ("--steps", "40", "--record-every", "2", "--blocks", "2", "--block-steps", "20")
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) -> None:
     run = run_on_ranks(
         4,
@@ -444,7 +444,7 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
         assert {row["rank"] for row in found} == {rank}
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None:
     run = run_on_ranks(2, EXPERIMENT, *SMALL, "--directory", str(tmp_path), limit_s=180)
     assert run.returncode == 0, run.stderr

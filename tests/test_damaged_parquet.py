@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from hostile_files import say_all, write_run
 
-from timing_logger._parquet import pyarrow_parquet
-from timing_logger.converting import convert
 from timing_logger.errors import NotATimingFileError
 from timing_logger.reading import read_timings
+from timing_logger.reading.converting import convert
+from timing_logger.reading.parquet import pyarrow_parquet
 
 pytest.importorskip("pyarrow")
 

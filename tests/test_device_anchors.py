@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scripted_device import ScriptedAccelerator
 
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device.anchors import AnchorLine, Mark
-from timing_logger._device.clock import DeviceClock
-from timing_logger._device.devices import device
-from timing_logger._device.intervals import DeviceInterval, open_interval
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.anchors import AnchorLine, Mark
+from timing_logger.recording.device.clock import DeviceClock
+from timing_logger.recording.device.devices import device
+from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 
 S = 1_000_000_000
 US = 1_000
@@ -138,7 +138,7 @@ def test_a_poor_anchor_is_better_than_none_for_ever(
     clock: DeviceClock, scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter(range(0, 10 * S, 1_000_000))  # each look at the clock comes a millisecond later
-    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: next(times))
+    monkeypatch.setattr("timing_logger.recording.device.clock.perf_counter_ns", lambda: next(times))
     for _ in range(10):
         clock.renew()
     assert clock.info().anchors[0].uncertainty_ns == 1_000_000

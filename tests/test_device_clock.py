@@ -20,13 +20,14 @@ from scripted_device import ScriptedAccelerator
 from sinks import FullDiskSink
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device import devices
-from timing_logger._device.clock import RENEW_NS, DeviceClock
-from timing_logger._device.devices import PAIRS_PER_DEVICE, device
-from timing_logger._device.intervals import DeviceInterval, open_interval
-from timing_logger._device.stream_marks import MOST_INTERVALS
 from timing_logger.record import Record
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device import clock as clock_module
+from timing_logger.recording.device import devices
+from timing_logger.recording.device.clock import RENEW_NS, DeviceClock
+from timing_logger.recording.device.devices import PAIRS_PER_DEVICE, device
+from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -435,7 +436,9 @@ def test_anchors_are_renewed_and_say_how_far_the_last_one_was_off(
     assert len(clock.info().anchors) == 1  # fresh enough
     scripted_device.ahead_ns += 40_000  # the device's clock ran away
     later_ns = 2 * RENEW_NS
-    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr(
+        "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
+    )
     scripted_device.ahead_ns += later_ns
     clock.renew()
     first, second = clock.info().anchors
@@ -448,7 +451,7 @@ def test_an_anchor_is_as_uncertain_as_it_took_to_see_it(
     scripted_device: ScriptedAccelerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times = iter(range(0, 10_000, 100))
-    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: next(times))
+    monkeypatch.setattr(clock_module, "perf_counter_ns", lambda: next(times))
     clock = DeviceClock(device(scripted_device, 0))
     clock.renew()
     # issued at 0, looked at from 100, seen at 200; and so on, each of the four tries
@@ -475,7 +478,9 @@ def test_a_bad_anchor_does_not_replace_a_good_one(
     clock.renew()
     scripted_device.own_stream_busy = True
     later_ns = RENEW_NS
-    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr(
+        "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
+    )
     clock.renew()
     later_ns *= 2
     scripted_device.pass_own()
@@ -514,7 +519,9 @@ def test_an_instant_is_placed_by_the_nearest_anchor(
     interval.end()
     interval.wait()
     later_ns = 10 * RENEW_NS
-    monkeypatch.setattr("timing_logger._device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns)
+    monkeypatch.setattr(
+        "timing_logger.recording.device.clock.perf_counter_ns", lambda: perf_counter_ns() + later_ns
+    )
     clock.renew()
     assert len(clock.info().anchors) == 2
     clock.place(interval)

@@ -18,12 +18,15 @@ from simulated_runs import data_parallel, factors
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
-from timing_logger._file_by_file import TIMES_THE_TABLE, overview_of_files, rows_of_files
-from timing_logger._selection import select
 from timing_logger.analysis import COLUMNS_OF
-from timing_logger.analysis.summary import part_of_summary, whole_summary
+from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
+from timing_logger.analysis.ranks.summary import OVERVIEW
 from timing_logger.cli import main
-from timing_logger.reading import timing_files
+from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, RowsOf
+from timing_logger.engine.run import answers_by_file, run
+from timing_logger.engine.workers import Processes, cluster
+from timing_logger.reading.selection import select
+from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
 
 pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
@@ -37,6 +40,11 @@ def assert_same_summary(found: analysis.Summary, expected: analysis.Summary) -> 
     assert found.counters == expected.counters
     assert found.files == expected.files
     assert found.left_out == expected.left_out
+
+
+def file_by_file(found: TimingFiles) -> analysis.Summary:
+    (summary,) = answers_by_file([OVERVIEW], Chosen(found), Processes(1))
+    return summary  # type: ignore[no-any-return]
 
 
 def write_run(folder: Path, *, ranks: int = 3, steps: int = 30) -> Path:
@@ -61,7 +69,7 @@ def test_the_summary_of_the_files_is_that_of_their_rows(tmp_path: Path, engine: 
     for incarnations in ("latest", "all"):
         found = timing_files(tmp_path, engine=engine, incarnations=incarnations)
         expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
-        assert_same_summary(overview_of_files(found), expected)
+        assert_same_summary(file_by_file(found), expected)
 
 
 steps = st.lists(
@@ -84,9 +92,9 @@ steps = st.lists(
 @settings(deadline=None, max_examples=20)
 def test_the_parts_of_processes_make_the_summary_of_all(ranks: list[list[Record]]) -> None:
     timings = table(*ranks)
-    parts = [part_of_summary(rows.reset_index(drop=True)) for _, rows in timings.groupby("rank")]
+    parts = [OVERVIEW.map(rows.reset_index(drop=True)) for _, rows in timings.groupby("rank")]
     if parts:
-        assert_same_summary(whole_summary(parts, [], []), analysis.overview(timings))
+        assert_same_summary(OVERVIEW.reduce(parts), analysis.overview(timings))
 
 
 def test_the_command_says_the_same_with_either_engine(
@@ -108,10 +116,22 @@ def test_rows_chosen_file_by_file_are_those_of_the_table(
     tmp_path: Path, ranks: set[int] | None, iterations: slice | None
 ) -> None:
     write_run(tmp_path)
-    found = rows_of_files(timing_files(tmp_path), ranks=ranks, iterations=iterations)
+    found = Chosen(timing_files(tmp_path), ranks, iterations).in_one_table()
     expected = select(read_timings(tmp_path), ranks=ranks, iterations=iterations)
     pd.testing.assert_frame_equal(found, expected)
     assert found.attrs == expected.attrs
+
+
+def test_several_analyses_share_one_reading_of_each_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(tmp_path)
+    rows, read, rows_of = read_timings(tmp_path), [], RowsOf.__call__
+    monkeypatch.setattr(RowsOf, "__call__", lambda self, file: read.append(file) or rows_of(self, file))
+    steps, whole = answers_by_file([OVERLAP, EFFICIENCIES], Chosen(timing_files(tmp_path)), Processes(1))
+    pd.testing.assert_frame_equal(steps, analysis.overlap(rows), check_exact=True)
+    pd.testing.assert_frame_equal(whole, analysis.efficiencies(rows), check_exact=True)
+    assert len(read) == 3
 
 
 @pytest.fixture
@@ -119,8 +139,8 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A run whose rows do not fit into memory together."""
     folder = write_run(tmp_path / "run")
     needed = TIMES_THE_TABLE * int(read_timings(folder, columns=COLUMNS_OF["overlap"]).memory_usage().sum())
-    for module in ("_file_by_file", "_questions"):
-        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: needed // 2)
+    for module in ("rows", "run", "blocks"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: needed // 2)
     return folder
 
 
@@ -145,8 +165,8 @@ def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     said = re.sub(r"\d+ blocks", "some blocks", capsys.readouterr().out)
     assert main([*command, "--json"]) == 0
     as_json = capsys.readouterr().out
-    for module in ("_file_by_file", "_questions"):
-        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
+    for module in ("rows", "run", "blocks"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     command[command.index(engine)] = "pandas"
     assert main(command) == 0
     assert said == capsys.readouterr().out + f"\nRead with --engine {engine}{how}.\n"
@@ -163,8 +183,8 @@ def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     assert re.search(
         r"\nRead with --engine pandas, in \d+ blocks of collectives\.\n$", capsys.readouterr().out
     )
-    for module in ("_file_by_file", "_questions"):
-        monkeypatch.setattr(f"timing_logger.{module}.free_memory_bytes", lambda: math.inf)
+    for module in ("rows", "run", "blocks"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
     assert main([*command, str(whole)]) == 0
     assert "Read with" not in capsys.readouterr().out
     assert in_parts.read_text() == whole.read_text()
@@ -184,11 +204,13 @@ def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason=reason)
     write_run(tmp_path)
     expected = analysis.overview(read_timings(tmp_path))
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0"
-    ) as cluster:
-        found = overview_of_files(timing_files(tmp_path), scheduler=cluster.scheduler_address)
-    assert_same_summary(found, expected)
+    with (
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
+        cluster(local.scheduler_address) as workers,
+    ):
+        found = run(Chosen(timing_files(tmp_path)), OVERVIEW, cluster=workers)
+    assert_same_summary(found.answer, expected)
+    assert found.engine == "cluster"
 
 
 # -- columns and categoricals ------------------------------------------------------------------------
@@ -258,7 +280,7 @@ def test_stragglers_of_categoricals_are_the_same() -> None:
 def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timing_logger._file_by_file.MEMORY_INFO", tmp_path / "there is none")
+    monkeypatch.setattr("timing_logger.reading.machine.MEMORY_INFO", tmp_path / "there is none")
     monkeypatch.delattr("os.sched_getaffinity")
     folder = tmp_path / "run"
     write_run(folder)
@@ -271,10 +293,12 @@ def test_threads_and_processes_make_the_same_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_threads: int
 ) -> None:
     write_run(tmp_path, ranks=2)
-    monkeypatch.setattr("timing_logger._file_by_file.usable_cores", lambda: 2)
-    monkeypatch.setattr("timing_logger._file_by_file.MAX_THREADS", most_threads)
+    monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 2)
+    monkeypatch.setattr("timing_logger.engine.run.MAX_THREADS", most_threads)
     expected = analysis.overview(read_timings(tmp_path))
-    assert_same_summary(overview_of_files(timing_files(tmp_path, engine="duckdb")), expected)
+    found = run(Chosen(timing_files(tmp_path, engine="duckdb")), OVERVIEW)
+    assert_same_summary(found.answer, expected)
+    assert found.by_file
 
 
 def odd_rows(rank: int) -> list[Record]:
@@ -298,7 +322,7 @@ def odd_rows(rank: int) -> list[Record]:
 def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pyarrow: bool, damage: bytes
 ) -> None:
-    monkeypatch.setattr("timing_logger._plain_files.has_pyarrow", lambda: has_pyarrow)
+    monkeypatch.setattr("timing_logger.reading.csv_columns.has_pyarrow", lambda: has_pyarrow)
     for rank in range(2):
         path = write_timing_file(tmp_path, rank, odd_rows(rank))
         path.write_bytes(path.read_bytes() + damage * rank)
@@ -306,4 +330,4 @@ def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
     for incarnations in ("latest", "all"):
         found = timing_files(tmp_path, engine="duckdb", incarnations=incarnations)
         expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
-        assert_same_summary(overview_of_files(found), expected)
+        assert_same_summary(file_by_file(found), expected)

@@ -203,13 +203,13 @@ def pairs(rank: dict[str, Any]) -> list[Pair]:
     ]
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_a_row_begins_before_the_profilers_span(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         assert [pair for pair in pairs(rank) if pair.start > pair.span_start + CLOCKS_NS] == []
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_the_row_of_a_call_that_waits_ends_after_the_profilers_span(ranks: list[dict[str, Any]]) -> None:
     """In the background it ends inside, a moment before: gloo tells the future, then the profiler."""
     for rank in ranks:
@@ -218,7 +218,7 @@ def test_the_row_of_a_call_that_waits_ends_after_the_profilers_span(ranks: list[
         assert len(waited) > 100
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 @pytest.mark.parametrize("name", [*SPANS, *(f"I{name}" for name in SPANS)])
 def test_a_row_lasts_as_long_as_the_profilers_span(ranks: list[dict[str, Any]], name: str) -> None:
     """Where another rank is late. A row of the call alone, or up to the wait, would be far off.
@@ -231,7 +231,7 @@ def test_a_row_lasts_as_long_as_the_profilers_span(ranks: list[dict[str, Any]], 
     assert min(abs(pair.longer_ms) for pair in late) < 5
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_rows_lie_between_the_instants_around_their_calls(ranks: list[dict[str, Any]]) -> None:
     for rank in ranks:
         rows, calls = rank["profiled"]["rows"], rank["profiled"]["calls"]
@@ -250,7 +250,7 @@ def test_rows_lie_between_the_instants_around_their_calls(ranks: list[dict[str, 
         assert waits == {}
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_a_collective_that_synchronises_overlaps_on_all_ranks(ranks: list[dict[str, Any]]) -> None:
     """One host, one clock: nobody leaves before everybody has come."""
     for part in ("profiled", "trained"):
@@ -272,7 +272,7 @@ def waits_in(passes: Rows, rows: Rows, number: int) -> list[tuple[int, int]]:
     return sorted((row["start_ns"], row["end_ns"]) for row in waits)
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_waits_of_a_backward_pass_follow_each_other(ranks: list[dict[str, Any]]) -> None:
     """Nobody waits for two at once; for one that ended before its turn came, nobody waits at all.
 
@@ -292,7 +292,7 @@ def test_waits_of_a_backward_pass_follow_each_other(ranks: list[dict[str, Any]])
             assert all(earlier[1] <= later[0] for earlier, later in pairwise(blocked))
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_waits_of_a_backward_pass_are_the_time_lost_to_a_late_rank(ranks: list[dict[str, Any]]) -> None:
     """Half of it at least: the first of two ranks computes for a moment and then waits for the other."""
     passes, rows = ranks[0]["trained"]["passes"], ranks[0]["trained"]["rows"]

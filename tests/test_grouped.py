@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from timing_logger.analysis._grouped import counted_quantiles, quantiles
-from timing_logger.analysis._intervals import stretches, union_length
+from timing_logger.analysis.grouping import counted_quantiles, quantiles
+from timing_logger.analysis.intervals import stretches, union_length
 
 counted = st.lists(
     st.tuples(st.integers(0, 3), st.sampled_from([np.nan, 0.0, 0.1, 0.3, 1 / 3, 7.0]), st.integers(0, 5))

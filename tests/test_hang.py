@@ -26,13 +26,12 @@ from simulated_runs import data_parallel, factors
 from timing_files import EPOCH_S, record, write_table
 
 from timing_logger import read_timings
-from timing_logger._selection import select
 from timing_logger.analysis import RunEnd, hang, stragglers
-from timing_logger.analysis._in_parts import HANG
-from timing_logger.analysis._last_rows import last_rows
-from timing_logger.analysis.hang import run_end_of
-from timing_logger.analysis.stragglers import judgement_of
+from timing_logger.analysis.hangs.detect import HANG, run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.stragglers.detect import judgement_of
 from timing_logger.cli import main
+from timing_logger.reading.selection import select
 from timing_logger.record import Record
 from timing_logger.report import stragglers_text, verdict_sentence
 from timing_logger.report.html.page import report_html
@@ -554,13 +553,13 @@ def test_the_answer_from_files_one_by_one_and_of_polars_is_that_of_all_rows(tmp_
     parts = []
     for rank in range(4):
         of_rank = select(timings, ranks=[rank])
-        parts.append(HANG.part(of_rank))
-    assert HANG.whole(parts) == hang(timings)
+        parts.append(HANG.map(of_rank))
+    assert HANG.reduce(parts) == hang(timings)
     files = timings.attrs["files"]
     assert run_end_of([last_rows(as_polars(timings.drop(columns=["timestamp"])))], files) == hang(timings)
 
 
-@pytest.mark.parametrize("engine", ["pandas", "duckdb", "dask"])
+@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
 def test_every_engine_tells_the_same(tmp_path: Path, engine: str, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path, waiting(), waiting(), Rank(), waiting())
     for command in ("hang", "stragglers", "summary"):

@@ -84,7 +84,7 @@ def test_summary_trace_and_reader_say_what_they_cannot_use(
 
 
 def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path) -> None:
-    from timing_logger.converting import convert
+    from timing_logger.reading.converting import convert
 
     path, _ = write_run(tmp_path / "in")
     change_sidecar(path, lambda content: content.update(host=1))

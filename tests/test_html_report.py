@@ -21,11 +21,12 @@ from simulated_runs import data_parallel, factors
 from small_run import GOLDEN, report_of, visible_text, write_small_run
 from timing_files import record, write_table, write_timing_file
 
-from timing_logger._blocks import answered_in_blocks
-from timing_logger._selection import select
-from timing_logger._workers import Processes
 from timing_logger.analysis import Gate, Verdict
-from timing_logger.reading import read_timings, timing_files
+from timing_logger.engine.blocks import answers_in_blocks
+from timing_logger.engine.rows import Chosen
+from timing_logger.engine.workers import Processes
+from timing_logger.reading.selection import select
+from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
 from timing_logger.report.html._findings import FINDINGS, Findings
@@ -105,13 +106,11 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     rows = read_timings(folder, incarnations="all")
     expected = tmp_path / "whole.html"
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
-    found = answered_in_blocks(
-        FINDINGS, timing_files(folder, incarnations="all"), workers=Processes(1),
-        rows_per_block=rows_per_block, **{"ranks": None, "iterations": None, **options},
-    )  # fmt: skip
-    write_findings(Findings.joined(found.of_collectives, found.of_files), tmp_path / "parts.html")
+    chosen = Chosen(timing_files(folder, incarnations="all"), **options)
+    found, n_blocks = answers_in_blocks(FINDINGS, chosen, Processes(1), rows_per_block)
+    write_findings(Findings.joined(*found), tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
-    assert (found.n_blocks > 1) == (rows_per_block == 30 and options != {"iterations": slice(500, 600)})
+    assert (n_blocks > 1) == (rows_per_block == 30 and options != {"iterations": slice(500, 600)})
 
 
 def test_a_timeline_made_in_parts_is_that_of_all_rows_if_one_rank_is_on_no_common_axis(

@@ -22,7 +22,7 @@ from small_run import (
 
 from timing_logger.report.html import write_report
 
-pytestmark = pytest.mark.alone  # a browser draws by itself, and a page must be there in time
+pytestmark = pytest.mark.serial  # a browser draws by itself, and a page must be there in time
 
 # Of every text that is shown: its contrast to what is behind it, by WCAG 2.
 LOW_CONTRASTS = """

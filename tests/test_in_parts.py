@@ -13,19 +13,15 @@ from simulated_runs import data_parallel, factors
 from timing_files import record
 
 from timing_logger import analysis
-from timing_logger.analysis._in_parts import (
-    EFFICIENCIES,
-    MESSAGES,
-    OVERLAP,
-    SCORES,
-    STRAGGLERS,
-    InParts,
-    both,
-    totals,
-)
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.messages import MESSAGES
+from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
+from timing_logger.analysis.ranks.totals import totals_by
+from timing_logger.analysis.stragglers.scores import SCORES
+from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.record import Record
 
-ANALYSES: list[tuple[InParts[Any, Any], Any]] = [
+ANALYSES: list[tuple[Analysis[Any, Any], Any]] = [
     (OVERLAP, analysis.overlap),
     (EFFICIENCIES, analysis.efficiencies),
     (SCORES, analysis.scores),
@@ -43,13 +39,13 @@ BY = [["operation"], ["layer_name", "operation"], ["iteration", "group"], ["rank
 def assert_parts_say_the_same(timings: pd.DataFrame) -> None:
     tables = one_table_for_each_process(timings)
     for in_parts, analyse in ANALYSES:
-        found = in_parts.whole([in_parts.part(rows) for rows in tables])
+        found = in_parts.reduce([in_parts.map(rows) for rows in tables])
         pd.testing.assert_frame_equal(found, analyse(timings), check_exact=True)
     for by in BY:
-        in_parts = totals(by)
-        found = in_parts.whole([in_parts.part(rows) for rows in tables])
+        in_parts = totals_by(by)
+        found = in_parts.reduce([in_parts.map(rows) for rows in tables])
         pd.testing.assert_frame_equal(found, analysis.summarize(timings, by), check_exact=True)
-    verdict, windows = STRAGGLERS.whole([STRAGGLERS.part(rows) for rows in tables])
+    verdict, windows = STRAGGLERS.reduce([STRAGGLERS.map(rows) for rows in tables])
     expected = analysis.stragglers_and_windows(timings)
     assert verdict.as_dict() == expected.verdict.as_dict()
     pd.testing.assert_frame_equal(windows, expected.windows, check_exact=True)
@@ -95,7 +91,7 @@ def test_a_slow_rank_is_named_from_parts() -> None:
     timings = data_parallel(slow)
     assert_parts_say_the_same(timings)
     tables = one_table_for_each_process(timings)
-    assert STRAGGLERS.whole([STRAGGLERS.part(rows) for rows in tables]).verdict.ranks == (2,)
+    assert STRAGGLERS.reduce([STRAGGLERS.map(rows) for rows in tables]).verdict.ranks == (2,)
 
 
 def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
@@ -105,12 +101,12 @@ def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
     for rank, rows in enumerate(tables := one_table_for_each_process(timings)):
         rows.attrs["files"] = [{"rank": rank, "sidecar": {"labels": {"stage": rank // 2}}}]
     timings.attrs["files"] = [rows.attrs["files"][0] for rows in tables]
-    parts = [STRAGGLERS.part(rows) for rows in tables]
-    verdict = STRAGGLERS.whole(parts).verdict
+    parts = [STRAGGLERS.map(rows) for rows in tables]
+    verdict = STRAGGLERS.reduce(parts).verdict
     assert verdict == analysis.stragglers(timings)
     assert verdict.labels == "stage=1"
     stated = dict.fromkeys(range(4), "one")
-    assert STRAGGLERS.whole(parts, roles=stated).verdict == analysis.stragglers(timings, roles=stated)
+    assert STRAGGLERS.reduce(parts, roles=stated).verdict == analysis.stragglers(timings, roles=stated)
 
 
 @pytest.mark.parametrize("iterations", [(None, 1), (1, None)])
@@ -201,12 +197,4 @@ def test_parts_know_how_many_ranks_the_run_has() -> None:
     tables = one_table_for_each_process(table(sent, [], received))
     for rank, rows in zip((0, 2), tables, strict=True):
         rows.attrs["files"] = [{"rank": rank, "sidecar": {"world_size": 3}}]
-    assert MESSAGES.whole([MESSAGES.part(rows) for rows in tables])["count"].tolist() == [1]
-
-
-def test_two_analyses_share_the_rows() -> None:
-    timings = data_parallel(factors(5, 2))
-    pair = both(OVERLAP, EFFICIENCIES)
-    steps, whole = pair.whole([pair.part(rows) for rows in one_table_for_each_process(timings)])
-    pd.testing.assert_frame_equal(steps, analysis.overlap(timings), check_exact=True)
-    pd.testing.assert_frame_equal(whole, analysis.efficiencies(timings), check_exact=True)
+    assert MESSAGES.reduce([MESSAGES.map(rows) for rows in tables])["count"].tolist() == [1]

@@ -15,9 +15,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
-from timing_logger import _sources, read_timings
-from timing_logger._plain_files import parse_plain_file
+from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.reading import sources
+from timing_logger.reading.csv_columns import parse_plain_file
 from timing_logger.record import COLUMNS, EARLIER_COLUMNS, HEADER, Record
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
@@ -56,7 +57,7 @@ def as_text(table: pd.DataFrame) -> pd.DataFrame:
 
 def assert_engines_agree(path: Path, **options: Any) -> None:
     for has_pyarrow in (True, False):
-        with patch("timing_logger._plain_files.has_pyarrow", return_value=has_pyarrow):
+        with patch("timing_logger.reading.csv_columns.has_pyarrow", return_value=has_pyarrow):
             assert_engine_agrees(path, **options)
 
 
@@ -179,7 +180,7 @@ def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path
 def test_a_plain_file_of_an_earlier_version_is_plain(
     has_pyarrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("timing_logger._plain_files.has_pyarrow", lambda: has_pyarrow)
+    monkeypatch.setattr("timing_logger.reading.csv_columns.has_pyarrow", lambda: has_pyarrow)
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(earlier_content([record(status="ok"), record(status="unresolved", layer_name="ä")]))
     parsed = parse_plain_file(path, COLUMNS)
@@ -197,7 +198,7 @@ def test_files_with_and_without_streams_are_one_table_by_either_engine(tmp_path:
 
 
 def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timing_logger._duckdb_scan._VECTORS_PER_CHUNK", 1)
+    monkeypatch.setattr("timing_logger.reading.duckdb_scan._VECTORS_PER_CHUNK", 1)
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(
         content([record(f"OP{i % 7}", layer_name=f"layer{i // 3000}", seq=i) for i in range(9000)])
@@ -227,9 +228,9 @@ def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
 
 def test_the_size_of_all_files_chooses_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     n_bytes = sum(write_timing_file(tmp_path, rank, [record()]).stat().st_size for rank in range(2))
-    monkeypatch.setattr(_sources, "LARGE_BYTES", n_bytes)
+    monkeypatch.setattr(sources, "LARGE_BYTES", n_bytes)
     assert read_timings(tmp_path).attrs["engine"] == "pandas"
-    monkeypatch.setattr(_sources, "LARGE_BYTES", n_bytes - 1)
+    monkeypatch.setattr(sources, "LARGE_BYTES", n_bytes - 1)
     assert read_timings(tmp_path).attrs["engine"] == "duckdb"
 
 
@@ -237,8 +238,8 @@ def test_large_files_without_duckdb_are_read_by_pandas_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_timing_file(tmp_path, 0, [record()])
-    monkeypatch.setattr(_sources, "LARGE_BYTES", 0)
-    monkeypatch.setattr(_sources.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "LARGE_BYTES", 0)
+    monkeypatch.setattr(sources.importlib.util, "find_spec", lambda name: None)
     with pytest.warns(UserWarning, match=r"timing_logger\[large\]"):
         assert read_timings(tmp_path).attrs["engine"] == "pandas"
     with pytest.raises(ConfigurationError, match=r"timing_logger\[large\]"):
@@ -247,7 +248,7 @@ def test_large_files_without_duckdb_are_read_by_pandas_with_a_warning(
 
 def test_unknown_engines_and_columns_are_refused(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record()])
-    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas', 'duckdb' or 'dask'"):
+    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas' or 'duckdb'"):
         read_timings(tmp_path, engine="spark")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="columns: there is no 'duration'"):
         read_timings(tmp_path, columns=["duration"])

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from rank_tables import aligned, as_polars, table
 from timing_files import record
 
-from timing_logger._parsing import BARE_COLUMNS
 from timing_logger.analysis import match_collectives
+from timing_logger.reading.csv_lines import BARE_COLUMNS
 from timing_logger.record import Record
 
 RANKS = 4

@@ -20,7 +20,7 @@ from allreduce_instrumentation._selection import entries_to_keep
 from allreduce_instrumentation.allreducers import oktopk
 from allreduce_instrumentation.compressors import ThresholdState, TopK
 
-pytestmark = pytest.mark.alone  # nine ranks keep every core busy: beside others both would crawl
+pytestmark = pytest.mark.serial  # nine ranks keep every core busy: beside others both would crawl
 
 # -- on threads: any data, any number of ranks -----------------------------------------------------
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rank_tables import as_polars, only, table
 from timing_files import record
 
-from timing_logger._parsing import BARE_COLUMNS
 from timing_logger.analysis import efficiencies, overlap
+from timing_logger.reading.csv_lines import BARE_COLUMNS
 from timing_logger.record import Record
 
 

@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
-from timing_logger._parsing import UnknownHeader, parse_timings
+from timing_logger.engine.live import Watcher
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
+from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
 from timing_logger.record import COLUMNS, FIELDS, HEADER, Record
 from timing_logger.run_info import Counters, sidecar_path
-from timing_logger.watching import Watcher
 
 BARE_HEADER = (
     "timestamp,iteration,epoch,layer_name,operation,phase,"
@@ -239,7 +239,7 @@ def test_no_damage_makes_reading_fail(pieces: list[bytes]) -> None:
 
 
 def test_lines_are_found_bad_in_any_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timing_logger._parsing._BLOCK_BYTES", 2 * len(GOOD))
+    monkeypatch.setattr("timing_logger.reading.csv_lines._BLOCK_BYTES", 2 * len(GOOD))
     parsed = parse_timings(HEADER.encode() + GOOD * 5 + b"bad\n" + GOOD * 2 + b"worse\n" + GOOD)
     assert (len(parsed.frame), parsed.bad_examples) == (8, ["bad", "worse"])
     assert parsed.frame.index.tolist() == list(range(8))
@@ -537,10 +537,10 @@ def test_a_sidecar_that_can_be_none_is_as_good_as_none(make: Callable[[Path], No
     path = write_timing_file(tmp_path, 0, [record()])
     make(sidecar_path(path))
     assert read_timings(tmp_path).attrs["files"][0]["sidecar"] is None
-    assert len(Watcher(tmp_path).look().ranks) == 1
+    assert len(Watcher(tmp_path).snapshot().ranks) == 1
 
 
-@pytest.mark.parametrize("read", [read_timings, lambda folder: Watcher(folder).look()])
+@pytest.mark.parametrize("read", [read_timings, lambda folder: Watcher(folder).snapshot()])
 def test_what_is_called_like_a_timing_file_and_is_none_is_an_error_that_names_it(
     read: Callable[[Path], object], tmp_path: Path
 ) -> None:

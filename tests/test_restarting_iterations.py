@@ -25,11 +25,11 @@ from timing_logger.analysis import (
     windows,
 )
 from timing_logger.cli import main
-from timing_logger.report import look_text
+from timing_logger.engine.live import Watcher
+from timing_logger.report import snapshot_text
 from timing_logger.report.html import report_html
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.watching import Watcher
 
 PER_EPOCH = 50
 
@@ -200,9 +200,9 @@ def test_watching_tells_the_epoch_of_the_latest_step(tmp_path: Path) -> None:
     folder = write_table(
         tmp_path / "run", restarting(run()).query("epoch < 2 or iteration < 30 and epoch < 3")
     )
-    look = Watcher(folder, 1e9).look()
+    look = Watcher(folder, 1e9).snapshot()
     assert {(rank.epoch, rank.iteration) for rank in look.ranks} == {(2, 29)}
-    assert "epoch" in look_text(look, 120)
+    assert "epoch" in snapshot_text(look, 120)
 
 
 # -- where nothing restarts ----------------------------------------------------------------------------

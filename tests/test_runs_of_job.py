@@ -12,11 +12,11 @@ from test_reading import job, read_files
 from torch_runner import PROGRAMS, run_under_torchrun
 
 from timing_logger import read_timings
-from timing_logger._runs_of_job import of_run
 from timing_logger.analysis import match_collectives
 from timing_logger.cli import main
 from timing_logger.errors import ConfigurationError
-from timing_logger.reading import find_sources
+from timing_logger.reading.runs_of_job import of_run
+from timing_logger.reading.timings import find_sources
 
 N_ITERATIONS, BYTES = 5, 400  # of tests/torch_programs/restarted.py
 
@@ -79,7 +79,7 @@ def test_rows_of_runs_that_are_not_asked_for_are_not_held(tmp_path: Path) -> Non
         job(tmp_path, {0: number, 1: number}, 20 * number, 20 * number + 10, sidecar=False)
     sources = find_sources([tmp_path])
     of_run(sources, 2)
-    assert [source.span is not None for source in sources] == [True] * 6
+    assert [source.lifetime is not None for source in sources] == [True] * 6
     assert not any("parsed" in vars(source) for source in sources)
 
 

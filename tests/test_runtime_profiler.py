@@ -22,12 +22,13 @@ from processes import run_job, run_python
 from scripted_device import ScriptedAccelerator
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-from timing_logger import TimingLogger, _flusher
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device import devices
+from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.profilers.runtime import RuntimeProfiler
 from timing_logger.record import Record
+from timing_logger.recording import flusher as _flusher
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device import devices
 from timing_logger.sinks.memory import MemorySink
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, closes_window, in_window
 
@@ -902,7 +903,7 @@ def test_a_bad_option_is_named(options: dict[str, Any], message: str) -> None:
 # -- the example -----------------------------------------------------------------------------------
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_the_example_finds_the_slow_loader(tmp_path: Path) -> None:
     command = [
         sys.executable,

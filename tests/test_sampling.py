@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.sampling import StepPolicy
+from timing_logger.recording.sampling import StepPolicy
 
 
 def test_by_default_everything_is_recorded() -> None:

@@ -28,7 +28,7 @@ from timing_logger.analysis import (
     summarize_statuses,
     synchronises_all_ranks,
 )
-from timing_logger.analysis._intervals import union_length
+from timing_logger.analysis.intervals import union_length
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
 from timing_logger.run_info import Counters

@@ -18,8 +18,8 @@ from processes import INTERRUPTIBLE_CLI
 from simulated_runs import data_parallel, factors
 from timing_files import content, record, write_sidecar, write_table, write_timing_file
 
+from timing_logger.engine.live import Watcher
 from timing_logger.run_info import Counters
-from timing_logger.watching import Watcher
 
 LIMIT_S = 60.0
 ENDLESS_S = 1e9
@@ -35,10 +35,10 @@ def test_rows_that_the_sidecar_has_not_counted_yet_are_counted(tmp_path: Path) -
     path = write_timing_file(tmp_path, 0, [record(iteration=0)])
     write_sidecar(path, closed=False, counters=Counters(1, 1, 0, 0))
     watcher = Watcher(tmp_path, ENDLESS_S)
-    watcher.look()
+    watcher.snapshot()
     with path.open("ab") as file:
         file.write(steps(1, 30))
-    (rank,) = watcher.look().ranks
+    (rank,) = watcher.snapshot().ranks
     assert (rank.written, rank.iteration) == (30, 29)
 
 
@@ -49,7 +49,7 @@ def test_a_line_that_is_not_finished_is_read_when_it_is(tmp_path: Path) -> None:
     for part, seen in ((line[:20], 0), (line[20:], 1)):
         with path.open("ab") as file:
             file.write(part)
-        assert watcher.look().ranks[0].iteration == seen
+        assert watcher.snapshot().ranks[0].iteration == seen
 
 
 @pytest.mark.parametrize("n_rows", [3, 80])
@@ -59,19 +59,19 @@ def test_a_run_that_takes_the_place_of_another_is_read_from_its_beginning(
 ) -> None:
     path = write_timing_file(tmp_path, 0, [record("FORWARD", 1 + i, iteration=i) for i in range(50)])
     watcher = Watcher(tmp_path, ENDLESS_S)
-    assert watcher.look().ranks[0].iteration == 49
+    assert watcher.snapshot().ranks[0].iteration == 49
     replace(path)
     path.write_bytes(content([record("FORWARD", 100 + i, iteration=i) for i in range(n_rows)]))
-    (rank,) = watcher.look().ranks
+    (rank,) = watcher.snapshot().ranks
     assert (rank.written, rank.iteration) == (n_rows, n_rows - 1)
 
 
 def test_a_restart_is_followed_into_its_own_files(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record(iteration=90)])
     watcher = Watcher(tmp_path, ENDLESS_S)
-    watcher.look()
+    watcher.snapshot()
     write_timing_file(tmp_path, 0, [record(iteration=4)], incarnation=2)
-    (rank,) = watcher.look().ranks
+    (rank,) = watcher.snapshot().ranks
     assert (rank.incarnation, rank.iteration) == (2, 4)
 
 

@@ -14,12 +14,12 @@ from rank_tables import collective, table
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import scores, windows
-from timing_logger.analysis._change_points import change_points
-from timing_logger.analysis._noise import noise_of
-from timing_logger.analysis._peers import peer_medians
-from timing_logger.analysis._self_time import exclusive_ms, is_own_work
-from timing_logger.analysis._step_times import step_times
-from timing_logger.analysis.scores import individual_score
+from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.noise import noise_of
+from timing_logger.analysis.stragglers.peers import peer_medians
+from timing_logger.analysis.stragglers.scores import individual_score
+from timing_logger.analysis.stragglers.self_time import exclusive_ms, is_own_work
+from timing_logger.analysis.stragglers.step_times import step_times
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:

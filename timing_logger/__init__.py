@@ -5,13 +5,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from timing_logger.global_logger import get_timing_logger, init_timing_logger, shutdown_timing_logger
-from timing_logger.logger import TimingLogger
+from timing_logger import _moved
+from timing_logger.recording.global_logger import (
+    get_timing_logger,
+    init_timing_logger,
+    shutdown_timing_logger,
+)
+from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
     from timing_logger.profilers.cuda_events import CudaEventProfiler
     from timing_logger.profilers.runtime import RuntimeProfiler
     from timing_logger.reading import read_timings
+    from timing_logger.reading.converting import convert
     from timing_logger.timers import region_timer
     from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
@@ -21,6 +27,7 @@ __all__ = [
     "CudaEventProfiler",
     "RuntimeProfiler",
     "TimingLogger",
+    "convert",
     "get_timing_logger",
     "init_timing_logger",
     "read_timings",
@@ -34,9 +41,12 @@ _HOME = {
     "CUDATimerCollection": "timing_logger.timers.cuda_timers",
     "CudaEventProfiler": "timing_logger.profilers.cuda_events",
     "RuntimeProfiler": "timing_logger.profilers.runtime",
-    "read_timings": "timing_logger.reading",
+    "convert": "timing_logger.reading.converting",
+    "read_timings": "timing_logger.reading.timings",
     "region_timer": "timing_logger.timers",
 }
+
+_moved.install()
 
 
 def __getattr__(name: str) -> Any:

@@ -18,7 +18,7 @@ from allreduce_instrumentation.allreducers._transport import Transport, transpor
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """What can be reduced."""

@@ -16,10 +16,10 @@ from allreduce_instrumentation.process_group._backends import backends_of, contr
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class GroupTransport:

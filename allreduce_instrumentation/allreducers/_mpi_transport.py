@@ -15,7 +15,7 @@ from allreduce_instrumentation.mpi import TimedIntracomm
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _TAG = 0x5A11  # apart from the user's own messages, most likely; MPI allows up to 32767 everywhere
 

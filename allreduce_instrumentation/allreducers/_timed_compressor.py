@@ -16,7 +16,7 @@ from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _P = TypeVar("_P", bound=Payload)
 

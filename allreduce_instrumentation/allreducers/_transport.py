@@ -12,7 +12,7 @@ from torch import Tensor
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class Transport(Protocol):

@@ -13,7 +13,7 @@ from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import FP16, Compressor, DensePayload, NoCompression
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 def dense_allreduce(

@@ -57,7 +57,7 @@ from allreduce_instrumentation.compressors import SparseCompressor, SparsePayloa
 
 if TYPE_CHECKING:
     from allreduce_instrumentation.allreducers._transport import Transport
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 THRESHOLD_PERIOD = 32  # calls from one exact threshold to the next: the paper's
 REGION_PERIOD = 16  # calls from one choice of regions to the next: the paper's is 64, where this costs more

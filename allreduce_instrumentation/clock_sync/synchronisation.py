@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from allreduce_instrumentation.clock_sync._estimate import estimate_offset
 from allreduce_instrumentation.clock_sync._links import Link
 from allreduce_instrumentation.clock_sync._ping_pong import answer, ask
-from timing_logger._clock import perf_counter_ns
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.global_logger import get_timing_logger
+from timing_logger.recording.sampling import check_integer
 from timing_logger.run_info import ClockOffset, boot_id, host_name
-from timing_logger.sampling import check_integer
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 def synchronise_clocks(

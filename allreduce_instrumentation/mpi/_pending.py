@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from timing_logger._span import NO_SPAN, Span, Unrecorded
-from timing_logger.global_logger import get_timing_logger
 from timing_logger.record import OK, UNRESOLVED, WAIT
+from timing_logger.recording.global_logger import get_timing_logger
+from timing_logger.recording.spans import NO_SPAN, Span, Unrecorded
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 CANCELLED = "error:Cancelled"
 

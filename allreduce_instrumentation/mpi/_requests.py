@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._pending import Pending, failure
-from timing_logger._span import Wait
+from timing_logger.recording.spans import Wait
 
 # The names under which these are known now: they will lead to stand-ins.
 _Request: TypeAlias = MPI.Request

@@ -34,8 +34,8 @@ from allreduce_instrumentation.mpi._pending import (
     sender_of,
 )
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
-from timing_logger._span import Span
 from timing_logger.record import OK
+from timing_logger.recording.spans import Span
 
 _Class = TypeVar("_Class", bound=type)
 

@@ -16,7 +16,7 @@ from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _ARGUMENTS = """
     Args:

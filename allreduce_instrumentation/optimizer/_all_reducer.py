@@ -13,12 +13,12 @@ import torch
 from allreduce_instrumentation.optimizer._bucket_means import BucketMeans
 from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
-from timing_logger._span import Span
 from timing_logger.errors import ReductionError
 from timing_logger.record import OK, WAIT
+from timing_logger.recording.spans import Span
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _WAY_OUT = "No rank trains on; start again from a checkpoint."
 _JOIN_S = 10.0

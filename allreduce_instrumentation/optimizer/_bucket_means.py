@@ -20,7 +20,7 @@ from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import TimingLoggerError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class BucketMeans(Protocol):

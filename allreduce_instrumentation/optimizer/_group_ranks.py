@@ -16,7 +16,7 @@ from allreduce_instrumentation.process_group._backends import backends_of, contr
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class GroupRanks:

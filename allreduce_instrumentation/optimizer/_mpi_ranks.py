@@ -13,7 +13,7 @@ from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class MpiRanks:

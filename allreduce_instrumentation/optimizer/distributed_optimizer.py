@@ -21,13 +21,13 @@ from allreduce_instrumentation.optimizer._bucket_means import bucket_means
 from allreduce_instrumentation.optimizer._gradient_passes import GradientPasses
 from allreduce_instrumentation.optimizer._ranks import ranks_for
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     import torch.distributed
     from mpi4py import MPI
 
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
 

@@ -18,8 +18,8 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, Operation
-from timing_logger._span import Span
 from timing_logger.record import DEVICE_CLOCK, OK, Record
+from timing_logger.recording.spans import Span
 
 BACKEND = "BACKEND"
 """The operation of such a row: a name of its own, or a sum would count each collective twice."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation, Operation
-from timing_logger._engine_threads import NO_PASS
+from timing_logger.recording.autograd_threads import NO_PASS
 
 _passes = threading.local()
 

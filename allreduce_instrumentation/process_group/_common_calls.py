@@ -16,7 +16,7 @@ from allreduce_instrumentation.process_group._issue import issue, issue_in_backg
 from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.process_group._methods import METHODS
 from allreduce_instrumentation.process_group._timing import GroupTiming
-from timing_logger._engine_threads import called_by_the_engine
+from timing_logger.recording.autograd_threads import called_by_the_engine
 
 
 class _TimedGroup(Protocol):

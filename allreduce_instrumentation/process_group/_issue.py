@@ -32,8 +32,8 @@ from allreduce_instrumentation.process_group._operations import (
 )
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._works import timed_work
-from timing_logger._engine_threads import NO_PASS
-from timing_logger._span import Span
+from timing_logger.recording.autograd_threads import NO_PASS
+from timing_logger.recording.spans import Span
 
 
 def issue(

@@ -17,7 +17,7 @@ from weakref import ref
 
 import torch
 
-from timing_logger._engine_threads import NO_PASS
+from timing_logger.recording.autograd_threads import NO_PASS
 
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel

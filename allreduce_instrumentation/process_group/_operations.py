@@ -14,17 +14,17 @@ from weakref import WeakSet
 
 from allreduce_instrumentation._timed_work import stream_elsewhere
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
-from timing_logger._calls import has_ended
-from timing_logger._channel import Channel
-from timing_logger._device.intervals import DeviceInterval, open_interval
-from timing_logger._span import DeviceSpan, Span, Wait
 from timing_logger.record import OK, UNRESOLVED, WAIT
+from timing_logger.recording.channel import Channel
+from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.recording.protocols import has_ended
+from timing_logger.recording.spans import DeviceSpan, Span, Wait
 
 if TYPE_CHECKING:
     import torch
     import torch.distributed as dist
 
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 Failure = type[BaseException] | None
 """What ended an operation: the type of an exception, or None if it succeeded."""

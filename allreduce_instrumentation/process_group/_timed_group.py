@@ -26,7 +26,7 @@ from allreduce_instrumentation.process_group._timing import GroupTiming
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
 
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class TimedProcessGroup(dist.ProcessGroup):

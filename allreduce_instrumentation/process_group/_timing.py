@@ -15,7 +15,7 @@ from allreduce_instrumentation.process_group._layer_names import DdpModels
 if TYPE_CHECKING:
     from allreduce_instrumentation.process_group._backend_durations import BackendDurations
     from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 class GroupTiming:

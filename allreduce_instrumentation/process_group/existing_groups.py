@@ -32,10 +32,10 @@ from allreduce_instrumentation.process_group._timed_group import TimedProcessGro
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from allreduce_instrumentation.process_group._world import broadcast_buffers_over, hand_over_works
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 _UNTIMED: dict[str, Any] = {
     name: vars(dist.ProcessGroup)[name]  # as it stands there: asking the class would unbind it

@@ -11,10 +11,10 @@ from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._world import leave_new_groups_untimed, time_new_groups
-from timing_logger.global_logger import get_timing_logger
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
-    from timing_logger.logger import TimingLogger
+    from timing_logger.recording.logger import TimingLogger
 
 
 def init_process_group(

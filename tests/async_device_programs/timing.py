@@ -17,10 +17,10 @@ from _scenarios import run
 from torch import Stream
 
 from timing_logger import TimingLogger, read_timings
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device.devices import PAIRS_PER_DEVICE
-from timing_logger._device.intervals import open_interval
-from timing_logger._device.stream_marks import MOST_INTERVALS
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.devices import PAIRS_PER_DEVICE
+from timing_logger.recording.device.intervals import open_interval
+from timing_logger.recording.device.stream_marks import MOST_INTERVALS
 
 device = torch.asyncdev
 POOL = 32

@@ -15,7 +15,7 @@ from sidecars import sidecar_when
 from sinks import FullDiskSink, PoisonedSink
 
 from timing_logger import TimingLogger
-from timing_logger._channel import Channel
+from timing_logger.recording.channel import Channel
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 

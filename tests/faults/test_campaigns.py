@@ -19,7 +19,7 @@ TESTS = Path(__file__).parent.parent
 PAGE = TESTS.parent / "docs" / "reliability.md"
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_every_promise_holds_in_the_short_form_of_make_faults(tmp_path: Path) -> None:
     paths = [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])]
     run = subprocess.run(

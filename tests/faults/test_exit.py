@@ -94,7 +94,7 @@ def test_an_interrupt_at_exit_reaches_the_programs_own_handler() -> None:
     run = run_python(
         """
         import signal
-        from timing_logger._processes import interrupts_held_back
+        from timing_logger.recording.lifecycle import interrupts_held_back
         came = []
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: came.append(number))
@@ -163,7 +163,7 @@ def test_a_rank_that_crashes_and_takes_the_job_with_it_has_written_all_its_rows(
     assert len(rows(tmp_path / "logs" / "timing-rank1.csv")) == 1000
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_exit_does_not_wait_for_a_stalled_disk(tmp_path: Path) -> None:
     run = run_python(
         """
@@ -199,7 +199,7 @@ def test_a_logger_gives_up_a_stalled_disk_once_however_often_it_is_closed(
     logger.close()
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)

@@ -39,7 +39,7 @@ def test_after_flush_the_rows_are_in_the_file(tmp_path: Path) -> None:
             assert len(rows(logger.path)) == n
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_flush_gives_up_in_time_on_a_stalled_disk() -> None:
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)

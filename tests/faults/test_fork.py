@@ -9,7 +9,7 @@ import pytest
 from fault_programs import FORKS_UNDER_LOAD
 from processes import rows, run_python
 
-from timing_logger import _processes
+from timing_logger.recording import lifecycle
 
 
 def test_five_hundred_forks_under_load_leave_the_parents_records_exactly_once(tmp_path: Path) -> None:
@@ -95,9 +95,9 @@ def test_what_a_child_lets_go_of_its_own_children_let_go_of_too(monkeypatch: pyt
         def detach(self) -> None:
             self.detached += 1
 
-    monkeypatch.setattr(_processes, "_detachables", weakref.WeakSet())
+    monkeypatch.setattr(lifecycle, "_detachables", weakref.WeakSet())
     owner = Owner()
-    _processes.detach_in_forked_children(owner)
-    _processes._detach_all()
-    _processes._detach_all()
+    lifecycle.detach_in_forked_children(owner)
+    lifecycle._detach_all()
+    lifecycle._detach_all()
     assert owner.detached == 2

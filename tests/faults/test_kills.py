@@ -11,14 +11,14 @@ from kill_campaign import Way, campaign
 from sidecars import sidecar_when
 
 from timing_logger import TimingLogger
-from timing_logger._flusher import LATE_S
 from timing_logger.record import RawRecord
+from timing_logger.recording.flusher import LATE_S
 from timing_logger.sinks.csv import CsvSink
 
 SHORT_S = 0.4
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 @pytest.mark.parametrize("busy_loops", [0, 2], ids=["quiet", "loaded"])
 def test_after_a_kill_at_a_random_moment_only_the_latest_records_are_missing(busy_loops: int) -> None:
     way = Way(1000, busy_loops, SHORT_S)
@@ -27,7 +27,7 @@ def test_after_a_kill_at_a_random_moment_only_the_latest_records_are_missing(bus
         assert not kill.misses(SHORT_S), kill
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_half_an_interval_after_the_first_record_rows_are_in_the_file(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path, flush_interval=4) as logger:
         logger.record_timing("A", 1.0)

@@ -16,7 +16,7 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.cli import main
-from timing_logger.converting import convert
+from timing_logger.reading.converting import convert
 from timing_logger.report import write_trace
 
 COMMANDS: dict[str, tuple[list[str], str]] = {

@@ -15,7 +15,8 @@ import pytest
 from processes import rows, run_python
 from sidecars import remove_folder, sidecar_when
 
-from timing_logger import TimingLogger, _sidecar
+from timing_logger import TimingLogger
+from timing_logger.recording import sidecar as _sidecar
 
 
 class StalledReplace:
@@ -109,7 +110,7 @@ tracer.kill()
 """
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_a_process_whose_renames_hang_writes_its_rows_and_ends(tmp_path: Path) -> None:
     """For real: each rename after the constructor's is held up by a tracer."""
     if shutil.which("strace") is None:
@@ -149,7 +150,7 @@ def test_the_sidecar_is_written_when_no_thread_can_start(
     assert sidecar_when(tmp_path, lambda content: content["closed"])
 
 
-@pytest.mark.alone
+@pytest.mark.serial
 def test_the_sidecar_says_within_a_second_that_rows_are_in_the_file(tmp_path: Path) -> None:
     with TimingLogger(0, tmp_path) as logger:
         logger.record_timing("A", 1.0)

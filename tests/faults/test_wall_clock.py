@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from processes import rows
 
-from timing_logger import TimingLogger, _clock
+from timing_logger import TimingLogger
+from timing_logger.recording import clock as _clock
 from timing_logger.run_info import sidecar_path
 
 HOUR_NS = 3600 * 10**9

@@ -54,7 +54,7 @@ def test_cuda_sync_waits_for_the_device() -> None:
 
 
 def test_a_region_timer_called_a_hundred_thousand_times_keeps_few_events() -> None:
-    from timing_logger._device.devices import devices_in_use
+    from timing_logger.recording.device.devices import devices_in_use
 
     timer = RegionTimers()("forward")
     for _ in range(100_000):

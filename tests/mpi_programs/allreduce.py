@@ -26,8 +26,8 @@ from mpi4py import MPI
 from allreduce_instrumentation import TimedIntracomm
 from allreduce_instrumentation.allreducers import dense_allreduce, gtopk_sparse_allreduce
 from allreduce_instrumentation.compressors import NoCompression, TopK
-from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
+from timing_logger.recording.logger import TimingLogger
 
 torch.set_num_threads(1)
 

@@ -20,7 +20,7 @@ from allreduce_instrumentation import init_process_group, instrument, synchronis
 from allreduce_instrumentation.clock_sync import _group_link
 from allreduce_instrumentation.clock_sync._group_link import GroupLink, group_link
 from timing_logger.errors import ConfigurationError
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 torch.set_num_threads(1)

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 import allreduce_instrumentation
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 COUNT, FOLDER = int(sys.argv[1]), Path(sys.argv[2])
 

@@ -26,8 +26,8 @@ from torch.nn.parallel import DistributedDataParallel
 
 import allreduce_instrumentation
 from allreduce_instrumentation.process_group._future_callbacks import let_end
-from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 BY_INSTRUMENT = sys.argv[1] == "instrument"

@@ -19,7 +19,7 @@ from oracle_python_group import PYTHON_GROUP_CHECKS
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation import init_process_group
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 torch.set_num_threads(1)

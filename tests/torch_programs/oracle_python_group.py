@@ -15,7 +15,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from allreduce_instrumentation import init_process_group
 from allreduce_instrumentation.process_group import TimedProcessGroup
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 
 class CountingWork(dist.Work):

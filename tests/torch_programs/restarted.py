@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 import allreduce_instrumentation
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 N_ITERATIONS = 5
 RANK, RESTART = int(os.environ["RANK"]), int(os.environ["TORCHELASTIC_RESTART_COUNT"])

@@ -21,8 +21,8 @@ from torch.distributed.device_mesh import init_device_mesh
 
 import allreduce_instrumentation
 from allreduce_instrumentation.process_group import TimedProcessGroup
-from timing_logger.logger import TimingLogger
 from timing_logger.record import Record
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 TIMED = sys.argv[1] == "timed"

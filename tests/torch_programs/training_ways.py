@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from allreduce_instrumentation import init_process_group, instrument, uninstrument
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.memory import MemorySink
 
 PLAIN, INSTRUMENTED, TIMED = WAYS = ("plain", "instrumented", "timed")

@@ -1,10 +1,18 @@
 """Questions to a table of timings. Pure functions: a DataFrame in, a DataFrame of the same kind out.
 
-The table is what ``read_timings`` returns, or a polars one with the same columns. The answers from a
-DataFrame of Dask (``read_timings(engine="dask")``) are tables of pandas.
+The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
+from timing_logger.analysis.collectives.bandwidth import bandwidth
+from timing_logger.analysis.collectives.compression import compression
+from timing_logger.analysis.collectives.matching import match_collectives
+from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
+from timing_logger.analysis.collectives.spread import spread_between_ranks
+from timing_logger.analysis.collectives.wait_sums import summarize_waits
+from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.hangs.detect import hang
+from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd
 from timing_logger.analysis.operations import (
     base_operation,
     bus_bytes,
@@ -12,32 +20,19 @@ from timing_logger.analysis.operations import (
     is_communication,
     synchronises_all_ranks,
 )
-from timing_logger.analysis.partitioned import (
-    bandwidth,
-    compression,
-    efficiencies,
-    hang,
-    match_collectives,
-    message_waits,
-    overlap,
-    overview,
-    scores,
-    spread_between_ranks,
-    stragglers,
-    stragglers_and_windows,
-    summarize,
-    waits,
-    windows,
-)
-from timing_logger.analysis.per_rank import summarize_messages, summarize_overlap, summarize_waits
-from timing_logger.analysis.run_end import RankEnd, RunEnd
-from timing_logger.analysis.summary import (
+from timing_logger.analysis.ranks.overlap import efficiencies, overlap, summarize_overlap
+from timing_logger.analysis.ranks.summary import (
     Summary,
     compare_counters,
+    overview,
     summarize_ranks,
     summarize_statuses,
 )
-from timing_logger.analysis.verdict import Gate, Suspect, Verdict
+from timing_logger.analysis.ranks.totals import summarize
+from timing_logger.analysis.stragglers.detect import stragglers
+from timing_logger.analysis.stragglers.scores import scores
+from timing_logger.analysis.stragglers.verdict import Gate, Suspect, Verdict
+from timing_logger.analysis.stragglers.windows import stragglers_and_windows, windows
 
 __all__ = [
     "COLUMNS_OF",

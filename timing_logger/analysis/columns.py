@@ -32,11 +32,11 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 
 RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
 MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
-"""Columns of a block of a run (``_instance_order``), for what its rows alone would not tell: the how-manieth
-incarnation of its rank each row is of; the ranks that its group has in the whole run, as text; the epoch of
-its step, counted where none is recorded; what epochs are for in the run; and whether iterations restart in
+"""Columns of a block of a run (``instance_order``), for what its rows alone would not tell: the number of the
+incarnation of its rank that each row is of; the ranks that its group has in the whole run, as text; the epoch
+of its step, counted where none is recorded; what epochs are for in the run; and whether iterations restart in
 the row's process."""
 
 EARLIER_IN_STEP = "earlier_in_step"
-"""A column of the last rows of a process (``_last_rows``): how many collectives without a number its group
+"""A column of the last rows of a process (``last_rows``): how many collectives without a number its group
 had begun in its step before this one; not all of them are among those rows."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from timing_logger.integrations._phases import Phases
 from timing_logger.integrations._run_logger import RunLogger
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.logger import TimingLogger
 
 
 class FrameworkCallback:

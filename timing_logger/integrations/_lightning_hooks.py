@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from timing_logger._device.intervals import HostInterval
 from timing_logger.errors import ConfigurationError
-from timing_logger.global_logger import get_timing_logger
 from timing_logger.integrations._callback import FrameworkCallback
 from timing_logger.integrations._phases import (
     BACKWARD,
@@ -22,6 +20,8 @@ from timing_logger.integrations._phases import (
     VALIDATION,
     VALIDATION_STEP,
 )
+from timing_logger.recording.device.intervals import HostInterval
+from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from torch.utils.hooks import RemovableHandle

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from timing_logger._device.intervals import HostInterval, Interval, open_interval
-from timing_logger.logger import TimingLogger
 from timing_logger.record import OK
+from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
+from timing_logger.recording.logger import TimingLogger
 
 TRAIN = "train"
 VALIDATION = "val"

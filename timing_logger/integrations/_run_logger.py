@@ -8,8 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
-from timing_logger.global_logger import get_timing_logger, init_timing_logger, shutdown_timing_logger
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.global_logger import (
+    get_timing_logger,
+    init_timing_logger,
+    shutdown_timing_logger,
+)
+from timing_logger.recording.logger import TimingLogger
 
 DEFAULT_LOG_DIR = "logs/timing"
 

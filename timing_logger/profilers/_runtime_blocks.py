@@ -12,12 +12,12 @@ import threading
 from types import TracebackType
 from typing import Any
 
-from timing_logger._clock import perf_counter_ns
-from timing_logger._device.intervals import Interval, open_interval, wait_for_stream
-from timing_logger.logger import TimingLogger
 from timing_logger.profilers._loader_names import LoaderNames
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.record import HOST_CLOCK, OK
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.intervals import Interval, open_interval, wait_for_stream
+from timing_logger.recording.logger import TimingLogger
 
 log = logging.getLogger("timing_logger")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from timing_logger.errors import ConfigurationError
-from timing_logger.logger import TimingLogger
-from timing_logger.sampling import check_integer
+from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.sampling import check_integer
 from timing_logger.sinks.scalars import LogWriter, ScalarWriter
 
 LOG_NAME = "timing_logger"

@@ -9,9 +9,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from timing_logger._channel import AtomicCounter
-from timing_logger.logger import TimingLogger
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, Record
+from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, ScalarWriter, closes_window, in_window
 
 log = logging.getLogger("timing_logger")

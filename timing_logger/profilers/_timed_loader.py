@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Protocol
 
-from timing_logger._clock import perf_counter_ns
 from timing_logger.record import OK
+from timing_logger.recording.clock import perf_counter_ns
 
 
 class FetchTimes(Protocol):

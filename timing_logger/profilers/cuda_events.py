@@ -15,13 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from timing_logger._device.intervals import Interval, open_interval
-from timing_logger._span import NO_SPAN
 from timing_logger.errors import ConfigurationError
-from timing_logger.logger import TimingLogger
 from timing_logger.record import OK
+from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.sampling import StepPolicy, check_integer
+from timing_logger.recording.spans import NO_SPAN
 from timing_logger.run_info import Counters
-from timing_logger.sampling import StepPolicy, check_integer
 from timing_logger.sinks.jsonl import JsonlSink
 
 log = logging.getLogger("timing_logger")

@@ -8,9 +8,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, TypeVar
 
-from timing_logger._span import NO_SPAN
 from timing_logger.errors import ConfigurationError
-from timing_logger.logger import TimingLogger
 from timing_logger.profilers._loader_names import LoaderNames
 from timing_logger.profilers._runtime_blocks import (
     TRAIN,
@@ -26,7 +24,9 @@ from timing_logger.profilers._runtime_options import RuntimeOptions, options_fro
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.profilers._timed_loader import timed
 from timing_logger.record import Record
-from timing_logger.sampling import check_integer
+from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.sampling import check_integer
+from timing_logger.recording.spans import NO_SPAN
 from timing_logger.sinks.scalars import ScalarWriter
 
 Loader = TypeVar("Loader", bound=Iterable[Any])

@@ -13,7 +13,7 @@ from timing_logger.report.answers import (
 )
 from timing_logger.report.hang_text import hang_text
 from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
-from timing_logger.report.live import look_text
+from timing_logger.report.live import snapshot_text
 from timing_logger.report.text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
 from timing_logger.report.verdict_text import stragglers_text, verdict_sentence
@@ -26,11 +26,11 @@ __all__ = [
     "different_runs_text",
     "hang_json",
     "hang_text",
-    "look_text",
     "overlap_text",
     "reading_text",
     "rows_json",
     "size",
+    "snapshot_text",
     "stragglers_text",
     "summary_json",
     "summary_text",

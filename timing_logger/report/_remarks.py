@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from timing_logger._file_flaws import flaws_of, uncounted
-from timing_logger._missing_parts import parts_trouble
 from timing_logger.analysis import Summary
+from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
 from timing_logger.record import escape_text
 from timing_logger.report._words import count, quoted, ranks_named
 
@@ -27,7 +26,7 @@ def remarks(summary: Summary) -> Iterable[str]:
     for file, counters in zip(summary.files, summary.counters, strict=True):
         for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
             yield f"{escape_text(counters['file'])}: {remark}"
-    yield from on_flaws(summary.files)
+    yield from on_problems(summary.files)
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
 
@@ -66,11 +65,11 @@ def _their(rows: pd.DataFrame) -> str:
     return "its" if rows["rank"].nunique() == 1 else "their"
 
 
-def on_flaws(files: Iterable[_Row]) -> Iterable[str]:
+def on_problems(files: Iterable[_Row]) -> Iterable[str]:
     """What of files and sidecars cannot be used or trusted, by ``attrs["files"]``."""
     for file in files:
-        for flaw in (*flaws_of(file), *uncounted(file)):
-            yield f"{escape_text(Path(file['path']).name)}: {escape_text(flaw)}."
+        for problem in (*problems_of(file), *uncounted(file)):
+            yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
 
 
 def _remarks_on_file(file: _Row) -> Iterable[str]:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._frames import Ints, numbers
-from timing_logger.analysis.matching import covers_issue_alone
+from timing_logger.analysis.collectives.matching import covers_issue_alone
 from timing_logger.analysis.operations import is_communication
+from timing_logger.analysis.tables import Ints, numbers
 from timing_logger.report._trace_rows import TraceRows
 
 

@@ -6,11 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._flaws import STATES, find_flaws, states
-from timing_logger.analysis._frames import Bools, Frame, Ints
-from timing_logger.analysis._group_members import NONE
-from timing_logger.analysis._instances import find_instances
-from timing_logger.analysis._messages import find_messages
+from timing_logger.analysis.collectives.instances import find_instances
+from timing_logger.analysis.collectives.messages import find_messages
+from timing_logger.analysis.collectives.problems import STATES, find_problems, states
+from timing_logger.analysis.group_members import NONE
+from timing_logger.analysis.tables import Bools, Frame, Ints
 from timing_logger.report._trace_rows import TraceRows
 
 
@@ -59,7 +59,7 @@ def _chained(row: Ints, number: Ints, n_rows: int) -> Flows:
 def collective_parts(rows: TraceRows) -> tuple[Ints, Ints]:
     """Rows that are a rank's part in a collective, and the number of its instance."""
     parts = find_instances(rows.frame)
-    state = states(find_flaws(rows.frame, parts))[parts.instance]
+    state = states(find_problems(rows.frame, parts))[parts.instance]
     of_one_operation = state != STATES.index("mismatched")
     return parts.row[of_one_operation], parts.instance[of_one_operation]
 

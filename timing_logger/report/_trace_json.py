@@ -11,9 +11,9 @@ from typing import Any
 
 import pandas as pd
 
-from timing_logger.analysis._frames import Ints
-from timing_logger.analysis._group_members import NONE as NO_FLOW
+from timing_logger.analysis.group_members import NONE as NO_FLOW
 from timing_logger.analysis.operations import is_communication, is_wait
+from timing_logger.analysis.tables import Ints
 from timing_logger.report._trace_counters import Counters
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_lanes import Lanes

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._frames import Ints, coded_text, dense_codes, each_text
-from timing_logger.analysis._grouped import any_row_of
+from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.operations import goes_on
+from timing_logger.analysis.tables import Ints, coded_text, dense_codes, each_text
 from timing_logger.record import DEVICE_CLOCK
 from timing_logger.report._trace_rows import TraceRows
 

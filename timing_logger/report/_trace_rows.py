@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis._frames import Bools, Floats, Frame, Ints, coded_text, dense_codes, each_text
-from timing_logger.analysis._grouped import any_row_of
-from timing_logger.analysis.matching import instants
+from timing_logger.analysis.collectives.matching import instants
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, coded_text, dense_codes, each_text
 from timing_logger.record import NS_PER_S
 
 

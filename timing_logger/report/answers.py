@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_different_runs, on_flaws, on_overlap
+from timing_logger.report._remarks import on_different_runs, on_overlap, on_problems
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -241,7 +241,7 @@ def different_runs_text(why: str, width: int) -> str:
 
 def clocks_text(files: Iterable[Mapping[str, Any]], width: int) -> str:
     """Whose clock was stepped, as its measurements tell, and what a sidecar cannot mean; "" if nothing."""
-    said = list(on_flaws(files))
+    said = list(on_problems(files))
     return page(*paragraph(width, *said)) if said else ""
 
 
@@ -249,7 +249,7 @@ def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> st
     """What read the rows, and how; "" for pandas with all of them in memory.
 
     Args:
-        engine: "pandas", "duckdb" or "dask".
+        engine: "pandas", "duckdb" or "cluster".
         by_file: whether files were taken one by one.
         n_blocks: of how many blocks of collectives the answer was made; 0 if of none.
     """
@@ -258,4 +258,5 @@ def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> st
         how = f", in {count(n_blocks, 'block')} of collectives"
     if engine == "pandas" and not how:
         return ""
-    return page(wrapped(f"Read with --engine {engine}{how}.", width))
+    by_whom = "by the workers of the scheduler" if engine == "cluster" else f"with --engine {engine}"
+    return page(wrapped(f"Read {by_whom}{how}.", width))

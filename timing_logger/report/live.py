@@ -9,7 +9,7 @@ from timing_logger.report._words import count, fixed, or_unknown, percent
 from timing_logger.report.verdict_text import verdict_sentence
 
 if TYPE_CHECKING:
-    from timing_logger.watching import Look, RankNow
+    from timing_logger.engine.live import RankNow, Snapshot
 
 _MOST_SENTENCES = 4
 _HEADS = (
@@ -18,17 +18,17 @@ _HEADS = (
 )  # fmt: skip
 
 
-def look_text(look: Look, width: int) -> str:
-    """What ``Watcher.look`` returned."""
-    has_epochs = any(rank.epoch is not None for rank in look.ranks)
+def snapshot_text(snapshot: Snapshot, width: int) -> str:
+    """What ``Watcher.snapshot`` returned."""
+    has_epochs = any(rank.epoch is not None for rank in snapshot.ranks)
     shown = [head for head in _HEADS if has_epochs or head != "epoch"]
     table = new_table(*shown)
-    for rank in look.ranks:
+    for rank in snapshot.ranks:
         cells = dict(zip(_HEADS, _cells(rank), strict=True))
         table.add_row(*(cells[head] for head in shown))
-    about = f"{count(len(look.ranks), 'rank')}; the last {look.window_s:.0f} s of the run"
-    end = "".join(f"{wrapped(sentence, width)}\n" for sentence in _on_the_end(look))
-    return f"{about}\n\n{drawn(table, width)}\n\n{end}{wrapped(_verdict(look), width)}\n"
+    about = f"{count(len(snapshot.ranks), 'rank')}; the last {snapshot.window_s:.0f} s of the run"
+    end = "".join(f"{wrapped(sentence, width)}\n" for sentence in _on_the_end(snapshot))
+    return f"{about}\n\n{drawn(table, width)}\n\n{end}{wrapped(_verdict(snapshot), width)}\n"
 
 
 def _cells(rank: RankNow) -> list[str]:
@@ -40,11 +40,13 @@ def _cells(rank: RankNow) -> list[str]:
     ]  # fmt: skip
 
 
-def _on_the_end(look: Look) -> tuple[str, ...]:
+def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
     """What hangs; nothing of a run that goes on or ended."""
-    return look.end.sentences[:_MOST_SENTENCES] if look.end.warning else ()
+    return snapshot.end.sentences[:_MOST_SENTENCES] if snapshot.end.warning else ()
 
 
-def _verdict(look: Look) -> str:
-    few = any("Only" in sentence and "steps are recorded" in sentence for sentence in look.verdict.evidence)
-    return verdict_sentence(look.verdict) + (" Few steps so far." if few else "")
+def _verdict(snapshot: Snapshot) -> str:
+    few = any(
+        "Only" in sentence and "steps are recorded" in sentence for sentence in snapshot.verdict.evidence
+    )
+    return verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else "")

@@ -14,9 +14,9 @@ from typing import IO, Any, NamedTuple, cast
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger._drafts import draft_of
-from timing_logger.analysis._frames import Ints, opened
-from timing_logger.analysis._group_members import stated_world_size
+from timing_logger.analysis.group_members import stated_world_size
+from timing_logger.analysis.tables import Ints, opened
+from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report._trace_counters import Counters, bytes_in_flight
 from timing_logger.report._trace_flows import Flows, find_flows
 from timing_logger.report._trace_json import counter_events, name_events, row_events

@@ -11,8 +11,8 @@ import time
 from collections import deque
 from typing import NamedTuple
 
-from timing_logger._device.devices import Device
-from timing_logger._device.intervals import TORCH_ERRORS, DeviceInterval, HostInterval, Interval
+from timing_logger.recording.device.devices import Device
+from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval, HostInterval, Interval
 
 FOLD_EVERY = 32
 """So many more intervals gather before the next attempt to fold: it costs as much as asking a device."""

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
 
-from timing_logger._channel import AtomicCounter
-from timing_logger._device.intervals import HostInterval, Interval, open_interval, wait_for_stream
 from timing_logger.errors import TimerNotStartedError
-from timing_logger.logger import TimingLogger
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
+from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval, wait_for_stream
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.timers._interval_sums import IntervalSums
 from timing_logger.timers._region_settings import Settings, check_timeable
 

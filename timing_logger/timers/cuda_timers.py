@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from timing_logger._device.intervals import Interval, open_interval
 from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import NS_PER_MS
+from timing_logger.recording.device.intervals import Interval, open_interval
 
 
 class CUDATimer:

@@ -16,10 +16,10 @@ import weakref
 from collections.abc import Callable
 from typing import Any, overload
 
-from timing_logger._device.devices import when_events_are_low
-from timing_logger._processes import detach_in_forked_children
 from timing_logger.errors import ConfigurationError
-from timing_logger.logger import TimingLogger
+from timing_logger.recording.device.devices import when_events_are_low
+from timing_logger.recording.lifecycle import detach_in_forked_children
+from timing_logger.recording.logger import TimingLogger
 from timing_logger.timers._region_settings import Settings
 from timing_logger.timers._region_timer import REGION, P, R, RegionTimer, Rows
 

@@ -190,10 +190,11 @@ def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
     """Where pyarrow is installed it takes plain files apart: every other time it is said not to be."""
     from unittest import mock
 
-    from timing_logger import _plain_files, read_timings
+    from timing_logger import read_timings
+    from timing_logger.reading import csv_columns
 
     if chance.random() < 0.5:
-        with mock.patch.object(_plain_files, "has_pyarrow", return_value=False):
+        with mock.patch.object(csv_columns, "has_pyarrow", return_value=False):
             read_timings(logs, engine="duckdb")
     else:
         read_timings(logs, engine="duckdb")
@@ -201,15 +202,15 @@ def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
 
 def _look(logs: Path, chance: random.Random) -> None:
     """Twice, while the file grows; sometimes it is cut or replaced between."""
-    from timing_logger.watching import Watcher
+    from timing_logger.engine.live import Watcher
 
     path = logs / "timing-rank0.csv"
     data = path.read_bytes()
     path.write_bytes(data[: chance.randrange(len(data) + 1)])
     watcher = Watcher(logs)
-    watcher.look()
+    watcher.snapshot()
     path.write_bytes(data if chance.random() < 0.7 else data[chance.randrange(len(data) + 1) :])
-    watcher.look()
+    watcher.snapshot()
 
 
 def _ask(logs: Path, chance: random.Random) -> None:
@@ -221,7 +222,7 @@ def _ask(logs: Path, chance: random.Random) -> None:
         ["summary"], ["summary", "--json"], ["stragglers"], ["stragglers", "--json"],
         ["report", "-o", f"{out_file}.html"], ["trace", "-o", f"{out_file}.json"],
         ["convert", "--to", "parquet", "-o", f"{out_file}.parquet"],
-        *([["hang"], ["hang", "--json"]] if _has_hang() else []),
+        ["hang"], ["hang", "--json"],
     ]  # fmt: skip
     command = chance.choice(commands)
     out, err = io.StringIO(), io.StringIO()
@@ -237,12 +238,6 @@ def _ask(logs: Path, chance: random.Random) -> None:
         assert len(said.splitlines()) == 1, f"{command[0]}: no sentence: {said[-200:]}"
 
 
-def _has_hang() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("timing_logger.analysis.hang") is not None
-
-
 def _sidecars(logs: Path, chance: random.Random) -> None:
     if chance.random() < 0.5:
         _read_by_pandas(logs, chance)
@@ -254,7 +249,7 @@ _FROM_SIDECARS = ("start_s", "end_s", "clock_uncertainty_s")
 
 
 def _as_parquet(folder: Path) -> None:
-    from timing_logger.converting import convert
+    from timing_logger.reading.converting import convert
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

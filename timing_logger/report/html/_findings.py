@@ -6,11 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timing_logger._questions import BlockQuestion, moves_bytes_or_is_work
 from timing_logger.analysis import Summary, Verdict
-from timing_logger.analysis._frames import opened
-from timing_logger.analysis._in_parts import OVERLAP, OVERVIEW, STRAGGLERS, InParts
-from timing_logger.analysis._report_parts import COLLECTIVES, LOOKS_AT, Collectives
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.report_parts import COLLECTIVES, Collectives
+from timing_logger.analysis.ranks.overlap import OVERLAP
+from timing_logger.analysis.ranks.summary import OVERVIEW
+from timing_logger.analysis.stragglers.windows import STRAGGLERS
+from timing_logger.analysis.tables import opened
+from timing_logger.record import COLUMNS
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
@@ -43,16 +46,13 @@ class Findings(Collectives, Processes):
     @classmethod
     def of(cls, timings: pd.DataFrame) -> Findings:
         """Of all rows."""
-        processes, collectives = _PROCESSES, COLLECTIVES
         attrs = timings.attrs
         timings = opened(timings).to_native()  # with every column, for all that follows
         timings.attrs = attrs
-        return cls.joined(
-            collectives.whole([collectives.part(timings)]), processes.whole([processes.part(timings)])
-        )
+        return cls.joined(PROCESSES.of(timings), COLLECTIVES.of(timings))
 
     @classmethod
-    def joined(cls, collectives: Collectives, processes: Processes) -> Findings:
+    def joined(cls, processes: Processes, collectives: Collectives) -> Findings:
         return cls(**vars(processes), **vars(collectives))
 
 
@@ -69,9 +69,9 @@ def _part(timings: pd.DataFrame) -> _Part:
     return _Part(
         n_rows=len(timings),
         began=timings["timestamp"].min(),
-        overview=OVERVIEW.part(timings),
-        stragglers=STRAGGLERS.part(timings),
-        overlap=OVERLAP.part(timings),
+        overview=OVERVIEW.map(timings),
+        stragglers=STRAGGLERS.map(timings),
+        overlap=OVERLAP.map(timings),
         spans=spans_of(timings),
     )
 
@@ -81,19 +81,20 @@ def _whole(parts: Sequence[_Part]) -> Processes:
     del parts
     timeline = timeline_of(spans)
     spans.clear()  # the largest of all that is held
-    verdict, windows = STRAGGLERS.whole(stragglers)
+    verdict, windows = STRAGGLERS.reduce(stragglers)
     return Processes(
         n_rows=sum(n_rows),
         began=min((one for one in began if one == one), default=began[0]),
-        summary=OVERVIEW.whole(overview),
+        summary=OVERVIEW.reduce(overview),
         verdict=verdict,
         windows=windows,
-        overlap=OVERLAP.whole(overlap),
+        overlap=OVERLAP.reduce(overlap),
         timeline=timeline,
     )
 
 
-_PROCESSES: InParts[_Part, Processes] = InParts(_part, _whole)
+PROCESSES = Analysis(COLUMNS, _part, _whole)
+"""What there is to say of ranks by themselves."""
 
-FINDINGS = BlockQuestion(COLLECTIVES, LOOKS_AT, moves_bytes_or_is_work, _PROCESSES)
-"""The two arguments of ``Findings.joined``."""
+FINDINGS = (PROCESSES, COLLECTIVES)
+"""Whose answers are the arguments of ``Findings.joined``."""

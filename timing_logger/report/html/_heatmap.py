@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from timing_logger.analysis import Verdict
-from timing_logger.analysis._frames import dense_codes
-from timing_logger.analysis._grouped import any_row_of
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.tables import dense_codes
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._packing import packed
 

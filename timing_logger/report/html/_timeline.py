@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger._sources import joined
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
+from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report.html._packing import packed
 

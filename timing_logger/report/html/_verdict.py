@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from timing_logger.analysis import Gate, Verdict
-from timing_logger.analysis._step_times import UNLOGGED
+from timing_logger.analysis.stragglers.step_times import UNLOGGED
 from timing_logger.record import escape_text
 from timing_logger.report._words import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings

@@ -9,8 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from timing_logger._drafts import draft_of
 from timing_logger.errors import ConfigurationError
+from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
 from timing_logger.report.html._findings import Findings

@@ -1,0 +1,40 @@
+"""Modules that moved can still be imported by the names that they had in version 0.1."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+_HOME = {
+    "timing_logger.converting": "timing_logger.reading.converting",
+    "timing_logger.global_logger": "timing_logger.recording.global_logger",
+    "timing_logger.logger": "timing_logger.recording.logger",
+    "timing_logger.sampling": "timing_logger.recording.sampling",
+    "timing_logger.watching": "timing_logger.engine.live",
+}
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Answers for the old names, and gives the module itself: there are no two of one class."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        return ModuleSpec(name, self) if name in _HOME else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = import_module(_HOME[spec.name])
+        spec.loader_state = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has run already; the machinery has only put the old name's spec into it."""
+        old = module.__spec__
+        if old is not None and isinstance(old.loader_state, ModuleSpec):
+            module.__spec__ = old.loader_state
+
+
+def install() -> None:
+    sys.meta_path.append(_Moved())

@@ -1,0 +1,1 @@
+"""Which rows are one collective or message, and what follows from that."""

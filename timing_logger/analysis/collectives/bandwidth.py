@@ -1,0 +1,164 @@
+"""How fast the bytes moved, as nccl-tests counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, cast
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.measured import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.waits import complete_instances
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.grouping import any_row_of, counted_quantiles, quantiles
+from timing_logger.analysis.operations import (
+    base_operation,
+    bus_factor,
+)
+from timing_logger.analysis.tables import (
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    new_column,
+    nullable_integers,
+    opened,
+    taken,
+    text_column,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    "operation", "group", "group_size", "size_class_bytes", "count", "message_size_bytes", "time_ms",
+    "time_p5_ms", "time_p95_ms", "transfer_ms", "algbw_gb_per_s", "busbw_gb_per_s",
+    "transfer_algbw_gb_per_s", "transfer_busbw_gb_per_s",
+)  # fmt: skip
+
+
+_BYTES_PER_GB = 1e9
+
+
+def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation, group and class of sizes; copies between host and device too.
+
+    With S the bytes that the operation handles and n the size of its group, algorithm bandwidth is
+    S / t, and bus bandwidth that times a factor which makes operations and numbers of ranks comparable
+    (nccl-tests, doc/PERFORMANCE.md). The time t is stated twice: what a rank spent, which includes
+    waiting for the last, and the transfer time, which does not. Rows that are not ``ok`` are left out. A
+    row of the background without ``seq``, such as an ``ISEND_INDEX`` that was timed by hand around the call,
+    ends before its operation does: it counts, and tells no time.
+
+    Columns:
+        operation: the base operation; ``IALLREDUCE`` is in ``ALLREDUCE``, from issue to completion.
+        group, group_size.
+        size_class_bytes: the power of two that is the least upper bound of the message sizes; 0 for
+            those without bytes (Int64; NA if unknown).
+        count: rows.
+        message_size_bytes: their median.
+        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms`` (NaN if none tells it).
+        transfer_ms: median of the transfer time, see ``waits``, of rows in complete collectives of two
+            ranks or more (NaN if there are none).
+        algbw_gb_per_s, busbw_gb_per_s: from the median of S and ``time_ms``, in 1e9 bytes per second.
+        transfer_algbw_gb_per_s, transfer_busbw_gb_per_s: from the median of S and ``transfer_ms``.
+
+    Bandwidths are NaN for operations that move nothing, where no bytes are known, and where they need
+    the size of the group and it is not. Where ranks send different amounts (``ALLTOALLV``) S takes a
+    complete collective: the sum of what all send for ``ALLGATHERV`` and ``GATHERV``, else the most that
+    a rank sends, since what it receives is not recorded.
+    """
+    frame = opened(timings, COLUMNS_OF["bandwidth"])
+    measured = Measured.of(frame, complete_instances(frame))
+    return cast("IntoDataFrameT", bandwidth_of(frame, measured).to_native())
+
+
+def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
+    """The bandwidths of what was measured of the rows of ``frame``."""
+    measured = measured.only(measured.has_bandwidth)
+    measured = measured.only_rows(~(measured.time_ms < 0))
+    size_class = size_classes(measured.size)
+    group, _ = coded_text(frame, "group")
+    key = dense_codes(measured.operation, group[measured.row], measured.group_size, size_class)
+    kind = any_row_of(key)
+    figures = _figures(measured, key, kind)
+    table = taken(frame, ["group", "group_size"], measured.row[kind]).with_columns(
+        text_column(frame, "operation", measured.operations, measured.operation[kind]),
+        nullable_integers(frame, "size_class_bytes", size_class[kind]),
+        new_column(frame, "count", np.bincount(key[measured.kind], minlength=len(kind))),
+        *(new_column(frame, name, values) for name, values in figures.items()),
+    )
+    return table.select(*_COLUMNS)
+
+
+def size_classes(sizes: Floats) -> Floats:
+    """The least power of two that is no less; 0 for 0."""
+    powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
+    return np.where(sizes == 0, 0, powers)
+
+
+def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
+    """The columns of numbers, for each key of the kinds; ``kind`` has one of each."""
+    n_keys = len(kind)
+    key_of_row = key[measured.kind]
+    time_ms, low_ms, high_ms = quantiles(measured.time_ms, key_of_row, n_keys, (0.5, 0.05, 0.95))
+    transfer_ms = quantiles(measured.transfer_ms, key_of_row, n_keys, [0.5])[0]
+    n_rows = measured.n_rows
+    size, handled = (
+        counted_quantiles(values, n_rows, key, n_keys, [0.5])[0]
+        for values in (measured.size, measured.handled)
+    )
+    factors = _bus_factors(measured, kind)
+    algbw, transfer_algbw = _gb_per_s(handled, time_ms), _gb_per_s(handled, transfer_ms)
+    return {
+        "message_size_bytes": size,
+        "time_ms": time_ms,
+        "time_p5_ms": low_ms,
+        "time_p95_ms": high_ms,
+        "transfer_ms": transfer_ms,
+        "algbw_gb_per_s": algbw,
+        "busbw_gb_per_s": algbw * factors,
+        "transfer_algbw_gb_per_s": transfer_algbw,
+        "transfer_busbw_gb_per_s": transfer_algbw * factors,
+    }
+
+
+def _bus_factors(measured: Measured, kind: Ints) -> Floats:
+    names = [measured.operations[code] for code in measured.operation[kind]]
+    factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[kind], strict=True)]
+    return np.array(factors, np.float64)
+
+
+def _gb_per_s(handled_bytes: Floats, time_ms: Floats) -> Floats:
+    return handled_bytes / np.where(time_ms > 0, time_ms, np.nan) * 1e3 / _BYTES_PER_GB
+
+
+def bandwidth_in(kinds: pd.DataFrame, measured: Measured) -> pd.DataFrame:
+    """``bandwidth`` of what was measured."""
+    found: pd.DataFrame = bandwidth_of(nw.from_native(kinds), measured).to_native()
+    return found
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+
+def _part(timings: pd.DataFrame) -> MeasuredPart:
+    frame = opened(timings, COLUMNS_OF["bandwidth"])
+    measured = Measured.of(frame, complete_instances(frame))
+    return MeasuredPart.of(frame, measured.only(measured.has_bandwidth))
+
+
+def _whole(parts: Sequence[MeasuredPart]) -> pd.DataFrame:
+    return bandwidth_in(*joined_measured(parts))
+
+
+def _moves_bytes(operation: str) -> bool:
+    return base_operation(operation) in MOVES
+
+
+BANDWIDTH = Analysis(COLUMNS_OF["bandwidth"], _part, _whole, "collective", _moves_bytes)
+"""``bandwidth``: a part holds three numbers for each row that moves bytes."""

@@ -1,0 +1,138 @@
+"""The rows of reductions that are compressed: which they are, and what each is for."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.collectives.instances import Instances
+from timing_logger.analysis.collectives.measured import Measured
+from timing_logger.analysis.collectives.waits import is_root
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+
+WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
+"""What compressing a reduction takes beside moving bytes."""
+
+
+class CompressedRows(NamedTuple):
+    """One entry for each row of a compressed reduction, or for each layer where it says so.
+
+    Attributes:
+        belongs: for each kind that was measured, whether its rows are of these.
+        layers: each layer's name and the first word of its phase.
+        layer: the row's, a number in ``layers``.
+        time_ms: the row's duration; of an exchange whose parts are all there, its transfer time.
+        size: ``message_size_bytes``.
+        compresses, transfers, decompresses: what it is for.
+        sends: whether ``size`` was sent by this rank.
+        n_reductions: for each layer, of all ranks.
+        group_sizes: for each layer, of the largest group that it is exchanged in; NaN if unknown.
+    """
+
+    belongs: Bools
+    layers: list[tuple[str, str]]
+    layer: Ints
+    time_ms: Floats
+    size: Floats
+    compresses: Bools
+    transfers: Bools
+    decompresses: Bools
+    sends: Bools
+    n_reductions: Ints
+    group_sizes: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, measured: Measured, sends: Bools) -> CompressedRows:
+        """Of what was measured of ``frame``, ``WORK`` too; ``sends`` has an entry for each of its kinds."""
+        compresses = measured.is_one_of({"COMPRESS"})
+        decompresses = measured.is_one_of({"DECOMPRESS"})
+        transfers = measured.is_one_of(COMMUNICATION | COPIES)
+        layer, names = _layers(frame, measured.row)
+        is_compressed = np.bincount(layer, compresses, minlength=len(names)) > 0
+        belongs = is_compressed[layer] & measured.is_ok
+        begun, done = (
+            np.bincount(layer, measured.n_rows * (belongs & those), minlength=len(names)).astype(np.int64)
+            for those in (compresses, decompresses)
+        )
+        group_sizes = _largest_groups(measured.group_size, layer, belongs & transfers, len(names))
+        kept = np.flatnonzero(is_compressed)
+        rows = belongs[measured.kind]
+        kind = measured.kind[rows]
+        time_ms, transfer_ms = measured.time_ms[rows], measured.transfer_ms[rows]
+        return cls(
+            belongs=belongs,
+            layers=[names[number] for number in kept],
+            layer=np.searchsorted(kept, layer[kind]),
+            time_ms=np.where(np.isnan(transfer_ms), time_ms, transfer_ms),
+            size=measured.size[kind],
+            compresses=compresses[kind],
+            transfers=transfers[kind],
+            decompresses=measured.is_one_of({"DECOMPRESS", "MERGE"})[kind],
+            sends=sends[kind],
+            # One may compress twice and merge often, but makes its dense result once.
+            n_reductions=np.where(done > 0, done, begun)[kept],
+            group_sizes=group_sizes[kept],
+        )
+
+
+def first_words(frame: Frame) -> tuple[Ints, list[str]]:
+    """Of each row's phase, as numbers of the distinct words, which are in ascending order."""
+    phases = coded_text(frame, "phase")
+    words = sorted({_first_word(text) for text in phases[1]})
+    return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
+
+
+def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:
+    """What compression is judged by, and for each kind whether its bytes left the rank.
+
+    ``parts`` are the ``complete_instances``.
+    """
+    layer, _ = coded_text(frame, "layer_name")
+    word, _ = first_words(frame)
+    sent = sends(frame, parts)
+    measured = Measured.of(frame, parts, WORK, apart=(layer, word, sent))
+    return measured, sent[measured.row]
+
+
+def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
+    """The layer of each of these rows, and the layers' names and first words of their phases."""
+    (name, names), (word, words) = coded_text(frame, "layer_name"), first_words(frame)
+    layer = dense_codes(name[row], word[row])
+    some = row[any_row_of(layer)]
+    return layer, [(names[i], words[j]) for i, j in zip(name[some], word[some], strict=True)]
+
+
+def _first_word(phase: str) -> str:
+    return phase.split(" ", 1)[0]
+
+
+def _largest_groups(group_size: Floats, layer: Ints, wanted: Bools, n_layers: int) -> Floats:
+    largest: Floats = np.full(n_layers, np.nan)
+    np.fmax.at(largest, layer[wanted], group_size[wanted])
+    return largest
+
+
+def sends(frame: Frame, parts: Instances) -> Bools:
+    """Whether the bytes of a row left its rank: not what it receives, nor what another root sends.
+
+    ``parts`` are the ``complete_instances``.
+    """
+    named = coded_text(frame, "operation")
+    leaves = each_text(named, lambda name: base_operation(name) in COMMUNICATION - {"RECV"})
+    from_root = each_text(named, lambda name: base_operation(name) in FROM_ROOT)
+    leaves_as_root = frame["rank"].to_numpy() == numbers(frame, "peer")
+    leaves_as_root[parts.row] = is_root(frame, parts)
+    sent: Bools = np.where(from_root, leaves_as_root, leaves)
+    return sent

@@ -1,0 +1,213 @@
+"""Does compressing a layer's gradient pay?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.bandwidth import bandwidth, bandwidth_of
+from timing_logger.analysis.collectives.compressed_rows import (
+    WORK,
+    CompressedRows,
+    first_words,
+    measured_with_work,
+)
+from timing_logger.analysis.collectives.instances import Instances
+from timing_logger.analysis.collectives.measured import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.waits import complete_instances
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.grouping import ordered_sums, quantiles, sums
+from timing_logger.analysis.operations import base_operation, bus_bytes
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    new_column,
+    nullable_booleans,
+    numbers,
+    opened,
+    text_column,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_BYTES_PER_MS_AT_1_GB_PER_S = 1e6
+
+MAX_EXTRAPOLATION = 2.0
+"""Farther than so many times from the sizes that were measured, nothing is said about whether it pays."""
+
+
+def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = None) -> IntoDataFrameT:
+    """One row for each layer that is compressed: what its reduction takes, and would take in full.
+
+    A layer's rows are those of its name whose phase has the same first word as that of its ``COMPRESS``
+    rows (``sparse``, ``sparse values``). Figures are means over the reductions of all ranks; a reduction
+    has one ``DECOMPRESS`` row, or else one ``COMPRESS`` row. An exchange counts with its transfer time
+    (see ``waits``) where all its parts are there: waiting for a late rank is no cost of compression.
+
+    Args:
+        dense_timings: where to take the speed of uncompressed reductions from, such as the same
+            training without compression. Default: what else ``timings`` has of ``ALLREDUCE``.
+
+    Columns:
+        layer_name, phase: of the compressed layer; the phase's first word.
+        count: reductions, of all ranks (int64).
+        compress_ms, transfer_ms, decompress_ms: of one reduction. Transfer includes copies between
+            host and device, decompressing includes ``MERGE``. NaN if the time of a row is unknown, as of
+            one that covers only the issue (see ``bandwidth``).
+        achieved_ms: their sum.
+        dense_bytes: the gradient's, before compressing; the median.
+        sent_bytes: by a rank for one reduction; a broadcast counts at its root.
+        saved_bytes: ``dense_bytes - sent_bytes``.
+        dense_estimate_ms: the time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, at the
+            bus bandwidth measured at that size; between two sizes interpolated in the logarithms of
+            both, beyond them that of the nearest.
+        extrapolated_by: how many times larger or smaller than all sizes measured; 1 if among them.
+        break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
+        pays: whether it is below 1; NA if that is unknown, or extrapolated by more than 2.
+
+    NaN where there is nothing to tell from.
+    """
+    frame = opened(timings, COLUMNS_OF["compression"])
+    measured, sends = measured_with_work(frame, complete_instances(frame))
+    dense = None if dense_timings is None else bandwidth(dense_timings)
+    found = compression_of(frame, measured, sends, dense)
+    return cast("IntoDataFrameT", found.to_native())
+
+
+def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = None) -> Frame:
+    """What was measured of the rows of ``frame``, ``WORK`` too, as :func:`compression` says it.
+
+    Args:
+        sends: for each kind that was measured, whether its bytes left the rank.
+        dense: what ``bandwidth`` says of another run.
+    """
+    if not measured.is_one_of({"COMPRESS"}).any():  # then nothing is looked at, however much was measured
+        measured, sends = measured.only(np.zeros(len(sends), np.bool_)), sends[:0]
+    rows = CompressedRows.of(frame, measured, sends)
+    n = len(rows.layers)
+    n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # none may have come to its end
+    compress_ms, transfer_ms, decompress_ms = (
+        _sums_of_known(rows.time_ms[part], rows.layer[part], n) / n_reductions
+        for part in (rows.compresses, rows.transfers, rows.decompresses)
+    )
+    achieved_ms = compress_ms + transfer_ms + decompress_ms
+    dense_bytes = quantiles(np.where(rows.compresses, rows.size, np.nan), rows.layer, n, [0.5])[0]
+    sent_bytes = sums(np.where(rows.sends, rows.size, 0.0), rows.layer, n) / n_reductions
+    if dense is None and n:
+        dense = bandwidth_of(frame, measured.only(measured.is_one_of({"ALLREDUCE"}) & ~rows.belongs))
+    estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.group_sizes)
+    with np.errstate(divide="ignore", invalid="ignore"):  # dense ones too short for the clock
+        break_even = achieved_ms / estimate_ms
+    found = {
+        "count": rows.n_reductions,
+        "compress_ms": compress_ms,
+        "transfer_ms": transfer_ms,
+        "decompress_ms": decompress_ms,
+        "achieved_ms": achieved_ms,
+        "dense_bytes": dense_bytes,
+        "sent_bytes": sent_bytes,
+        "saved_bytes": dense_bytes - sent_bytes,
+        "dense_estimate_ms": estimate_ms,
+        "extrapolated_by": extrapolated_by,
+        "break_even": break_even,
+    }
+    unknown = np.isnan(break_even) | (extrapolated_by > MAX_EXTRAPOLATION)
+    columns = [new_column(frame, name, values) for name, values in found.items()]
+    every = np.arange(n)
+    names = text_column(frame, "layer_name", [layer for layer, _ in rows.layers], every).to_frame()
+    return names.with_columns(
+        text_column(frame, "phase", [phase for _, phase in rows.layers], every),
+        *columns,
+        nullable_booleans(frame, "pays", break_even < 1, unknown),
+    )
+
+
+def _sums_of_known(values: Floats, group: Ints, n_groups: int) -> Floats:
+    """Sum of each group's values; NaN if one of them is unknown."""
+    has_unknown = np.bincount(group, np.isnan(values), minlength=n_groups) > 0
+    return np.where(has_unknown, np.nan, ordered_sums(values, group, n_groups))
+
+
+def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
+    """For each layer the time of an allreduce in ms, and how far its size is from those measured."""
+    estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
+    for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
+        measured_bytes, gb_per_s = _allreduce_speeds(dense, group_size)
+        if not len(measured_bytes):
+            continue
+        here = np.flatnonzero(group_sizes == group_size)
+        at = np.clip(dense_bytes[here], measured_bytes[0], measured_bytes[-1])
+        expected = np.exp(np.interp(np.log(at), np.log(measured_bytes), np.log(gb_per_s)))
+        on_bus = np.array([bus_bytes("ALLREDUCE", size, group_size) for size in dense_bytes[here]])
+        estimate_ms[here] = on_bus / expected / _BYTES_PER_MS_AT_1_GB_PER_S
+        extrapolated_by[here] = np.maximum(dense_bytes[here] / at, at / dense_bytes[here])
+    return estimate_ms, extrapolated_by
+
+
+def _allreduce_speeds(dense: Any, group_size: float) -> tuple[Floats, Floats]:
+    """Message sizes in ascending order and the bus bandwidths measured at them, without waiting if known."""
+    frame = nw.from_native(dense, eager_only=True, pass_through=False)
+    rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
+    own, transfer = numbers(rows, "busbw_gb_per_s"), numbers(rows, "transfer_busbw_gb_per_s")
+    sizes, speeds = numbers(rows, "message_size_bytes"), np.where(np.isnan(transfer), own, transfer)
+    known = speeds > 0
+    distinct, where = np.unique(sizes[known], return_inverse=True)
+    return distinct, quantiles(speeds[known], where, len(distinct), [0.5])[0]
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+
+def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
+    """What ``compression`` needs, and ``bandwidth``; ``parts`` are the ``complete_instances``."""
+    measured, sends = measured_with_work(frame, parts)
+    word, words = first_words(frame)
+    return MeasuredPart.of(
+        frame,
+        measured,
+        layer_name=frame["layer_name"][measured.row],
+        phase=text_column(frame, "phase", words, word[measured.row]),
+        sends=new_column(frame, "sends", sends),
+    )
+
+
+def compression_in(
+    kinds: pd.DataFrame, measured: Measured, dense: pd.DataFrame | None = None
+) -> pd.DataFrame:
+    """``compression`` of what was measured ``with_work``; ``dense`` is what ``bandwidth`` says of another
+    run."""
+    found = compression_of(nw.from_native(kinds), measured, kinds["sends"].to_numpy(), dense).to_native()
+    as_pandas: pd.DataFrame = found
+    return as_pandas
+
+
+def _part(timings: pd.DataFrame) -> MeasuredPart:
+    frame = opened(timings, COLUMNS_OF["compression"])
+    return with_work(frame, complete_instances(frame))
+
+
+def _whole(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
+    return compression_in(*joined_measured(parts), dense)
+
+
+def moves_bytes_or_is_work(operation: str) -> bool:
+    return base_operation(operation) in MOVES | WORK
+
+
+def compression_against(dense: pd.DataFrame | None) -> Analysis[MeasuredPart, pd.DataFrame]:
+    """``compression``: a part holds three numbers for each row that moves bytes, or is work for that.
+
+    Args:
+        dense: what ``bandwidth`` says of another run, without compression; None to take this run's speeds.
+    """
+    reduce = partial(_whole, dense=dense)
+    return Analysis(COLUMNS_OF["compression"], _part, reduce, "collective", moves_bytes_or_is_work)

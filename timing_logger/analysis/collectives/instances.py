@@ -1,0 +1,206 @@
+"""Which rows are parts of the same collective: instances, found without looking at any clock.
+
+Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
+matched by their order in the group, which begins anew at each step: a lost row costs one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
+from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
+from timing_logger.analysis.epochs import Meaning, epochs_of
+from timing_logger.analysis.grouping import any_row_of, order_by
+from timing_logger.analysis.operations import base_operation, is_collective
+from timing_logger.analysis.runs import runs_of
+from timing_logger.analysis.steps import steps_of
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+
+_EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
+"""Names that one exchange may have on different ranks, after the pieces that each of them sends."""
+
+
+class Instances(NamedTuple):
+    """The parts of all instances, sorted by instance, then rank; one entry each unless said otherwise.
+
+    Attributes:
+        row: position in the table.
+        instance: its number, from 0.
+        first: for each instance, where its parts begin.
+        communicator: number of the group; the same name with another size or in another run of the
+            ranks is another one.
+        rank: of the part.
+        operation: number of its base operation in ``operations``; all parts of an exchange that some
+            rank calls ``ALLTOALLV`` are called so.
+        operations: names, ascending.
+        group_size: as stated; NaN if unknown.
+        numbered: whether it was matched by ``seq``.
+        step: number of the communicator's step, for what is not numbered.
+    """
+
+    row: Ints
+    instance: Ints
+    first: Ints
+    communicator: Ints
+    rank: Ints
+    operation: Ints
+    operations: list[str]
+    group_size: Floats
+    numbered: Bools
+    step: Ints
+
+    @property
+    def n_parts(self) -> Ints:
+        """For each instance, how many parts it has."""
+        return np.diff(self.first, append=len(self.row))
+
+    def for_parts(self, of_instances: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """A value of each instance, for each of its parts."""
+        return np.repeat(of_instances, self.n_parts)
+
+    def only(self, wanted: Bools) -> Instances:
+        """The instances that are ``wanted``, under their old numbers."""
+        kept = self.for_parts(wanted)
+        n_parts = self.n_parts[wanted]
+        return Instances(
+            row=self.row[kept],
+            instance=self.instance[kept],
+            first=np.cumsum(n_parts) - n_parts,
+            communicator=self.communicator[kept],
+            rank=self.rank[kept],
+            operation=self.operation[kept],
+            operations=self.operations,
+            group_size=self.group_size[kept],
+            numbered=self.numbered[kept],
+            step=self.step[kept],
+        )
+
+    def is_one_of(self, operations: Set[str]) -> Bools:
+        """Whether the part's operation is in ``operations``."""
+        return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
+
+
+def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
+    """The collectives of a table that ``opened`` returned.
+
+    Args:
+        step: of each row, where that is known better than from these rows alone; NaN outside of any.
+    """
+    row, operation, operations = _collectives(frame)
+    rank = frame["rank"].to_numpy()[row].astype(np.int64)
+    group_size = numbers(frame, "group_size")[row]
+    communicator = communicators(frame, row)
+    numbered, key, instance = _numbered(frame, row, rank, communicator, step)
+    order = np.lexsort((rank, instance))
+    instance = instance[order]
+    first = np.flatnonzero(np.diff(instance, prepend=-1))
+    return Instances(
+        row=row[order],
+        instance=instance,
+        first=first,
+        communicator=communicator[order],
+        rank=rank[order],
+        operation=_exchanges_alike(operation[order], operations, instance, first),
+        operations=operations,
+        group_size=group_size[order],
+        numbered=numbered[order],
+        step=key[order],
+    )
+
+
+def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
+    """For each of the rows the number of its group, from 0.
+
+    The same name with another size, or in another run of the ranks, is another group.
+    """
+    keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
+    return dense_codes(*(key[row] for key in keys))
+
+
+def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
+    """The rows that are collectives, the number of each one's base operation, and the names of these."""
+    named = coded_text(frame, "operation")
+    row = np.flatnonzero(each_text(named, is_collective))
+    operations = sorted({base_operation(text) for text in named[1]})
+    number_of = np.array([operations.index(base_operation(text)) for text in named[1]], np.int64)
+    return row, number_of[named[0][row]], operations
+
+
+def _numbered(
+    frame: Frame, row: Ints, rank: Ints, communicator: Ints, step_of_row: Floats | None
+) -> tuple[Bools, Ints, Ints]:
+    """For each part whether it has a number, that of what it shares its number or step with, and its
+    instance."""
+    seq = numbers(frame, "seq")[row]
+    numbered = ~np.isnan(seq)
+    if step_of_row is None:
+        step_of_row = np.zeros(len(frame)) if numbered.all() else steps_of(frame).number
+    step = np.where(numbered, seq, step_of_row[row])
+    key = dense_codes(communicator, ~numbered, step)
+    starts = numbers(frame, "start_counter")[row]
+    earlier = _earlier_alike(dense_codes(key, rank), starts)
+    generation = generations(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
+    if generation.any() and epochs_of(frame).meaning == Meaning.NOTHING:
+        generation = generations_by_iteration(
+            generation, key, rank, np.where(numbered, numbers(frame, "iteration")[row], np.nan)
+        )
+    if EARLIER_IN_STEP in frame.columns:
+        earlier = np.where(numbered, earlier, numbers(frame, EARLIER_IN_STEP)[row]).astype(np.int64)
+    instance = dense_codes(
+        communicator, ~numbered, np.where(numbered, generation, step), np.where(numbered, seq, earlier)
+    )
+    return numbered, key, instance
+
+
+def earlier_in_step(frame: Frame, row: Ints) -> Ints:
+    """For each of these rows, collectives without a number, how many of its process, group and step began
+    before it: what ``find_instances`` matches it by."""
+    process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
+    step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
+    return _earlier_alike(
+        dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
+    )
+
+
+def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
+    if not {_EVEN, _UNEVEN} <= set(operations):
+        return operation
+    even, uneven = operations.index(_EVEN), operations.index(_UNEVEN)
+    some_uneven = np.logical_or.reduceat(operation == uneven, first)
+    return np.where((operation == even) & some_uneven[instance], uneven, operation)
+
+
+def _runs(frame: Frame) -> Ints:
+    """The run that each row was of; only rows of one run are matched, as each counts its operations anew."""
+    if RUN_OF_RANK in frame.columns:
+        return frame[RUN_OF_RANK].to_numpy()
+    rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
+    if (incarnation == incarnation[:1]).all():
+        return np.zeros(len(rank), np.int64)
+    process = dense_codes(rank, incarnation)
+    one = any_row_of(process)
+    return runs_of(rank[one], incarnation[one])[process]
+
+
+def _earlier_alike(key: Ints, starts: Floats) -> Ints:
+    """For each entry, how many with the same key began before it."""
+    order = order_by(key, starts)
+    run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
+    found = np.empty(len(key), np.int64)
+    found[order] = earlier
+    return found

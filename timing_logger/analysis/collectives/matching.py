@@ -1,0 +1,117 @@
+"""Which rows of different ranks are one collective, and whether all of it is there."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.collectives.instances import Instances, find_instances
+from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.operations import goes_on
+from timing_logger.analysis.steps import steps_of, with_epoch
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    coded_text,
+    each_text,
+    new_column,
+    numbers,
+    opened,
+    taken,
+    text_column,
+)
+
+_OF_THE_ROW = (
+    "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",
+    "message_size_bytes",
+)  # fmt: skip
+
+_COLUMNS = (
+    "instance", "group", "group_size", "seq", "iteration", "operation", "layer_name", "phase", "rank",
+    "incarnation", "start_s", "end_s", "elapsed_ms", "message_size_bytes", "clock_uncertainty_s",
+    "matched_by", "state", "why", "row",
+)  # fmt: skip
+
+
+def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank's part in each collective; sorted by instance, then rank.
+
+    Parts belong together if they have the same group (name and size) and ``seq``. Those without a
+    ``seq`` are taken in the order in which they began in the group, anew in each step; where
+    ranks have unequally many there, nobody can tell which is which, and they are mismatched. So are parts
+    of iterations that are more than 1 apart. Runs of ranks that were started several times are matched by
+    their number if some rank has all, else first with first, second with second. If more ranks
+    than a group has carry its name, several groups share it, and they are mismatched too.
+
+    ``WAIT`` and messages are no collectives. One that goes on in the background (``IALLREDUCE``)
+    matches like the one that waits.
+
+    Columns:
+        instance: number from 0, by group, then order (int64).
+        group, group_size, seq, iteration, layer_name, phase, rank, incarnation, elapsed_ms,
+        message_size_bytes: of the part, as in ``timings``.
+        epoch: only where iterations restart.
+        operation: the base operation; of an exchange ``ALLTOALLV`` if any rank calls it so.
+        start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if that has no instants
+            common to all ranks, its ``start_counter`` and ``end_counter``, and NaN.
+        matched_by: "seq" or "ordinal".
+        state: "complete"; "incomplete", some rank's part is missing or did not finish; or
+            "mismatched", these parts are not of one operation, or nobody can tell.
+        why: what is wrong, in words; "" if complete.
+        row: position in ``timings`` (int64).
+    """
+    frame = opened(timings, COLUMNS_OF["match_collectives"])
+    parts = find_instances(frame)
+    problems = find_problems(frame, parts)
+    reasons, reason_of = reasons_for(frame, parts, problems)
+    instants_of_rows = zip(("start_s", "end_s", "clock_uncertainty_s"), instants(frame), strict=True)
+    table = identified(frame, parts).with_columns(
+        *(new_column(frame, name, values[parts.row]) for name, values in instants_of_rows),
+        text_column(frame, "state", STATES, states(problems)[parts.instance]),
+        text_column(frame, "why", reasons, reason_of[parts.instance]),
+    )
+    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
+
+
+def identified(frame: Frame, parts: Instances) -> Frame:
+    """The columns that say what each part is, and which."""
+    return taken(frame, _OF_THE_ROW, parts.row).with_columns(
+        *steps_of(frame).columns(frame, parts.row).values(),
+        new_column(frame, "instance", parts.instance),
+        text_column(frame, "operation", parts.operations, parts.operation),
+        text_column(frame, "matched_by", ["ordinal", "seq"], parts.numbered.astype(np.int64)),
+        new_column(frame, "row", parts.row),
+    )
+
+
+def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
+    """``start_s``, ``end_s`` and ``clock_uncertainty_s`` of each row, in seconds.
+
+    Without them the ranks' own counters, as if on one axis, of unknown uncertainty (NaN).
+    """
+    unknown = np.full(len(frame), np.nan)
+    if not {"start_s", "end_s"} <= set(frame.columns):
+        return numbers(frame, "start_counter"), numbers(frame, "end_counter"), unknown
+    has_uncertainty = "clock_uncertainty_s" in frame.columns
+    uncertainty = numbers(frame, "clock_uncertainty_s") if has_uncertainty else unknown
+    return numbers(frame, "start_s"), numbers(frame, "end_s"), uncertainty
+
+
+def covers_issue_alone(frame: Frame) -> Bools:
+    """Whether the row covers the call that began an operation, which goes on after it.
+
+    Whoever sees such operations end, as the timed communicators and process groups do, counts them; a row
+    without ``seq`` was timed around the call, by hand.
+    """
+    in_background = each_text(coded_text(frame, "operation"), goes_on)
+    by_hand: Bools = in_background & np.isnan(numbers(frame, "seq"))
+    return by_hand
+
+
+def durations_ms(frame: Frame) -> Floats:
+    """How long the operation of each row took; NaN where the row covers its issue alone."""
+    return np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))

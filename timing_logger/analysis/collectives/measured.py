@@ -1,0 +1,230 @@
+"""Rows that move bytes: what bandwidth and compression are told from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+
+from timing_logger.analysis.collectives.instances import Instances
+from timing_logger.analysis.collectives.matching import durations_ms
+from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.operations import (
+    BUS_FACTORS,
+    COMMUNICATION,
+    COPIES,
+    algorithm_bytes,
+    base_operation,
+)
+from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    numbers,
+    taken,
+    text_column,
+)
+from timing_logger.record import OK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
+_MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
+
+MOVES = COMMUNICATION | COPIES
+"""The base operations that move bytes, so that they have a bandwidth."""
+
+Column: TypeAlias = "nw.Series[Any]"
+
+
+class Measured(NamedTuple):
+    """Rows that move bytes, and others that were asked for.
+
+    Most rows differ in their times alone. What else there is to say of them stands once for all that are
+    alike, a kind: first the columns with one entry for each kind, then those with one for each row.
+
+    Attributes:
+        row: position in the table of one of the kind.
+        operation: number of its base operation in ``operations``.
+        operations: names, ascending.
+        size: ``message_size_bytes``.
+        group_size: as stated.
+        is_ok: whether it ended as it should.
+        handled: nccl-tests' S, in bytes; NaN for none, and where the time for it is unknown.
+        kind: which the row is of; each kind has some.
+        time_ms, transfer_ms: of the row, and of its instance; NaN where the operation went on after it.
+    """
+
+    row: Ints
+    operation: Ints
+    operations: list[str]
+    size: Floats
+    group_size: Floats
+    is_ok: Bools
+    handled: Floats
+    kind: Ints
+    time_ms: Floats
+    transfer_ms: Floats
+
+    @classmethod
+    def of(
+        cls,
+        frame: Frame,
+        parts: Instances,
+        others: Collection[str] = (),
+        apart: Sequence[npt.NDArray[Any]] = (),
+    ) -> Measured:
+        """What was measured of a table that ``opened`` returned.
+
+        Args:
+            parts: the ``complete_instances``.
+            others: base operations that are asked for too.
+            apart: columns of the table; rows in which they differ are of different kinds.
+        """
+        named = coded_text(frame, "operation")
+        row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in MOVES.union(others)))
+        time_ms = durations_ms(frame)
+        operations = sorted({base_operation(text) for text in named[1]})
+        operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
+        size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
+        is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
+        handled = _handled_bytes(operation, operations, size, group_size)
+        transfer_ms = np.full(len(frame), np.nan)
+        transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], with_bytes(frame, parts))
+        handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])
+        handled = np.where((handled > 0) & (time_ms >= 0), handled, np.nan)
+        operation[parts.row] = parts.operation
+        group, _ = coded_text(frame, "group")
+        alike = (operation, group, group_size, size, handled, is_ok, *apart)
+        kind = dense_codes(*(column[row] for column in alike))
+        some = row[any_row_of(kind)]
+        return cls(
+            row=some,
+            operation=operation[some],
+            operations=operations,
+            size=size[some],
+            group_size=group_size[some],
+            is_ok=is_ok[some],
+            handled=handled[some],
+            kind=kind,
+            time_ms=time_ms[row],
+            transfer_ms=transfer_ms[row],
+        )
+
+    @property
+    def has_bandwidth(self) -> Bools:
+        """Whether rows of the kind count in ``bandwidth``."""
+        return self.is_one_of(MOVES) & self.is_ok
+
+    @property
+    def n_rows(self) -> Ints:
+        """How many there are of each kind."""
+        return np.bincount(self.kind, minlength=len(self.row))
+
+    def is_one_of(self, operations: Collection[str]) -> Bools:
+        """Whether the kind's base operation is in ``operations``."""
+        return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
+
+    def only(self, wanted: Bools) -> Measured:
+        """The rows of these kinds."""
+        return self if wanted.all() else self.only_rows(wanted[self.kind])
+
+    def only_rows(self, wanted: Bools) -> Measured:
+        """These rows, and the kinds that they are of."""
+        if wanted.all():  # millions of rows need no copy
+            return self
+        kind = self.kind[wanted]
+        is_left = np.bincount(kind, minlength=len(self.row)) > 0
+        return Measured(
+            row=self.row[is_left],
+            operation=self.operation[is_left],
+            operations=self.operations,
+            size=self.size[is_left],
+            group_size=self.group_size[is_left],
+            is_ok=self.is_ok[is_left],
+            handled=self.handled[is_left],
+            kind=(np.cumsum(is_left) - 1)[kind],
+            time_ms=self.time_ms[wanted],
+            transfer_ms=self.transfer_ms[wanted],
+        )
+
+
+def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:
+    """S, where a rank's own bytes tell it."""
+    handled = np.full(len(size), np.nan)
+    for code, name in enumerate(operations):
+        if name in BUS_FACTORS.keys() - _TOTAL_OF_RANKS - _MOST_OF_RANKS:
+            here = operation == code
+            handled[here] = algorithm_bytes(name, size[here], group_size[here])
+    return handled
+
+
+def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
+    """S of complete instances, whose ranks may have sent different amounts."""
+    if not len(size):
+        return handled
+    total = parts.for_parts(np.add.reduceat(size, parts.first))
+    most = parts.for_parts(np.fmax.reduceat(size, parts.first))
+    cases = [parts.is_one_of(_TOTAL_OF_RANKS), parts.is_one_of(_MOST_OF_RANKS)]
+    return np.select(cases, [total, most], handled)
+
+
+# -- of several parts -------------------------------------------------------------------------------
+
+
+_OF_KINDS = ("size", "is_ok", "handled")
+
+
+class MeasuredPart(NamedTuple):
+    """What was measured of a block.
+
+    Attributes:
+        kinds: a row for each kind of ``Measured``.
+        kind, time_ms, transfer_ms: of each row, as there.
+    """
+
+    kinds: Columns
+    kind: npt.NDArray[Any]
+    time_ms: Floats
+    transfer_ms: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, measured: Measured, **others: Column) -> MeasuredPart:
+        """``others`` are columns of the kinds too."""
+        kinds = taken(frame, ["group", "group_size"], measured.row).with_columns(
+            text_column(frame, "operation", measured.operations, measured.operation),
+            *(new_column(frame, name, getattr(measured, name)) for name in _OF_KINDS),
+            *(column.alias(name) for name, column in others.items()),
+        )
+        kind = measured.kind.astype(np.min_scalar_type(len(measured.row)))
+        return cls(compact_columns(kinds.to_native()), kind, measured.time_ms, measured.transfer_ms)
+
+
+def joined_measured(parts: Sequence[MeasuredPart]) -> tuple[pd.DataFrame, Measured]:
+    """The kinds of all parts, which may be alike, and what was measured; empties ``kinds`` of the parts."""
+    first = np.cumsum([0, *(len(part.kinds["group"]) for part in parts)])
+    small = np.min_scalar_type(first[-1])
+    kind = [part.kind.astype(small) + small.type(number) for part, number in zip(parts, first, strict=False)]
+    kinds = joined_columns([part.kinds for part in parts])
+    operation = kinds["operation"].cat
+    return kinds, Measured(
+        row=np.arange(len(kinds)),
+        operation=operation.codes.to_numpy().astype(np.int64),
+        operations=operation.categories.tolist(),
+        group_size=kinds["group_size"].to_numpy(np.float64, na_value=np.nan),
+        kind=np.concatenate(kind),
+        time_ms=np.concatenate([part.time_ms for part in parts]),
+        transfer_ms=np.concatenate([part.transfer_ms for part in parts]),
+        **{name: kinds[name].to_numpy() for name in _OF_KINDS},
+    )

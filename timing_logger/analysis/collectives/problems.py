@@ -1,0 +1,225 @@
+"""What is wrong with an instance of a collective, and that in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntFlag
+
+import numpy as np
+
+from timing_logger.analysis.collectives.generations import MOST_APART
+from timing_logger.analysis.collectives.instances import Instances
+from timing_logger.analysis.columns import RANKS_OF_GROUP
+from timing_logger.analysis.epochs import Meaning, epochs_of
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
+
+STATES = ["complete", "incomplete", "mismatched"]
+
+_EQUAL_BYTES = frozenset({"ALLREDUCE", "ALLGATHER", "REDUCE", "REDUCE_SCATTER", "SCAN", "EXSCAN", "BARRIER"})
+"""All ranks must bring as many bytes. Not ``ALLTOALL``, which is a rank's name for equal pieces: those
+of another may differ."""
+
+_FINISHED = frozenset({OK, "", INVALID_VALUE, INCONSISTENT_COUNTERS})
+_OPEN = frozenset({UNRESOLVED, "inflight"})
+
+
+class Problem(IntFlag):
+    """What is wrong with an instance; those from ``NAME_SHARED`` on say that its parts are not one."""
+
+    MISSING = 1
+    UNFINISHED = 2
+    NAME_SHARED = 4
+    UNEQUAL_COUNTS = 8
+    OPERATIONS = 16
+    SIZES = 32
+    ROOTS = 64
+    ITERATIONS = 128
+
+
+def states(problems: Ints) -> Ints:
+    """For each instance, where its state stands in ``STATES``."""
+    return np.where(problems >= Problem.NAME_SHARED, 2, np.where(problems > 0, 1, 0))
+
+
+def find_problems(frame: Frame, parts: Instances) -> Ints:
+    """For each instance the sum of its problems; 0 if it is complete."""
+    if not len(parts.row):
+        return np.zeros(0, np.int64)
+    status = coded_text(frame, "status")
+    unfinished = ~each_text(status, _FINISHED.__contains__)[parts.row]
+    sizes, roots = (numbers(frame, name)[parts.row] for name in ("message_size_bytes", "peer"))
+    seen = _ranks_seen(frame, parts)[parts.communicator[parts.first]]
+    size = parts.group_size[parts.first]
+    found = {
+        Problem.MISSING: parts.n_parts < np.where(np.isnan(size), seen, size),
+        Problem.UNFINISHED: np.logical_or.reduceat(unfinished, parts.first),
+        Problem.NAME_SHARED: seen > size,
+        Problem.UNEQUAL_COUNTS: _unequal_counts(parts),
+        Problem.OPERATIONS: _differ(parts.operation.astype(np.float64), parts.first),
+        Problem.SIZES: _differ(np.where(parts.is_one_of(_EQUAL_BYTES), sizes, np.nan), parts.first),
+        Problem.ROOTS: _differ(np.where(parts.is_one_of(FROM_ROOT | TO_ROOT), roots, np.nan), parts.first),
+        Problem.ITERATIONS: _iterations_apart(frame, parts) > MOST_APART,
+    }
+    return sum((problem * has_it for problem, has_it in found.items()), np.zeros(len(parts.first), np.int64))
+
+
+def _ranks_seen(frame: Frame, parts: Instances) -> Ints:
+    """For each communicator, how many ranks take part in any of its instances."""
+    return np.bincount(_members(frame, parts)[:, 0])
+
+
+def _members(frame: Frame, parts: Instances) -> Ints:
+    """The distinct pairs of communicator and rank."""
+    if RANKS_OF_GROUP in frame.columns:
+        return _stated_members(frame, parts)
+    _, any_part = np.unique(dense_codes(parts.communicator, parts.rank), return_index=True)
+    return np.stack([parts.communicator[any_part], parts.rank[any_part]], axis=1)
+
+
+def _stated_members(frame: Frame, parts: Instances) -> Ints:
+    stated, texts = coded_text(frame, RANKS_OF_GROUP)
+    text_of = [texts[code] for code in stated[parts.row[any_row_of(parts.communicator)]]]
+    pairs = [(code, int(rank)) for code, text in enumerate(text_of) for rank in text.split()]
+    return np.array(pairs, np.int64).reshape(-1, 2)
+
+
+def _unequal_counts(parts: Instances) -> Bools:
+    """Whether ranks have unequally many operations in an iteration where only their order matches them.
+
+    A rank that has none there is missing, and shifts nothing.
+    """
+    of_rank = np.bincount(cell := dense_codes(parts.step, parts.rank))[cell]
+    step = dense_codes(parts.step)
+    least, most = np.full(step.max() + 1, np.iinfo(np.int64).max), np.zeros(step.max() + 1, np.int64)
+    np.minimum.at(least, step, of_rank)
+    np.maximum.at(most, step, of_rank)
+    return ((least < most)[step] & ~parts.numbered)[parts.first]
+
+
+def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
+    """How far apart the iterations are in which the parts of each instance say that they were; 0 if unknown.
+
+    Where iterations restart in some processes, these are compared within an epoch, and the others by
+    themselves.
+    """
+    iteration = numbers(frame, "iteration")[parts.row]
+    number = np.repeat(np.arange(len(parts.first)), parts.n_parts)
+    apart = _range(iteration, number)
+    if not (apart > MOST_APART).any():
+        return apart
+    epochs = epochs_of(frame)
+    if epochs.meaning == Meaning.NOTHING:
+        return apart
+    restarts = epochs.restarts[parts.row]
+    alike = dense_codes(number, restarts, np.where(restarts, epochs.of_row[parts.row], 0.0))
+    apart = np.zeros(len(parts.first))
+    np.maximum.at(apart, number[any_row_of(alike)], _range(iteration, alike))
+    return apart
+
+
+def _range(values: Floats, of: Ints) -> Floats:
+    """The greatest known value less the least, for each number in ``of``; 0 if none is known."""
+    most, least = (np.full(of.max(initial=-1) + 1, end) for end in (-np.inf, np.inf))
+    np.fmax.at(most, of, values)
+    np.fmin.at(least, of, values)
+    between: Floats = np.maximum(most - least, 0.0)
+    return between
+
+
+def _differ(values: Floats, first: Ints) -> Bools:
+    """Whether an instance has several values; NaN agrees with all."""
+    return np.fmax.reduceat(values, first) > np.fmin.reduceat(values, first)
+
+
+# -- in words ------------------------------------------------------------------------------------------
+
+
+def reasons_for(frame: Frame, parts: Instances, problems: Ints) -> tuple[list[str], Ints]:
+    """The distinct reasons, and for each instance which of them holds."""
+    reasons, reason_of = [""], np.zeros(len(problems), np.int64)
+    flawed = np.flatnonzero(problems)
+    if not len(flawed):
+        return reasons, reason_of
+    statuses = coded_text(frame, "status")
+    apart = _iterations_apart(frame, parts)
+    apart = np.where(problems & Problem.ITERATIONS, apart, 0.0)
+    alike = dense_codes(_fingerprints(parts, statuses[0][parts.row])[flawed], problems[flawed], apart[flawed])
+    _, examples = np.unique(alike, return_index=True)
+    members = _members(frame, parts)
+    reasons += [
+        "; ".join(_sentences(parts, int(i), Problem(int(problems[i])), apart[i], statuses, members))
+        for i in flawed[examples]
+    ]
+    reason_of[flawed] = 1 + alike
+    return reasons, reason_of
+
+
+def _fingerprints(parts: Instances, status: Ints) -> Ints:
+    """Equal for instances whose parts have the same ranks, operations and statuses, which share a reason."""
+    kinds = dense_codes(parts.communicator, parts.rank, parts.operation, status)
+    marks = np.random.default_rng(0).integers(2**63, size=kinds.max() + 1)
+    return np.add.reduceat(marks[kinds], parts.first)
+
+
+def _sentences(
+    parts: Instances,
+    instance: int,
+    problems: Problem,
+    apart: float,
+    statuses: tuple[Ints, list[str]],
+    members: Ints,
+) -> Iterator[str]:
+    here = slice(parts.first[instance], parts.first[instance] + parts.n_parts[instance])
+    communicator, size = parts.communicator[here][0], parts.group_size[here][0]
+    known = members[members[:, 0] == communicator, 1]
+    if Problem.NAME_SHARED in problems:
+        yield f"{len(known)} ranks share the name of a group of {size:.0f}: give each group a name of its own"
+    if Problem.UNEQUAL_COUNTS in problems:
+        yield "no seq, and ranks have unequally many collectives in this iteration"
+    if Problem.OPERATIONS in problems:
+        yield "operations " + ", ".join(parts.operations[i] for i in np.unique(parts.operation[here]))
+    if Problem.SIZES in problems:
+        yield "sizes differ"
+    if Problem.ROOTS in problems:
+        yield "roots differ"
+    if Problem.ITERATIONS in problems:
+        yield (
+            f"ranks are {apart:.0f} iterations apart: these are probably rows of different runs, or of a "
+            "group that was made anew"
+        )
+    if Problem.MISSING in problems and Problem.NAME_SHARED not in problems:
+        yield from _missing(np.setdiff1d(known, parts.rank[here]), size - len(known))
+    if Problem.UNFINISHED in problems:
+        yield from _unfinished(parts, here, statuses)
+
+
+def _missing(ranks: Ints, unheard_of: float) -> Iterator[str]:
+    if len(ranks):
+        yield f"{_named(ranks)} missing"
+    if unheard_of > 0:
+        yield f"no rows of {unheard_of:.0f} of the group's ranks"
+
+
+def _unfinished(parts: Instances, here: slice, statuses: tuple[Ints, list[str]]) -> Iterator[str]:
+    status = np.array(statuses[1])[statuses[0][parts.row[here]]]
+    is_open = np.array([text in _OPEN for text in status])
+    failed = np.array([text not in _OPEN | _FINISHED for text in status])
+    for those, what in ((is_open, "did not finish"), (failed, "failed")):
+        if those.any():
+            yield f"{_named(parts.rank[here][those])} {what}"
+
+
+def _named(ranks: Sequence[int] | Ints) -> str:
+    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"

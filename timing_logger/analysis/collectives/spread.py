@@ -1,0 +1,152 @@
+"""Does one rank spend far less time than the others in an operation that synchronises them all?
+
+In such an operation the ranks that arrive early wait, so the rank with the least time is the one that
+arrived last. The comparison is made step by step, on the steps that all ranks recorded alike; it
+says which rank stands out only where the difference is large, matters and recurs. Why that rank
+came late is another question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.collectives.synchronised_steps import SynchronisedSteps, synchronised_steps
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.epochs import Epochs, Meaning, processes_that_restart
+from timing_logger.analysis.grouping import sums
+from timing_logger.analysis.steps import numbered
+from timing_logger.analysis.tables import Floats, dense_codes, groups, known, like, opened, wall_s
+
+MIN_RATIO = 1.5
+"""Each of the others spends at least this many times the time of the rank that stands out."""
+
+MIN_STEPS = 20
+"""Fewer steps say nothing."""
+
+MIN_STEP_SHARE = 0.5
+"""The rank that stands out has the least time in more than this part of the steps."""
+
+MIN_WALL_SHARE = 0.01
+"""The others spend more time in the operation by at least this part of the wall time."""
+
+_SCHEMA = {
+    "operation": nw.String, "group": nw.String, "ranks": nw.Int64, "steps": nw.Int64,
+    "least_rank": nw.Int64, "least_ms": nw.Float64, "least_in_steps": nw.Int64,
+    "others_min_ms": nw.Float64, "others_median_ms": nw.Float64, "others_max_ms": nw.Float64,
+    "ratio": nw.Float64, "stands_out": nw.Boolean,
+}  # fmt: skip
+
+
+_OF_A_WALL = ("rank", "incarnation", "start_counter", "end_counter")
+
+
+class _Steps(NamedTuple):
+    """Time in the operation by step and rank (ms; steps x ranks), and the ranks' numbers."""
+
+    ranks: list[int]
+    time_ms: Floats
+
+
+def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation that synchronises all ranks and each group that did it.
+
+    A step is a training iteration (of an epoch, where they restart), or one operation (``seq``) where no
+    iteration is recorded.
+    Compared are the steps in which all ranks of the group have equally many valid records (and, in
+    a group without a name, equally many bytes). There is no row where that cannot be done: no such
+    step, ranks of the group missing, or several incarnations of a rank.
+
+    Columns:
+        operation, group.
+        ranks: how many were compared.
+        steps: how many were compared.
+        least_rank: the rank with the least time over these steps.
+        least_ms: its time.
+        least_in_steps: in how many steps it had the least time.
+        others_min_ms, others_median_ms, others_max_ms: time of the other ranks.
+        ratio: ``others_median_ms / least_ms``.
+        stands_out: whether ``least_rank`` is far from all the others (the bounds of this module).
+    """
+    frame = opened(timings, COLUMNS_OF["overview"])
+    walls = [wall_s(rows) for _, rows in groups(frame.select(*_OF_A_WALL), *_OF_A_WALL[:2])]
+    return spread_of_steps(frame, synchronised_steps(frame), walls)
+
+
+def spread_of_steps(
+    frame: nw.DataFrame[IntoDataFrameT], steps: SynchronisedSteps, walls_s: Sequence[float]
+) -> IntoDataFrameT:
+    """The same from the sums by step, and the wall time of each process, in the library of ``frame``."""
+    walls_s = [wall for wall in walls_s if wall > 0]
+    wall_ms = 1000 * float(np.median(walls_s)) if walls_s else float("inf")
+    found = [
+        (*name, *_compared(common, wall_ms))
+        for code, name in enumerate(steps.names)
+        if (common := _common_steps(steps.only(steps.name == code), is_named=name[1] != "")) is not None
+    ]
+    return like(frame, _SCHEMA, found)
+
+
+def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
+    total_ms = steps.time_ms.sum(axis=0)
+    least = int(total_ms.argmin())
+    others = np.delete(total_ms, least)
+    n_steps = len(steps.time_ms)
+    least_in_steps = int((steps.time_ms.argmin(axis=1) == least).sum())
+    stands_out = (
+        n_steps >= MIN_STEPS
+        and least_in_steps > MIN_STEP_SHARE * n_steps
+        and others.min() >= MIN_RATIO * total_ms[least]
+        and np.median(others) - total_ms[least] >= MIN_WALL_SHARE * wall_ms
+    )
+    ratio = float(np.median(others)) / total_ms[least] if total_ms[least] > 0 else float("nan")
+    return (
+        len(steps.ranks), n_steps, steps.ranks[least], float(total_ms[least]), least_in_steps,
+        float(others.min()), float(np.median(others)), float(others.max()), ratio, bool(stands_out),
+    )  # fmt: skip
+
+
+def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
+    """The steps that all ranks recorded alike; None if there are none or ranks are missing."""
+    known_steps = (column for column in (_steps(part), part.seq) if not np.isnan(column).all())
+    step = next(known_steps, None)
+    if step is None:
+        return None
+    part, step = part.only(~np.isnan(step)), known(step)
+    if not _all_ranks_once(part):
+        return None
+    ranks, rank_at = np.unique(part.rank, return_inverse=True)
+    steps, step_at = np.unique(step, return_inverse=True)
+
+    def placed(values: npt.NDArray[Any]) -> Floats:
+        return sums(values, step_at * len(ranks) + rank_at, len(steps) * len(ranks)).reshape(len(steps), -1)
+
+    alike = _same_on_all(placed(part.n_rows))
+    if not is_named:
+        alike &= _same_on_all(placed(part.total_bytes))
+    time_ms = placed(part.time_ms)[alike]
+    return _Steps(ranks.tolist(), time_ms) if len(time_ms) else None
+
+
+def _steps(part: SynchronisedSteps) -> Floats:
+    process = dense_codes(part.rank, part.incarnation)
+    restarts = np.isin(process, processes_that_restart(process, part.epoch, part.iteration))
+    meaning = Meaning.TELL_STEPS_APART if restarts.any() else Meaning.NOTHING
+    return numbered(Epochs(part.epoch, restarts, meaning), part.iteration).number
+
+
+def _same_on_all(by_step_and_rank: Floats) -> Any:
+    return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+
+
+def _all_ranks_once(part: SynchronisedSteps) -> bool:
+    n_ranks = len(np.unique(part.rank))
+    group_sizes = known(part.group_size)
+    whole = not len(group_sizes) or n_ranks >= group_sizes.max()
+    n_processes = dense_codes(part.rank, part.incarnation).max(initial=-1) + 1
+    return n_ranks >= 2 and whole and bool(n_processes == n_ranks)

@@ -1,0 +1,123 @@
+"""What ranks waited for each other in collectives, in sums; and which collectives are not whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import numpy as np
+import numpy.typing as npt
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.matching import match_collectives
+from timing_logger.analysis.collectives.waits import waits
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
+from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
+from timing_logger.analysis.tables import (
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    new_column,
+    numbers,
+    opened,
+    taken,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_OF_WAITS = ("operation", "group", "rank", "incarnation")
+
+
+def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation, group, rank and incarnation, in ascending order.
+
+    Args:
+        waits: as :func:`timing_logger.analysis.waits` returns.
+
+    Columns:
+        operation, group, rank, incarnation.
+        count: collectives.
+        wait_ms, clock_free_wait_ms: sums over them (NaN if no collective has one).
+        arrival_skew_ms, transfer_ms: medians.
+        times_last: in how many of them this rank was the last to arrive.
+        clock_violations: how many contradict the clocks.
+        uncertainty_ms: the largest.
+    """
+    frame = opened(waits, _OF_WAITS)
+    key = dense_codes(
+        coded_text(frame, "operation")[0], coded_text(frame, "group")[0],
+        frame["rank"].to_numpy(), frame["incarnation"].to_numpy(),
+    )  # fmt: skip
+    row = any_row_of(key)
+    figures = {"count": np.bincount(key, minlength=len(row)), **_wait_figures(frame, key, len(row))}
+    table = taken(frame, _OF_WAITS, row).with_columns(
+        *(new_column(frame, name, values) for name, values in figures.items())
+    )
+    return cast("IntoDataFrameT", table.to_native())
+
+
+def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, npt.NDArray[Any]]:
+    is_last = (numbers(frame, "last_arriver") == numbers(frame, "rank")).astype(np.float64)
+    violates = frame["clock_violation"].to_numpy().astype(np.float64)
+    return {
+        "wait_ms": known_sums(numbers(frame, "wait_ms"), key, n_groups),
+        "clock_free_wait_ms": known_sums(numbers(frame, "clock_free_wait_ms"), key, n_groups),
+        "arrival_skew_ms": quantiles(numbers(frame, "arrival_skew_ms"), key, n_groups, [0.5])[0],
+        "transfer_ms": quantiles(numbers(frame, "transfer_ms"), key, n_groups, [0.5])[0],
+        "times_last": sums(is_last, key, n_groups).astype(np.int64),
+        "clock_violations": sums(violates, key, n_groups).astype(np.int64),
+        "uncertainty_ms": quantiles(numbers(frame, "uncertainty_ms"), key, n_groups, [1.0])[0],
+    }
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+_OF_TOTALS = (
+    "operation", "group", "rank", "incarnation", "last_arriver", "clock_violation", "wait_ms",
+    "clock_free_wait_ms", "arrival_skew_ms", "transfer_ms", "uncertainty_ms",
+)  # fmt: skip
+_OF_THE_FLAWED = ["group", "seq", "operation", "state", "why"]
+
+
+class WaitsAndStates(NamedTuple):
+    """Who waited for whom, and which collectives are not whole.
+
+    Attributes:
+        totals: what ``summarize_waits`` makes of the waits.
+        states: how many collectives are in each state of ``match_collectives``.
+        flawed: those that are not complete, with ``group``, ``seq``, ``operation``, ``state`` and ``why``.
+    """
+
+    totals: pd.DataFrame
+    states: dict[str, int]
+    flawed: pd.DataFrame
+
+
+class _PartOfWaits(NamedTuple):
+    waits: Columns
+    states: dict[str, int]
+    flawed: Columns
+
+
+def _part_of_waits(timings: pd.DataFrame) -> _PartOfWaits:
+    matched = match_collectives(timings).drop_duplicates("instance")
+    states = {str(state): int(count) for state, count in matched["state"].value_counts().items() if count}
+    flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED]
+    return _PartOfWaits(compact_columns(waits(timings)[list(_OF_TOTALS)]), states, compact_columns(flawed))
+
+
+def _waits(parts: Sequence[_PartOfWaits]) -> WaitsAndStates:
+    states: Counter[str] = Counter()
+    for part in parts:
+        states.update(part.states)
+    totals = summarize_waits(joined_columns([part.waits for part in parts]))
+    return WaitsAndStates(totals, dict(states), joined_columns([part.flawed for part in parts]))
+
+
+WAITS = Analysis(COLUMNS_OF["waits"], _part_of_waits, _waits, "collective")
+"""``summarize_waits(waits(timings))``, and what is not whole: a part holds eleven numbers of each wait."""

@@ -1,0 +1,181 @@
+"""Did a run end, and if not: who hangs in what since when, and who never came?
+
+It rests on what is on disk when the processes are gone: rows of calls that were still open, written after
+``hang_after``, and sidecars that every living process refreshes every 10 s.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.last_words import HANG_AFTER_S, last_words, stated_world_size_of
+from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
+from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd, RunState
+from timing_logger.analysis.hangs.stuck_groups import stuck_groups
+from timing_logger.analysis.hangs.stuck_messages import stuck_messages
+from timing_logger.analysis.hangs.who_waits import blocked, causes, who_waits
+from timing_logger.analysis.hangs.wording import in_words
+from timing_logger.analysis.operations import is_own_work
+from timing_logger.analysis.runs import different_runs
+from timing_logger.record import INFLIGHT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+GONE_AFTER_S = 30.0
+"""A living process refreshes its sidecar every 10 s; one that lacks three of them is gone."""
+
+
+def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
+    """Who hangs, if anybody, and whether the run came to its end.
+
+    Args:
+        timings: as ``read_timings`` returns, with its attributes: sidecars tell who closed, who lived when.
+        now_unix_s: the time of asking, to tell a run that goes on from one that was killed.
+    """
+    return run_end_of([last_rows(timings)], getattr(timings, "attrs", {}).get("files", []), now_unix_s)
+
+
+def run_end_of(
+    parts: Sequence[pd.DataFrame], files: Sequence[Mapping[str, Any]], now_unix_s: float | None = None
+) -> RunEnd:
+    """The same from what :func:`last_rows` returned for each process.
+
+    Args:
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
+    import pandas as pd
+
+    words = last_words(files)
+    rows = pd.concat(parts, ignore_index=True) if len(parts) > 1 else parts[0]
+    if not words and not (rows["status"] == INFLIGHT).any():
+        return RunEnd(state="unknown")
+    ending = ending_of(rows, words)
+    world_size = stated_world_size_of(files)
+    groups, messages = stuck_groups(ending, world_size), stuck_messages(ending, world_size)
+    gone = _gone(ending)
+    hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
+    failed = tuple(one for one in groups if not one.hangs and one.failed)
+    state = _state(ending, any(hanging) or _stands_still(ending, gone), bool(failed), now_unix_s)
+    mixed = different_runs(files)
+    may_blame = state == "hang" and not mixed
+    found = causes(who_waits(groups, messages, gone) if may_blame else {}, blocked(groups, messages, gone))
+    return in_words(
+        RunEnd(
+            state=state,
+            culprits=found.culprits,
+            circle=found.circle,
+            groups=tuple(hanging[0]),
+            messages=tuple(hanging[1]),
+            younger=tuple(one for one in groups if not one.hangs and one.inside),
+            failed=failed,
+            gone=tuple(gone),
+            unclosed=tuple(rank for rank, one in ending.words.items() if one.closed is False),
+            ranks=tuple(_rank_ends(ending, gone)),
+            hang_after_s=min((one.hang_after_s for one in ending.words.values()), default=HANG_AFTER_S),
+            last_sign_unix_s=None if math.isnan(ending.last_sign_s) else ending.last_sign_s,
+        ),
+        n_hosts=len({one.host for one in ending.words.values()} - {""}),
+        mixed=mixed,
+    )
+
+
+def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) -> RunState:
+    if hangs:
+        return "hang"
+    closed = [one.closed for one in ending.words.values()]
+    if False in closed:
+        is_live = now_unix_s is not None and now_unix_s - ending.last_sign_s < GONE_AFTER_S
+        return "running" if is_live else "unfinished"
+    if not any(closed):
+        return "unknown"
+    return "failed" if failed else "ended"
+
+
+def _stands_still(ending: Ending, gone: Collection[int]) -> bool:
+    """Whether some ranks fell silent, and in all others nothing was begun or recorded for ``hang_after``.
+
+    Who fell silent may be in a call that holds the interpreter's lock, so that nobody could write of it.
+    """
+    left = [one for rank, one in ending.words.items() if rank not in gone]
+    idle = [one.closed is False and (one.idle_s or 0.0) >= one.hang_after_s for one in left]
+    return bool(gone) and bool(idle) and all(idle)
+
+
+def _gone(ending: Ending) -> list[int]:
+    """The ranks that did not close, and whose refreshes stopped long before those of the others."""
+    return [
+        rank
+        for rank, one in ending.words.items()
+        if one.closed is False
+        and one.has_heartbeat
+        and rank in ending.seen_s
+        and ending.last_sign_s - ending.seen_s[rank] > GONE_AFTER_S
+    ]
+
+
+def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
+    rows = ending.rows
+    ended = rows[rows["ended_s"].notna()]
+    last = ended.loc[ended.groupby("rank")["ended_s"].idxmax()].set_index("rank").to_dict("index")
+    is_open = rows[rows["is_open"]]
+    busy = rows_by_rank(is_open[is_open["operation"].map(is_own_work).astype(bool)].sort_values("began_s"))
+    for rank in ending.words:
+        yield _rank_end(ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone)
+
+
+def _rank_end(
+    ending: Ending, rank: int, last: Mapping[Any, Any] | None, busy: pd.DataFrame, *, gone: bool
+) -> RankEnd:
+    """
+    Args:
+        last: the row that ended last; None if none tells an end.
+        busy: the rows of its own work that were open, the innermost last.
+    """
+    one = ending.words[rank]
+    seen_s = ending.seen_s.get(rank, math.nan)
+    return RankEnd(
+        rank=rank,
+        incarnation=one.incarnation,
+        closed=one.closed,
+        gone=gone,
+        silent_s=ending.before_the_end_s(seen_s),
+        operation="" if last is None else str(last["operation"]),
+        layer_name="" if last is None else str(last["layer_name"]),
+        iteration=None if last is None or math.isnan(last["iteration"]) else int(last["iteration"]),
+        status="" if last is None else str(last["status"]),
+        ended_s=None if last is None else ending.before_the_end_s(float(last["ended_s"])),
+        busy_with=str(busy["operation"].iloc[-1]) if len(busy) else "",
+        busy_s=ending.before_the_end_s(float(busy["began_s"].iloc[-1])) if len(busy) else None,
+        idle_stack=one.idle_stack,
+        signal=one.signal,
+    )
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+
+def _part(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+    return last_rows(timings), timings.attrs.get("files", [])
+
+
+def _whole(
+    parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], now_unix_s: float | None = None
+) -> RunEnd:
+    files = [file for _, of_part in parts for file in of_part]
+    return run_end_of([rows for rows, _ in parts], files, now_unix_s)
+
+
+HANG = Analysis(COLUMNS_OF["hang"], _part, _whole)
+"""``hang``: a part holds the last rows of each process."""
+
+
+def hang_asked_at(now_unix_s: float) -> Analysis[Any, RunEnd]:
+    """``hang`` of files that may still be written."""
+    return HANG._replace(reduce=partial(_whole, now_unix_s=now_unix_s))

@@ -1,0 +1,112 @@
+"""The last rows of each process: what it was in, what failed, and how far it had come in each group.
+
+Of a file with millions of rows a few hundred are left, so that the end of a run is asked of all ranks at
+once, however large it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timing_logger.analysis.collectives.instances import communicators, earlier_in_step
+from timing_logger.analysis.columns import COLUMNS_OF, EARLIER_IN_STEP
+from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.operations import is_collective, is_communication
+from timing_logger.analysis.tables import (
+    Bools,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+    opened,
+    taken,
+)
+from timing_logger.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS_OF_GROUP = 64
+"""So many of the last rows of each process are kept of each group, of collectives and of messages."""
+
+_ROWS_OF_PROCESS = 16
+_TEXTS = ("thread", "operation", "layer_name", "group", "status", "clock")
+_NUMBERS = (
+    "iteration", "epoch", "group_size", "seq", "peer", "message_size_bytes", "start_counter", "end_counter",
+)  # fmt: skip
+_NOT_FAILED = frozenset({INVALID_VALUE, INCONSISTENT_COUNTERS})
+
+
+def last_rows(timings: Any) -> pd.DataFrame:
+    """The rows that tell how each process ended, of all rows of whole processes.
+
+    Returns:
+        A table of pandas, whatever ``timings`` is, by process and then as they came: ``rank``,
+        ``incarnation`` and ``EARLIER_IN_STEP`` (int64), texts, and numbers as float64, NaN where unknown.
+    """
+    import pandas as pd
+
+    frame = opened(timings, COLUMNS_OF["hang"])
+    kept = _kept(frame)
+    small = taken(frame, ["rank", "incarnation", *_TEXTS, *_NUMBERS], kept)
+    columns: dict[str, Any] = {name: small[name].to_numpy() for name in ("rank", "incarnation")}
+    for name in _TEXTS:
+        codes, texts = coded_text(small, name)
+        columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes], dtype=object)
+    columns |= {name: numbers(small, name) for name in _NUMBERS}
+    columns[EARLIER_IN_STEP] = _earlier(frame)[kept]
+    found: pd.DataFrame = pd.DataFrame(columns)
+    return found
+
+
+def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
+    """The same rows, as they are: for who reads on, and holds no more than these of what was before."""
+    kept: pd.DataFrame = timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
+    return kept
+
+
+def has_failed(status: str) -> bool:
+    """Whether the status is that of an operation that raised."""
+    return status.startswith("error:") and status not in _NOT_FAILED
+
+
+def _kept(frame: Frame) -> Ints:
+    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
+    operation, status = coded_text(frame, "operation"), coded_text(frame, "status")
+    communicates = each_text(operation, is_communication)
+    everything = np.arange(len(process))
+    inflight = np.flatnonzero(each_text(status, INFLIGHT.__eq__))
+    failed = np.flatnonzero(each_text(status, has_failed) & communicates)
+    shared = np.flatnonzero(communicates)
+    of_group = dense_codes(
+        process[shared], communicators(frame, shared), each_text(operation, is_collective)[shared]
+    )
+    pieces = [
+        inflight,
+        *_last_of_each(process[failed], failed, ROWS_OF_GROUP),
+        *_last_of_each(of_group, shared, ROWS_OF_GROUP),
+        *_last_of_each(process, everything, _ROWS_OF_PROCESS),
+    ]
+    kept: Ints = np.unique(np.concatenate(pieces))
+    return kept
+
+
+def _last_of_each(group: Ints, rows: Ints, most: int) -> Sequence[Ints]:
+    return [rows[chosen][-most:] for chosen in rows_of_each(group)]
+
+
+def _earlier(frame: Frame) -> Ints:
+    """Of collectives without a number; 0 in other rows."""
+    found = np.zeros(len(frame), np.int64)
+    unnumbered: Bools = np.isnan(numbers(frame, "seq")) & each_text(
+        coded_text(frame, "operation"), is_collective
+    )
+    row = np.flatnonzero(unnumbered)
+    if len(row):
+        found[row] = earlier_in_step(frame, row)
+    return found

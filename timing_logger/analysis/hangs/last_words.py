@@ -1,0 +1,177 @@
+"""What the sidecars of a run say of its end: who closed, who was alive when, and which calls were open.
+
+Every value is looked at before it is used: a sidecar may be of another version, or damaged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from timing_logger.reading.alignment import wall_offset_ns
+from timing_logger.record import NS_PER_S
+
+HANG_AFTER_S = 60.0
+"""A call that is open for longer hangs, unless the sidecar's options state another time."""
+
+MOST_RANKS = 2**24
+_INT64 = 2**63
+_TEXTS = ("thread", "operation", "layer_name", "group")
+_INTEGERS = ("iteration", "epoch", "group_size", "seq", "peer", "message_size_bytes", "start_counter_ns")
+_HEARTBEAT = (
+    "open_calls",
+    "groups",
+    "last_progress_counter_ns",
+)  # written by loggers that refresh while they live
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a rank had come in a group.
+
+    Attributes:
+        issued, completed: collectives that it had begun, and how many of these were known to be over.
+    """
+
+    issued: int
+    completed: int
+
+
+@dataclass(frozen=True)
+class OpenCall:
+    """A call that was open, as a sidecar tells it; see ``record.FIELDS`` for the fields."""
+
+    thread: str
+    operation: str
+    layer_name: str
+    group: str
+    iteration: int | None
+    epoch: int | None
+    group_size: int | None
+    seq: int | None
+    peer: int | None
+    message_size_bytes: int | None
+    start_counter_ns: int | None
+
+
+@dataclass(frozen=True)
+class LastWords:
+    """The last that is known of one process.
+
+    Attributes:
+        closed: whether its logger came to its end; None if nothing tells.
+        updated_ns: when its sidecar was last written, in Unix time.
+        has_heartbeat: whether it was written again and again as long as the process lived.
+        offset_ns: Unix time minus ``perf_counter``.
+        progress: by name and size of the group.
+        progressed_counter_ns: when something was last begun or recorded.
+        idle_stack: where its main thread was, innermost first, if it recorded nothing for long.
+    """
+
+    rank: int
+    incarnation: int
+    closed: bool | None = None
+    updated_ns: int | None = None
+    has_heartbeat: bool = False
+    offset_ns: int | None = None
+    hang_after_s: float = HANG_AFTER_S
+    signal: str = ""
+    open_calls: tuple[OpenCall, ...] = ()
+    progress: Mapping[tuple[str, int | None], Progress] = field(default_factory=dict)
+    progressed_counter_ns: int | None = None
+    idle_stack: tuple[str, ...] = ()
+    host: str = ""
+
+    @property
+    def idle_s(self) -> float | None:
+        """For how long nothing had begun or been recorded when the sidecar was last written."""
+        if self.progressed_counter_ns is None or self.updated_ns is None or self.offset_ns is None:
+            return None
+        return (self.updated_ns - self.offset_ns - self.progressed_counter_ns) / NS_PER_S
+
+
+def last_words(files: Iterable[Mapping[str, Any]]) -> dict[int, LastWords]:
+    """Of the newest process of each rank, by its rank.
+
+    Args:
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
+    found: dict[int, LastWords] = {}
+    for file in files:
+        words = _words_of(file)
+        if words.rank not in found or words.incarnation > found[words.rank].incarnation:
+            found[words.rank] = words
+    return dict(sorted(found.items()))
+
+
+def stated_world_size_of(files: Iterable[Mapping[str, Any]]) -> int | None:
+    """How many ranks the run has, if the sidecars say so and agree."""
+    stated = {_integer(_sidecar(file).get("world_size")) for file in files} - {None}
+    size = stated.pop() if len(stated) == 1 else None
+    return size if size is not None and 0 < size <= MOST_RANKS else None
+
+
+def _sidecar(file: Mapping[str, Any]) -> Mapping[str, Any]:
+    sidecar = file.get("sidecar")
+    return sidecar if isinstance(sidecar, dict) else {}
+
+
+def _words_of(file: Mapping[str, Any]) -> LastWords:
+    sidecar = _sidecar(file)
+    closed, options = sidecar.get("closed"), sidecar.get("options")
+    updated_ns = _integer(sidecar.get("updated_unix_ns"))
+    return LastWords(
+        rank=int(file["rank"]),
+        incarnation=int(file.get("incarnation", 1)),
+        closed=closed if isinstance(closed, bool) else None,
+        updated_ns=updated_ns if updated_ns and updated_ns > 0 else None,
+        has_heartbeat=any(name in sidecar for name in _HEARTBEAT),
+        offset_ns=wall_offset_ns(sidecar),
+        hang_after_s=_hang_after_s(options),
+        signal=_text(sidecar.get("signal")),
+        open_calls=tuple(_open_call(entry) for entry in _objects(sidecar.get("open_calls"))),
+        progress=dict(filter(None, map(_progress, _objects(sidecar.get("groups"))))),
+        progressed_counter_ns=_integer(sidecar.get("last_progress_counter_ns")),
+        idle_stack=tuple(_texts(sidecar.get("idle_stack"))),
+        host=_text(sidecar.get("host")),
+    )
+
+
+def _hang_after_s(options: Any) -> float:
+    stated = options.get("hang_after") if isinstance(options, dict) else None
+    if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 < stated < 1e9:
+        return float(stated)
+    return HANG_AFTER_S
+
+
+def _open_call(entry: Mapping[str, Any]) -> OpenCall:
+    texts = {name: _text(entry.get(name)) for name in _TEXTS}
+    return OpenCall(**texts, **{name: _integer(entry.get(name)) for name in _INTEGERS})  # type: ignore[arg-type]
+
+
+def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress] | None:
+    issued, completed = _integer(entry.get("issued")), _integer(entry.get("completed"))
+    if issued is None or issued < 0:
+        return None
+    return (_text(entry.get("group")), _integer(entry.get("size"))), Progress(
+        issued, issued if completed is None else completed
+    )
+
+
+def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> Sequence[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    """As in the rows, where lone surrogates stay escaped."""
+    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else ""
+
+
+def _integer(value: Any) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return value if whole and -_INT64 <= value < _INT64 else None

@@ -1,0 +1,258 @@
+"""The calls that were open when a run ended, of all ranks on one axis, and which of them hang.
+
+A call is open by its row (status ``inflight``) or by its process's sidecar: either may lack it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timing_logger.analysis.columns import EARLIER_IN_STEP
+from timing_logger.analysis.hangs.last_rows import has_failed
+from timing_logger.analysis.hangs.last_words import LastWords, OpenCall
+from timing_logger.analysis.operations import is_collective
+from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
+from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
+"""What ``Ending.rows`` have beside those of ``last_rows``."""
+
+_INTERRUPTED = ["error:KeyboardInterrupt", "error:SystemExit"]
+_SAME_START_S = 1e-6  # counters in rows are floats
+_RESTART = 32  # numbers of a group come nearly in order; who falls back by more counts anew
+
+
+@dataclass(frozen=True)
+class Ending:
+    """The last of every rank's newest process.
+
+    Attributes:
+        rows: as ``last_rows`` returns them, with the open calls that sidecars alone know of, and with
+            ``began_s`` and ``ended_s`` (float64, Unix time in s, NaN if unknown), ``is_open``,
+            ``is_collective`` and ``hangs``.
+        words: what the sidecars say, by rank.
+        seen_s: the last sign of life of each rank, in Unix time.
+        last_sign_s: that of the run; NaN if nothing tells.
+    """
+
+    rows: pd.DataFrame
+    words: Mapping[int, LastWords]
+    seen_s: Mapping[int, float]
+    last_sign_s: float
+
+    def before_the_end_s(self, instant_s: float) -> float | None:
+        """How long before the run's last sign of life something was; None if unknown."""
+        age_s = self.last_sign_s - instant_s
+        return max(0.0, age_s) if math.isfinite(age_s) else None
+
+
+def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
+    """Put together what rows and sidecars say.
+
+    Args:
+        rows: those of ``last_rows`` of all processes.
+    """
+    rows = _of_newest(rows, words)
+    everyone = {**{rank: LastWords(rank, 1) for rank in rows["rank"].unique().tolist()}, **words}
+    rows = _with_told_calls(rows, everyone)
+    rows = _in_unix_time(rows, everyone)
+    seen_s = _last_signs_s(rows, everyone)
+    last_sign_s = max(seen_s.values(), default=math.nan)
+    is_open = (rows["status"] == INFLIGHT).to_numpy(np.bool_)
+    closed = rows["rank"].isin([rank for rank, one in everyone.items() if one.closed]).to_numpy(np.bool_)
+    # Whoever came to its end is in nothing any more, but it had been.
+    rows.loc[is_open & closed, "status"] = UNRESOLVED
+    rows["is_open"] = is_open & ~closed
+    rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
+    rows["failed"] = _failed(rows, everyone)
+    rows["hangs"] = False
+    for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
+        for i in mine.index[mine["is_open"]]:
+            rows.loc[i, "hangs"] = _hangs(mine, mine.loc[i], everyone[rank], last_sign_s)
+    return Ending(rows, dict(sorted(everyone.items())), seen_s, last_sign_s)
+
+
+def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
+    """Those of each rank that has any, under their old index."""
+    return {int(str(rank)): of_rank for rank, of_rank in rows.groupby("rank")}
+
+
+# -- which rows ------------------------------------------------------------------------------------------
+
+
+def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    """Those of each rank's newest process, and of that only since a group of its began to count anew."""
+    newest: Any = rows.groupby("rank")["incarnation"].transform("max")
+    stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
+    kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
+    found: pd.DataFrame = kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
+    return found
+
+
+def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
+    """Whether a row is of a group's time before it was made anew under its old name, in its process."""
+    import pandas as pd
+
+    collective = rows["operation"].map(is_collective).to_numpy(np.bool_) & rows["seq"].notna().to_numpy()
+    row = np.flatnonzero(collective)
+    group, _ = pd.factorize(rows["group"].to_numpy()[row])
+    key = dense_codes(rows["rank"].to_numpy()[row], group, rows["group_size"].to_numpy()[row])
+    seq = rows["seq"].to_numpy()[row]
+    order = np.lexsort((rows["start_counter"].to_numpy()[row], key))
+    fell_back = np.diff(seq[order], prepend=np.nan) < -_RESTART
+    repeated = np.zeros(len(row), np.bool_)
+    repeated[1:] = (np.diff(seq[order]) <= 0) & _seen_before(key[order], seq[order])[1:]
+    begins_anew = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
+    life = np.cumsum(begins_anew)
+    last = np.zeros(key.max(initial=-1) + 1, np.int64)
+    np.maximum.at(last, key[order], life)
+    earlier = np.zeros(len(rows), np.bool_)
+    earlier[row[order]] = life < last[key[order]]
+    return earlier
+
+
+def _seen_before(key: Ints, seq: Floats) -> Bools:
+    """Whether an earlier entry has the same key and number."""
+    alike = dense_codes(key, seq)
+    first = np.full(alike.max(initial=-1) + 1, len(alike))
+    np.minimum.at(first, alike, np.arange(len(alike)))
+    seen: Bools = np.arange(len(alike)) > first[alike]
+    return seen
+
+
+def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    import pandas as pd
+
+    told, of_rank = [], rows_by_rank(rows)
+    for one in words.values():
+        mine = of_rank.get(one.rank, rows[:0])
+        told += [_row_of(call, one, mine) for call in one.open_calls if not _has_row(mine, call)]
+    if not told:
+        return rows
+    added = pd.DataFrame(told, columns=list(rows.columns)).astype(
+        {name: rows[name].dtype for name in ("rank", "incarnation", EARLIER_IN_STEP)}
+        | {name: np.float64 for name in rows.columns if rows[name].dtype == np.float64}
+    )
+    found: pd.DataFrame = pd.concat([rows, added], ignore_index=True) if len(rows) else added
+    return found
+
+
+def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
+    """Whether a row is of this call: also one that tells its end, which the sidecar did not live to see."""
+    start, seq, peer = (rows[name].to_numpy() for name in ("start_counter", "seq", "peer"))
+    alike = (rows["operation"].to_numpy() == call.operation) & (rows["group"].to_numpy() == call.group)
+    if call.start_counter_ns is not None:
+        apart_s = abs(start - call.start_counter_ns / NS_PER_S)
+        if (alike & (apart_s < _SAME_START_S)).any():
+            return True
+    if call.seq is None:
+        return False
+    same_peer = np.isnan(peer) if call.peer is None else peer == call.peer
+    return bool((alike & (seq == call.seq) & same_peer).any())
+
+
+def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, Any]:
+    blank = math.nan
+    numbers = {
+        name: blank if value is None else float(value)
+        for name, value in vars(call).items()
+        if name not in ("thread", "operation", "layer_name", "group", "start_counter_ns")
+    }
+    start_ns = call.start_counter_ns
+    return {
+        "rank": words.rank, "incarnation": words.incarnation, "thread": call.thread,
+        "operation": call.operation, "layer_name": call.layer_name, "group": call.group, "status": INFLIGHT,
+        "clock": HOST_CLOCK, **numbers, "start_counter": blank if start_ns is None else start_ns / NS_PER_S,
+        "end_counter": blank, EARLIER_IN_STEP: _earlier(call, mine),
+    }  # fmt: skip
+
+
+def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
+    """How many collectives its group had begun before it in its step, if they have no numbers."""
+    if call.seq is not None or not is_collective(call.operation):
+        return 0
+    alike = mine["seq"].isna() & (mine["group"] == call.group) & mine["operation"].map(is_collective)
+    for name in ("group_size", "iteration", "epoch"):
+        stated = getattr(call, name)
+        alike &= mine[name].isna() if stated is None else mine[name] == stated
+    return int(mine.loc[alike.astype(bool), EARLIER_IN_STEP].max()) + 1 if alike.any() else 0
+
+
+# -- when ------------------------------------------------------------------------------------------------
+
+
+def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
+    """With ``began_s`` and ``ended_s``. Whose sidecar does not map its clock is taken to share the others'.
+
+    Without any, counters are taken to be on one axis.
+    """
+    known = [one.offset_ns for one in words.values() if one.offset_ns is not None]
+    default_ns = median(known) if known else 0
+    offset_s = {
+        rank: (default_ns if one.offset_ns is None else one.offset_ns) / NS_PER_S
+        for rank, one in words.items()
+    }
+    of_row = rows["rank"].map(offset_s).astype(np.float64)
+    placed: pd.DataFrame = rows.assign(
+        began_s=rows["start_counter"] + of_row, ended_s=rows["end_counter"] + of_row
+    )
+    return placed
+
+
+def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:
+    """Of each rank of which anything tells. Sidecars count where some clock is mapped to their time."""
+    is_mapped = any(one.offset_ns is not None for one in words.values())
+    found: dict[int, float] = {}
+    latest = rows.groupby("rank")[["began_s", "ended_s"]].max().max(axis=1)
+    for rank, one in words.items():
+        instants = [float(latest[rank])] if rank in latest.index and latest[rank] == latest[rank] else []
+        if is_mapped and one.updated_ns is not None:
+            instants.append(one.updated_ns / NS_PER_S)
+        if instants:
+            found[rank] = max(instants)
+    return found
+
+
+# -- which of them hang ------------------------------------------------------------------------------------
+
+
+def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
+    """Whether the call was open for too long, and its process, of these rows, did not go on beside it."""
+    age_s = last_sign_s - call["began_s"]
+    return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
+
+
+def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[Any]:
+    """Whether each row is of a call that raised; by an interrupt, only if that put an end to a hang."""
+    hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
+    lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
+    failed: pd.Series[Any] = rows["status"].map(has_failed).astype(bool) & (
+        ~rows["status"].isin(_INTERRUPTED) | lasted
+    )
+    return failed
+
+
+def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
+    """Whether the process trains on in another thread: a control thread may sit in a receive for ever.
+
+    It does if, long after the call began and not long ago, a collective ended or a later iteration was begun.
+    Where its rows say nothing, since sampling leaves them out, what it last began does.
+    """
+    began_s, ended_s, iteration = (mine[name].to_numpy() for name in ("began_s", "ended_s", "iteration"))
+    since = ~mine["is_open"].to_numpy() & (began_s > call["began_s"])
+    recently_s = last_sign_s - one.hang_after_s
+    if not since.any():
+        idle_s, last_s = one.idle_s, (one.updated_ns or 0) / NS_PER_S
+        return idle_s is not None and last_s - idle_s > max(recently_s, call["began_s"] + one.hang_after_s)
+    long_after = since & (ended_s > max(call["began_s"] + one.hang_after_s, recently_s))
+    went_on = (iteration > call["iteration"]) | mine["is_collective"].to_numpy()
+    return bool((long_after & went_on).any())

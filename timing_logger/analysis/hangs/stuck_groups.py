@@ -1,0 +1,317 @@
+"""Collectives that did not end: who is inside, who never entered, who failed, and do they agree?
+
+Which rows are parts of one collective is what ``instances`` says. Where sampling leaves out the rows, the
+counts in the sidecars tell who never entered.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from timing_logger.analysis.collectives.instances import find_instances
+from timing_logger.analysis.collectives.problems import Problem, find_problems
+from timing_logger.analysis.group_members import all_members
+from timing_logger.analysis.hangs.last_words import MOST_RANKS, LastWords, Progress
+from timing_logger.analysis.hangs.named_ranks import named_ranks
+from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending
+from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
+from timing_logger.analysis.tables import dense_codes, opened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SETTLED_S = 10.0  # counts of a process that began nothing for so long are those of its end
+_MOST_KINDS = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckGroup:
+    """A collective that did not end.
+
+    Attributes:
+        group, group_size, seq: which one; None where unknown.
+        operation: its name; several with commas, where ranks disagree.
+        iteration, layer_name: of the ranks inside it, of the one that entered first.
+        inside: the ranks in it, ascending.
+        inside_s: for how long each of these had been in it at the run's last sign of life; None if unknown.
+        missing: ranks of the group that never entered it, as far as is known.
+        silent: those of them of which nothing was heard since the others entered it.
+        unread: ranks of the group of which there is no file.
+        unknown_ranks: how many more it has.
+        failed: ranks in which it raised, and how.
+        unblocked: ranks in which it is under way, while others are blocked in it and these in nothing.
+        since_s: from the earliest entry to the run's last sign of life; None if unknown.
+        mismatch: in what ranks disagree, in words; "" if they do not.
+        odd: the ranks that disagree with most of the others; empty if there is no majority.
+        hangs: whether it was open for longer than ``hang_after``, or failed since a rank did not come.
+    """
+
+    group: str
+    group_size: int | None
+    seq: int | None
+    operation: str
+    iteration: int | None = None
+    layer_name: str = ""
+    inside: tuple[int, ...] = ()
+    inside_s: dict[int, float | None] = field(default_factory=dict)
+    missing: tuple[int, ...] = ()
+    silent: tuple[int, ...] = ()
+    unread: tuple[int, ...] = ()
+    unknown_ranks: int = 0
+    failed: dict[int, str] = field(default_factory=dict)
+    unblocked: tuple[int, ...] = ()
+    since_s: float | None = None
+    mismatch: str = ""
+    odd: tuple[int, ...] = ()
+    hangs: bool = True
+
+
+def stuck_groups(ending: Ending, world_size: int | None) -> list[StuckGroup]:
+    """Those that somebody is inside, or in which somebody failed at the end; the longest first."""
+    by_rows = list(_by_rows(ending, world_size))
+    by_counts = list(_by_counts(ending, world_size, by_rows))
+    return sorted(by_rows + by_counts, key=lambda one: (not one.hangs, -(one.since_s or 0.0), one.group))
+
+
+# -- by rows -------------------------------------------------------------------------------------------
+
+
+def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
+    rows = ending.rows
+    if not len(rows):
+        return
+    frame = opened(rows.drop(columns=ADDED_COLUMNS))
+    parts = find_instances(frame, _step_of(rows))
+    if not len(parts.row):
+        return
+    problems = find_problems(frame, parts)
+    is_open = rows["is_open"].to_numpy(np.bool_)[parts.row]
+    failed = rows["failed"].to_numpy(np.bool_)[parts.row]
+    for number in np.flatnonzero(np.logical_or.reduceat(is_open | failed, parts.first)).tolist():
+        here = slice(parts.first[number], parts.first[number] + parts.n_parts[number])
+        of_it = rows.iloc[parts.row[here]]
+        if is_open[here].any() or not _went_on(rows, of_it[failed[here]]):
+            yield _stuck(ending, of_it, Problem(int(problems[number])), world_size)
+
+
+def _step_of(rows: pd.DataFrame) -> Any:
+    """The step of each row, for collectives without a number."""
+    step = dense_codes(rows["epoch"].to_numpy(), rows["iteration"].to_numpy()).astype(np.float64)
+    return np.where(rows["iteration"].isna(), np.nan, step)
+
+
+def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
+    """The collectives of a group."""
+    same_size = rows["group_size"].isna() if math.isnan(size) else rows["group_size"] == size
+    of_group = rows[(rows["group"] == group) & same_size]
+    found: pd.DataFrame = of_group[of_group["is_collective"]]
+    return found
+
+
+def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
+    """Whether the group met again after these ranks had failed in it, as after an error that was handled."""
+    first = failed.iloc[0]
+    later = _of_group(rows, first["group"], first["group_size"])
+    ended_well = ~later["failed"] & later["ended_s"].notna()
+    return bool((ended_well & (later["began_s"] > failed["ended_s"].min())).any())
+
+
+def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: int | None) -> StuckGroup:
+    first = parts.sort_values("began_s", kind="stable").iloc[0]
+    group, size, seq = str(first["group"]), _whole(first["group_size"]), _whole(first["seq"])
+    is_open = parts[parts["is_open"]]
+    failed = {int(row["rank"]): row["status"] for _, row in parts[parts["failed"]].iterrows()}
+    members, unread, n_unknown = _members(ending, group, float(first["group_size"]), world_size)
+    absent = [rank for rank in members if rank not in set(parts["rank"])]
+    by_counts = [rank for rank in absent if _is_inside(ending.words[rank], group, size, seq)]
+    missing = tuple(rank for rank in absent if rank not in by_counts and not _has_passed(ending, rank, first))
+    inside_s = {int(row["rank"]): ending.before_the_end_s(row["began_s"]) for _, row in is_open.iterrows()}
+    inside_s |= {rank: _idle_before_the_end_s(ending, rank) for rank in by_counts}
+    mismatch, odd = _mismatch(parts, problems)
+    entered = is_open if len(is_open) else parts[parts["rank"].isin(failed)]
+    entered_s = float(entered["began_s"].min())
+    return StuckGroup(
+        group=group,
+        group_size=size,
+        seq=seq,
+        operation=", ".join(sorted({base_operation(name) for name in parts["operation"]})[:_MOST_KINDS]),
+        iteration=_whole(first["iteration"]),
+        layer_name=str(first["layer_name"]),
+        inside=tuple(sorted(inside_s)),
+        inside_s=dict(sorted(inside_s.items())),
+        missing=missing,
+        silent=tuple(rank for rank in missing if _is_silent_since(ending, rank, entered_s)),
+        unread=unread,
+        unknown_ranks=n_unknown,
+        failed=dict(sorted(failed.items())),
+        unblocked=_unblocked(ending.rows, is_open),
+        since_s=ending.before_the_end_s(entered_s),
+        mismatch=mismatch,
+        odd=odd,
+        hangs=bool(is_open["hangs"].any()) or bool(failed and (missing or mismatch)),
+    )
+
+
+def _members(
+    ending: Ending, group: str, size: float, world_size: int | None
+) -> tuple[list[int], tuple[int, ...], int]:
+    """The group's ranks, those of them without a file, and how many more it has."""
+    rows = ending.rows
+    told = {rank for rank, one in ending.words.items() if (group, _whole(size)) in one.progress}
+    seen = np.array(sorted({*_of_group(rows, group, size)["rank"].tolist(), *told}), np.int64)
+    if world_size is None and size == len(ending.words):
+        world_size = int(size)
+    found = all_members(group, size, seen, world_size).tolist()
+    if not found and math.isnan(size) and not group and world_size and 2 * len(seen) > world_size:
+        found = list(range(world_size))  # timed by hand, by most ranks: it is the world's
+    members = sorted({*found, *seen.tolist()})
+    n_unknown = 0 if math.isnan(size) else int(max(0, min(size, MOST_RANKS) - len(members)))
+    unread = tuple(rank for rank in members if rank not in ending.words)
+    return [rank for rank in members if rank in ending.words], unread, n_unknown
+
+
+def _has_passed(ending: Ending, rank: int, part: pd.Series[Any]) -> bool:
+    """Whether the rank had begun this collective, though no row says so, or a later one."""
+    group, size, seq = str(part["group"]), part["group_size"], part["seq"]
+    mine = _of_group(ending.rows, group, size)
+    mine = mine[mine["rank"] == rank]
+    if not math.isnan(seq):
+        told = ending.words[rank].progress.get((group, _whole(size)), Progress(0, 0)).issued
+        return bool(told > seq or (mine["seq"] > seq).any())
+    place = [mine[name].fillna(-1.0) for name in ("epoch", "iteration", "earlier_in_step")]
+    at = tuple(_or_before_all(part[name]) for name in ("epoch", "iteration", "earlier_in_step"))
+    return any(row >= at for row in zip(*place, strict=True))
+
+
+def _or_before_all(value: float) -> float:
+    return -1.0 if math.isnan(value) else value
+
+
+def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
+    """Ranks that have it under way in the background and are blocked in nothing, while others are."""
+    background = {int(r) for r in is_open["rank"][is_open["operation"].map(goes_on).astype(bool)]}
+    blocking = rows[rows["is_open"] & ~rows["operation"].map(goes_on).astype(bool)]
+    blocks = blocking["operation"].map(lambda name: is_wait(name) or is_collective(name)).astype(bool)
+    blocked = {int(rank) for rank in blocking["rank"][blocks]}
+    idle = background - blocked
+    return tuple(sorted(idle)) if blocked & {int(rank) for rank in is_open["rank"]} else ()
+
+
+def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
+    """Whether the process left no sign of life after that, and did not come to its end."""
+    return not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < instant_s
+
+
+def _mismatch(parts: pd.DataFrame, problems: Problem) -> tuple[str, tuple[int, ...]]:
+    """In what the parts disagree, in words, and which ranks disagree with most of the others."""
+    if Problem.OPERATIONS in problems:
+        operations = parts["operation"].map(base_operation)
+        return "operations differ: " + _by_kind(parts, operations), _odd(parts, operations)
+    if Problem.SIZES in problems:
+        sizes = parts["message_size_bytes"]
+        return "sizes differ: " + _by_kind(parts, sizes, " bytes"), _odd(parts, sizes)
+    if Problem.ROOTS in problems:
+        return "roots differ: " + _by_kind(parts, parts["peer"]), _odd(parts, parts["peer"])
+    return "", ()
+
+
+def _odd(parts: pd.DataFrame, values: pd.Series[Any]) -> tuple[int, ...]:
+    known = values.dropna()
+    commonest, count = known.mode().iloc[0], known.value_counts().max()
+    if 2 * count <= len(known):
+        return ()
+    return tuple(sorted(int(rank) for rank in parts["rank"][values.notna() & (values != commonest)]))
+
+
+def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str:
+    """``ALLREDUCE on rank 0, BARRIER on ranks 1 and 2``; of many kinds the first few."""
+    kinds = [
+        (f"{value:.0f}" if isinstance(value, float) else str(value), parts["rank"][values == value])
+        for value in sorted(values.dropna().unique())
+    ]
+    told = [f"{value}{unit} on {named_ranks(ranks.tolist())}" for value, ranks in kinds[:_MOST_KINDS]]
+    return ", ".join(told) + (f" and {len(kinds) - _MOST_KINDS} more" if len(kinds) > _MOST_KINDS else "")
+
+
+# -- by counts -------------------------------------------------------------------------------------------
+
+
+def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGroup]) -> Iterable[StuckGroup]:
+    """Collectives that no row tells of, since sampling left them out: who counted them, and who did not."""
+    seen = {(one.group, one.group_size) for one in by_rows if one.inside}
+    everything = {key for one in ending.words.values() for key in one.progress}
+    for group, size in sorted(everything - seen, key=str):
+        oldest = [
+            one.progress[group, size].completed
+            for one in ending.words.values()
+            if _has_settled(one) and _n_open(one, group, size) and not _went_past(ending, one, group, size)
+        ]
+        if oldest:
+            yield _counted(ending, group, size, max(oldest), world_size)
+
+
+def _went_past(ending: Ending, one: LastWords, group: str, size: int | None) -> bool:
+    """Whether a later collective ended: then the open ones are requests whose end nobody ever asked for."""
+    mine = _of_group(ending.rows, group, math.nan if size is None else float(size))
+    ended = mine[(mine["rank"] == one.rank) & mine["ended_s"].notna()]
+    return bool((ended["seq"] > one.progress[group, size].completed).any())
+
+
+def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size: int | None) -> StuckGroup:
+    members, unread, n_unknown = _members(
+        ending, group, math.nan if size is None else float(size), world_size
+    )
+    inside = [rank for rank in members if _is_inside(ending.words[rank], group, size, seq)]
+    issued = {rank: ending.words[rank].progress.get((group, size), Progress(0, 0)).issued for rank in members}
+    inside_s = {rank: _idle_before_the_end_s(ending, rank) for rank in inside}
+    since_s = max((age for age in inside_s.values() if age is not None), default=None)
+    last = _of_group(ending.rows, group, math.nan if size is None else float(size))
+    return StuckGroup(
+        group=group,
+        group_size=size,
+        seq=seq,
+        operation=base_operation(last["operation"].iloc[-1]) if last["operation"].nunique() == 1 else "",
+        inside=tuple(inside),
+        inside_s=inside_s,
+        missing=tuple(rank for rank in members if rank not in inside and issued[rank] <= seq),
+        unread=unread,
+        unknown_ranks=n_unknown,
+        since_s=since_s,
+        hangs=any(
+            age is not None and age >= ending.words[rank].hang_after_s for rank, age in inside_s.items()
+        ),
+    )
+
+
+def _is_inside(one: LastWords, group: str, size: int | None, seq: int | None) -> bool:
+    """Whether its counts say so, of a process that had come to rest."""
+    counts = one.progress.get((group, size))
+    if counts is None or seq is None or not _has_settled(one):
+        return False
+    return counts.completed <= seq < counts.issued
+
+
+def _n_open(one: LastWords, group: str, size: int | None) -> int:
+    counts = one.progress.get((group, size), Progress(0, 0))
+    return counts.issued - counts.completed
+
+
+def _has_settled(one: LastWords) -> bool:
+    return not one.closed and one.idle_s is not None and one.idle_s >= min(_SETTLED_S, one.hang_after_s)
+
+
+def _idle_before_the_end_s(ending: Ending, rank: int) -> float | None:
+    """From what the rank last began to the end of the run."""
+    one = ending.words[rank]
+    if one.idle_s is None or one.updated_ns is None:
+        return None
+    return ending.before_the_end_s(one.updated_ns / 1e9 - one.idle_s)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None or math.isnan(value) else int(value)

@@ -1,0 +1,114 @@
+"""Messages, probes and waits that did not end: who is in one, with whom, and is there a partner?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from timing_logger.analysis.collectives.instances import communicators
+from timing_logger.analysis.collectives.messages import find_messages
+from timing_logger.analysis.group_members import NONE, ranks_by_number
+from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending
+from timing_logger.analysis.operations import (
+    PROBES,
+    base_operation,
+    goes_on,
+    is_collective,
+    is_communication,
+    is_wait,
+)
+from timing_logger.analysis.tables import numbers, opened
+
+
+@dataclass(frozen=True, kw_only=True)
+class StuckMessage:
+    """A message, a probe, or a wait for something that has no row, which did not end.
+
+    Attributes:
+        rank: who is in it.
+        operation, group, seq, thread, iteration: of its row.
+        peer: the rank at the other side; None for any source, or where it cannot be told.
+        has_partner: whether the other side's call is there: then the two do not match, in their tags say.
+        since_s: for how long at the run's last sign of life; None if unknown.
+        hangs: whether that is longer than ``hang_after``.
+        in_background: whether the rank need not be blocked in it.
+    """
+
+    rank: int
+    operation: str
+    group: str
+    seq: int | None
+    thread: str
+    iteration: int | None
+    peer: int | None
+    has_partner: bool
+    since_s: float | None
+    hangs: bool
+    in_background: bool = False
+
+
+def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]:
+    """By rank, then since when; a ``WAIT`` for an operation that is open itself is not told twice.
+
+    A send in the background that was received is over, though its rank has not waited for it yet.
+    """
+    rows = ending.rows
+    if not rows["is_open"].any():
+        return []
+    frame = opened(rows.drop(columns=ADDED_COLUMNS))
+    peers = ranks_by_number(frame, numbers(frame, "peer"), communicators(frame), world_size)
+    matched = find_messages(frame, world_size)
+    partnered = {*matched.send.tolist(), *matched.receive.tolist()}
+    is_received = ~rows["is_open"].to_numpy(bool)[matched.receive]
+    received = {*matched.send[is_received].tolist()}
+    found = [
+        _message(ending, row, int(peers[row]), has_partner=row in partnered)
+        for row in np.flatnonzero(rows["is_open"]).tolist()
+        if _is_told_here(rows, row) and row not in received
+    ]
+    return sorted(found, key=lambda one: (one.rank, -(one.since_s or 0.0)))
+
+
+def _is_told_here(rows: Any, row: int) -> bool:
+    name = rows["operation"].iloc[row]
+    if is_wait(name):
+        return not any(_is_waited_for(rows, row))
+    is_message = is_communication(name) and not is_collective(name)
+    return is_message or base_operation(name) in PROBES
+
+
+def _is_waited_for(rows: Any, row: int) -> Iterable[bool]:
+    """Whether each other open call of the rank is the one that this row waits for."""
+    this = rows.iloc[row]
+    others = rows[(rows["rank"] == this["rank"]) & rows["is_open"]]
+    for _, other in others.iterrows():
+        same = all(
+            other[name] == this[name] or (other[name] != other[name] and this[name] != this[name])
+            for name in ("group", "seq")
+        )
+        yield same and not is_wait(other["operation"])
+
+
+def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> StuckMessage:
+    call = ending.rows.iloc[row]
+    return StuckMessage(
+        rank=int(call["rank"]),
+        operation=str(call["operation"]),
+        group=str(call["group"]),
+        seq=_whole(call["seq"]),
+        thread=str(call["thread"]),
+        iteration=_whole(call["iteration"]),
+        peer=None if peer == NONE else peer,
+        has_partner=has_partner,
+        since_s=ending.before_the_end_s(float(call["began_s"])),
+        hangs=bool(call["hangs"]),
+        in_background=goes_on(str(call["operation"])),
+    )
+
+
+def _whole(value: float) -> int | None:
+    return None if math.isnan(value) else int(value)

@@ -1,0 +1,88 @@
+"""Who waits for whom when a run hangs, and who is at the end of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from timing_logger.analysis.hangs.stuck_groups import StuckGroup
+from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+
+Waits: TypeAlias = "Mapping[int, frozenset[int]]"
+
+
+class Causes(NamedTuple):
+    """Where the waiting ends.
+
+    Attributes:
+        culprits: ranks that others wait for, directly or through others, and that wait for nobody.
+        circle: ranks of which each waits for the next, and the last for the first; empty if there is none.
+    """
+
+    culprits: tuple[int, ...]
+    circle: tuple[int, ...]
+
+
+def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:
+    """For each rank that waits, those that it waits for.
+
+    In a collective those are the ranks that never entered it; where all have, those that disagree with most,
+    that are gone, or that have it under way but are blocked in nothing. A rank that is gone waits for nobody.
+    """
+    found: dict[int, set[int]] = {}
+    for group in groups:
+        awaited = (
+            set(group.missing) or set(group.odd) or (set(group.inside) & set(gone)) or set(group.unblocked)
+        )
+        for rank in {*group.inside, *group.failed} - awaited:
+            found.setdefault(rank, set()).update(awaited)
+    for message in messages:
+        if message.peer is not None and message.peer != message.rank:
+            found.setdefault(message.rank, set()).add(message.peer)
+    return {rank: frozenset(awaited) for rank, awaited in found.items() if awaited and rank not in gone}
+
+
+def blocked(
+    groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]
+) -> frozenset[int]:
+    """The ranks that are in a call which does not end, whether or not anybody can tell for whom they wait."""
+    in_groups = {
+        rank for group in groups for rank in group.inside if rank not in {*group.unblocked, *group.odd}
+    }
+    in_messages = {message.rank for message in messages if not message.in_background}
+    return frozenset((in_groups | in_messages) - set(gone))
+
+
+def causes(waits: Waits, blocked_ranks: Collection[int] = ()) -> Causes:
+    """The ends of all chains, those that most ranks wait for first; a circle only where no chain ends.
+
+    Args:
+        blocked_ranks: who is in a call itself, and so is the end of no chain.
+    """
+    reached = {rank: _reached(waits, rank) for rank in waits}
+    ends = {end for ranks in reached.values() for end in ranks if end not in waits}
+    n_waiting = {end: sum(end in ranks for ranks in reached.values()) for end in ends}
+    circle = next(filter(None, (_circle(waits, rank) for rank in sorted(waits))), ())
+    hopeless = {rank for rank, ranks in reached.items() if not ranks & ends}
+    culprits = sorted(ends - set(blocked_ranks), key=lambda end: (-n_waiting[end], end))
+    return Causes(tuple(culprits), circle if hopeless else ())
+
+
+def _reached(waits: Waits, rank: int) -> set[int]:
+    found: set[int] = set()
+    ahead = list(waits[rank])
+    while ahead:
+        one = ahead.pop()
+        if one not in found:
+            found.add(one)
+            ahead += waits.get(one, ())
+    return found
+
+
+def _circle(waits: Waits, rank: int) -> tuple[int, ...]:
+    """Following the least rank that each waits for, the circle that is come to; () if none is."""
+    path: list[int] = []
+    while rank in waits and rank not in path:
+        path.append(rank)
+        rank = min(waits[rank])
+    return tuple(path[path.index(rank) :]) if rank in path else ()

@@ -1,0 +1,292 @@
+"""The end of a run in sentences, the most important first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from timing_logger.analysis.hangs.named_ranks import named_ranks
+from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd
+from timing_logger.analysis.hangs.stuck_groups import StuckGroup
+from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.record import escape_text
+
+_MOST_TOLD = 6
+_SETTLED = (
+    "A rank counts as gone when its sidecar, which a living process refreshes every 10 s, is more than 30 s "
+    "older than the newest."
+)
+
+
+def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
+    """The same with its ``sentences``.
+
+    Args:
+        n_hosts: how many hosts the ranks were on; their wall clocks may differ.
+        mixed: why the files look like those of different runs; "" if they do not.
+    """
+    if end.state == "hang":
+        told = [*_hang(end), *_rests_on(end, n_hosts)]
+    elif end.state in ("unfinished", "running"):
+        told = [*_without_a_hang(end), *_on_failed(end), *(_rests_on(end, n_hosts) if end.gone else ())]
+    elif end.state == "failed":
+        told = list(_on_failed(end))
+    elif end.state == "ended":
+        told = ["The run ended: every file was closed, and nothing was left open."]
+    else:
+        told = []
+    if told and mixed:
+        told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
+    return end.saying(*map(escape_text, told))
+
+
+# -- a hang --------------------------------------------------------------------------------------------
+
+
+def _hang(end: RunEnd) -> Iterable[str]:
+    if not end.groups and not end.messages:
+        yield from _standing_still(end)
+    groups = sorted(end.groups, key=lambda group: _distance_from_the_end(end, group))
+    messages = sorted(end.messages, key=lambda one: one.peer not in end.culprits)
+    if end.circle and not any(group.mismatch for group in groups):
+        yield _circle(end)
+    if not groups and messages:
+        yield _on_message(end, messages.pop(0))
+    for i, group in enumerate(groups[:_MOST_TOLD]):
+        yield _on_group(end, group)
+        if i == 0:
+            yield from _on_culprits(end)
+    for message in messages[:_MOST_TOLD]:
+        yield _on_message(end, message)
+    if not groups:
+        yield from _on_culprits(end)
+    if (left := max(0, len(groups) - _MOST_TOLD) + max(0, len(messages) - _MOST_TOLD)) > 0:
+        yield f"{left} more calls hang."
+
+
+def _standing_still(end: RunEnd) -> Iterable[str]:
+    left = [rank.rank for rank in end.ranks if not rank.gone]
+    yield (
+        f"The run stands still: {named_ranks(end.gone)} fell silent, and of {named_ranks(left)} nothing more "
+        "was recorded. No call is known to hang, so nobody can tell who waits for whom."
+    )
+    yield from _on_silent_and_idle(end)
+
+
+def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
+    """0 for one that explains the others: a disagreement, or one that waits for culprits alone, or nobody."""
+    awaited = {*group.missing, *group.odd, *group.unblocked, *(set(group.inside) & set(end.gone))}
+    culprits = set(end.culprits)
+    if group.mismatch or awaited <= culprits:
+        return 0
+    return 1 if awaited & culprits else 2
+
+
+def _on_group(end: RunEnd, group: StuckGroup) -> str:
+    who = named_ranks(group.inside)
+    what, long = _collective(group), _for(group.since_s)
+    if group.mismatch:
+        where = f"{who} {_have(group.inside)} been in it{long}" if group.inside else _failures(group)
+        return f"Ranks disagree on {what}: {group.mismatch}; {where}."
+    if group.missing:
+        among = _inside_or_failed(group)
+        came = "left no sign of having entered" if group.silent == group.missing else "never entered"
+        return f"{_capital(named_ranks(group.missing))} {came} {what}, in which {among}."
+    if group.unread or group.unknown_ranks:
+        inside = f"{who} {_have(group.inside)} been in {what}{long}" if group.inside else ""
+        failures = f"{_failures(group)} in {what}" if group.failed else ""
+        return f"{_capital(' and '.join(filter(None, (inside, failures))))}; {_unread(group)}."
+    lost = sorted(set(group.inside) & set(end.gone))
+    if lost:
+        return (
+            f"{_capital(named_ranks(lost))} fell silent inside {what}, in which {who} "
+            f"{_have(group.inside)} been{long}."
+        )
+    if group.unblocked:
+        return (
+            f"{_capital(who)} {_have(group.inside)} been in {what}{long}; {named_ranks(group.unblocked)} "
+            f"{_have(group.unblocked)} it under way too, but {_are(group.unblocked)} not waiting for it."
+        )
+    return (
+        f"{_capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs "
+        "is the exchange itself, in the network or the library, or ranks of which nothing was recorded."
+    )
+
+
+def _collective(group: StuckGroup) -> str:
+    """``ALLREDUCE 100 of MPI_COMM_WORLD``."""
+    name = (
+        "a collective" if group.mismatch.startswith("operations") or not group.operation else group.operation
+    )
+    number = (
+        "" if group.seq is None else f" {group.seq}" if name == group.operation else f" (number {group.seq})"
+    )
+    return f"{name}{number}{f' of {group.group}' if group.group else ''}"
+
+
+def _inside_or_failed(group: StuckGroup) -> str:
+    inside = (
+        f"{named_ranks(group.inside)} {_have(group.inside)} been{_for(group.since_s)}" if group.inside else ""
+    )
+    return " and ".join(part for part in (inside, _failures(group)) if part)
+
+
+def _failures(group: StuckGroup) -> str:
+    by_status: dict[str, list[int]] = {}
+    for rank, status in group.failed.items():
+        by_status.setdefault(status, []).append(rank)
+    return ", ".join(f"{named_ranks(ranks)} failed ({status})" for status, ranks in by_status.items())
+
+
+def _unread(group: StuckGroup) -> str:
+    if group.unread:
+        return f"nothing was read of {named_ranks(group.unread)}"
+    n = group.unknown_ranks
+    return f"nothing was read of {n} other rank{'s' * (n > 1)} of the group"
+
+
+def _on_message(end: RunEnd, message: StuckMessage) -> str:
+    numbered = "" if message.seq is None else f" (number {message.seq} of {message.group or 'its group'})"
+    where = "to" if "SEND" in message.operation.upper() else "from"
+    peer = "any source" if where == "from" else "a rank that cannot be told"
+    with_whom = peer if message.peer is None else f"rank {message.peer}"
+    told = (
+        f"Rank {message.rank} has been in {message.operation} {where} {with_whom}{numbered}"
+        f"{_for(message.since_s)}"
+    )
+    if message.peer is None:
+        return f"{told}."
+    if message.has_partner:
+        return f"{told}; rank {message.peer} made the call that belongs to it, so their tags may differ."
+    other = end.of_rank().get(message.peer)
+    if other is None:
+        return f"{told}, of which nothing was read."
+    return f"{told}; rank {message.peer} {_where(end, other)}."
+
+
+# -- who caused it -------------------------------------------------------------------------------------
+
+
+def _on_culprits(end: RunEnd) -> Iterable[str]:
+    ranks = end.of_rank()
+    for rank in end.culprits[:_MOST_TOLD]:
+        if rank in ranks:
+            yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
+    if len(end.culprits) > _MOST_TOLD:
+        yield f"The same may hold for {len(end.culprits) - _MOST_TOLD} more ranks."
+
+
+def _where(end: RunEnd, rank: RankEnd) -> str:
+    """What the rank was doing, beginning with a verb."""
+    if rank.gone:
+        return f"is gone, stopped, or stuck in C code: its last sign of life was {_ago(rank.silent_s)}"
+    if rank.closed:
+        return "had come to its end and closed its log"
+    for group in (*end.groups, *end.younger):
+        if rank.rank in group.inside and rank.rank not in group.unblocked:
+            return f"is in {_collective(group)}{_for(group.inside_s.get(rank.rank))}"
+    for message in end.messages:
+        if message.rank == rank.rank:
+            return f"is in {message.operation}{_for(message.since_s)}"
+    stack = f", at {rank.idle_stack[0]}" if rank.idle_stack else ""
+    if rank.busy_with:
+        return f"has been in {rank.busy_with}{_for(rank.busy_s)}{stack}"
+    if rank.idle_stack:
+        return f"was last seen at {rank.idle_stack[0]}"
+    return "is in no call that is recorded"
+
+
+def _last(rank: RankEnd) -> str:
+    if not rank.operation:
+        return "; it has no row that tells an end"
+    of = f" of iteration {rank.iteration}" if rank.iteration is not None else ""
+    layer = f" ({rank.layer_name})" if rank.layer_name else ""
+    failed = f", which ended as {rank.status}" if rank.status.startswith("error") else ""
+    return f"; the last that it recorded was {rank.operation}{of}{layer}, {_ago(rank.ended_s)}{failed}"
+
+
+def _circle(end: RunEnd) -> str:
+    round_trip = " -> ".join(map(str, (*end.circle, end.circle[0])))
+    return (
+        f"{_capital(named_ranks(end.circle))} wait for each other in a circle ({round_trip}): nobody in it "
+        "can go on, so they communicate in different orders."
+    )
+
+
+# -- without a hang --------------------------------------------------------------------------------------
+
+
+def _without_a_hang(end: RunEnd) -> Iterable[str]:
+    n_files, n_open = len(end.ranks), len(end.unclosed)
+    files = "its file was" if n_files == 1 else f"{n_open} of {n_files} files were"
+    why = "The run is in progress" if end.state == "running" else "The run did not end"
+    if end.state == "running":
+        yield f"{why}: nothing is open for longer than {end.hang_after_s:.0f} s."
+    else:
+        after = _signalled(end)
+        yield (
+            f"{why}: {files} not closed, so it was killed or is still running{after}. "
+            "Nothing is known to hang."
+        )
+    yield from _on_silent_and_idle(end)
+    for group in end.younger[:_MOST_TOLD]:
+        told = f"{_capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
+        absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
+        if group.inside:
+            yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
+
+
+def _on_silent_and_idle(end: RunEnd) -> Iterable[str]:
+    ranks = end.of_rank()
+    for rank in end.gone[:_MOST_TOLD]:
+        yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
+    for rank in end.unclosed:
+        if rank not in end.gone and ranks[rank].idle_stack:
+            yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
+
+
+def _on_failed(end: RunEnd) -> Iterable[str]:
+    for group in end.failed[:_MOST_TOLD]:
+        yield f"{_capital(_failures(group))} in {_collective(group)}, after which its group never met again."
+
+
+def _signalled(end: RunEnd) -> str:
+    signals = sorted({rank.signal for rank in end.ranks} - {""})
+    return f" ({signals[0]} came)" if signals else ""
+
+
+def _rests_on(end: RunEnd, n_hosts: int) -> Iterable[str]:
+    if end.gone:
+        yield _SETTLED
+    if n_hosts > 1:
+        yield f"Times compare the wall clocks of {n_hosts} hosts, and are as far off as these differ."
+
+
+# -- words -------------------------------------------------------------------------------------------------
+
+
+def _for(since_s: float | None) -> str:
+    return "" if since_s is None else f" for {_seconds(since_s)}"
+
+
+def _ago(before_s: float | None) -> str:
+    return (
+        "at an unknown time"
+        if before_s is None
+        else f"{_seconds(before_s)} before the run's last sign of life"
+    )
+
+
+def _seconds(duration_s: float) -> str:
+    return f"{duration_s:.0f} s" if duration_s >= 9.95 else f"{duration_s:.1f} s"
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]
+
+
+def _have(ranks: Iterable[int]) -> str:
+    return "has" if len(list(ranks)) == 1 else "have"
+
+
+def _are(ranks: Iterable[int]) -> str:
+    return "is" if len(list(ranks)) == 1 else "are"

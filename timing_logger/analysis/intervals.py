@@ -1,0 +1,88 @@
+"""Lengths of unions and intersections of intervals, for many owners at once.
+
+All starts and ends are passed in order of time; between two of them nothing changes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.grouping import order_by, sums
+from timing_logger.analysis.tables import Bools, Floats, Ints
+
+
+class Stretches(NamedTuple):
+    """Pieces of time in which one owner's open intervals stay the same; one entry each.
+
+    Attributes:
+        owner: whose.
+        start_s, end_s: from when to when.
+        is_open: for each kind, whether an interval of that kind is open.
+    """
+
+    owner: Ints
+    start_s: Floats
+    end_s: Floats
+    is_open: list[Bools]
+
+    def length_s(self, wanted: Bools, n_owners: int) -> Floats:
+        """For each owner, the length of the stretches that are ``wanted``."""
+        lengths = (self.end_s - self.start_s)[wanted]
+        return np.bincount(self.owner[wanted], lengths, minlength=n_owners).astype(np.float64)
+
+
+def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> Stretches:
+    """The stretches between all starts and ends of each owner; those in which nothing is open may be lacking.
+
+    Intervals that end before they start, or whose instants are unknown, are left out.
+    """
+    whole = np.flatnonzero(ends > starts)
+    order = whole[order_by(owner[whole], starts[whole])]
+    owner, starts, ends, kind = owner[order], starts[order], ends[order], kind[order]
+    if not _overlapping(owner, starts, ends).any():  # who does one thing after the other is quickly looked at
+        return Stretches(owner, starts, ends, [kind == k for k in range(n_kinds)])
+    owner, kind = np.tile(owner, 2), np.tile(kind, 2)
+    instants = np.concatenate([starts, ends])
+    change = np.repeat([1, -1], len(instants) // 2)
+    order = order_by(owner, instants)
+    owner, instants, kind, change = owner[order], instants[order], kind[order], change[order]
+    # The last instant of an owner closes all that is open, so none reaches into the next one's.
+    is_open = [np.cumsum(np.where(kind == k, change, 0))[:-1] > 0 for k in range(n_kinds)]
+    return Stretches(owner[:-1], instants[:-1], instants[1:], is_open)
+
+
+def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Floats:
+    """For each owner, the length of the union of its intervals."""
+    whole = ends > starts
+    if not whole.all():
+        owner, starts, ends = owner[whole], starts[whole], ends[whole]
+    overlaps = _has_overlaps(owner, starts, ends, n_owners)
+    # Where one interval follows the other, as most do, their lengths are simply added.
+    lengths = sums(np.where(overlaps[owner], 0.0, ends - starts), owner, n_owners)
+    if overlaps.any():
+        rows = np.flatnonzero(overlaps[owner])
+        pieces = stretches(owner[rows], starts[rows], ends[rows], np.zeros(len(rows), np.int64), 1)
+        lengths = lengths + pieces.length_s(pieces.is_open[0], n_owners)
+    return lengths
+
+
+def _has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bools:
+    """For each owner, whether some of its intervals overlap."""
+    order = order_by(owner, starts)
+    overlapping = _overlapping(owner[order], starts[order], ends[order])
+    found = np.zeros(n_owners, np.bool_)
+    found[owner[order[1:]][overlapping]] = True
+    return found
+
+
+def _overlapping(owner: Ints, starts: Floats, ends: Floats) -> Bools:
+    """For each interval but the first, in their order, whether its owner's one before has not ended."""
+    overlapping: Bools = (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
+    return overlapping
+
+
+def union_length(starts: Floats, ends: Floats) -> float:
+    """Length of the union of the intervals ``[starts[i], ends[i]]``, in any order."""
+    return float(union_lengths(np.zeros(len(starts), np.int64), starts, ends, 1)[0])

@@ -1,0 +1,39 @@
+"""Tables that are kept of many parts, in little memory, and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from timing_logger.reading.sources import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Columns: TypeAlias = "dict[str, Any]"
+"""A table, column by column."""
+
+_TEXTS = ("operation", "group", "layer_name", "phase", "state", "why")
+
+
+def compact_columns(table: pd.DataFrame) -> Columns:
+    """A table, text as categoricals. Columns by themselves: each can be let go when it has been joined."""
+    small = table.astype(dict.fromkeys(_texts(table), "category"))
+    return {str(name): small[name].copy() for name in small}
+
+
+def _texts(table: pd.DataFrame) -> Collection[str]:
+    return [name for name in _TEXTS if name in table]
+
+
+def joined_columns(parts: Sequence[Columns]) -> pd.DataFrame:
+    """Empties ``parts``: what was kept of many blocks shall not be held twice."""
+    return joined(parts, list(parts[0]))
+
+
+def in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """All rows, and in ``attrs["files"]`` all files."""
+    columns = [str(name) for name in tables[0]]
+    rows = joined([{name: table[name] for name in columns} for table in tables], columns)
+    rows.attrs["files"] = [file for table in tables for file in table.attrs.get("files", [])]
+    return rows

@@ -1,0 +1,405 @@
+"""How much of a step's communication is hidden behind a rank's own work."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.blocking import lanes_of, unblocked_work
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.epochs import epochs_of
+from timing_logger.analysis.grouping import any_row_of, quantiles, sums
+from timing_logger.analysis.intervals import Stretches, stretches, union_lengths
+from timing_logger.analysis.operations import (
+    BACKEND,
+    COPIES,
+    base_operation,
+    is_communication,
+    is_own_work,
+    is_wait,
+)
+from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis.steps import Numbering, steps_of
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    nullable_integers,
+    numbers,
+    of_pandas,
+    opened,
+    taken,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_STEP = ("rank", "incarnation", "iteration")
+
+_COMMUNICATION, _COMPUTE, _COPY, _WAIT, _BLOCKED = range(5)
+_OTHER, _TWIN = -1, -2
+
+
+def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank, incarnation and step (an iteration, NA for what is outside of any).
+
+    Own work is ``FORWARD``, ``BACKWARD``, ``OPTIMIZER``, ``DATA``, ``COMPRESS``, ``MERGE``,
+    ``DECOMPRESS`` and every name that is not communication, a copy, a probe, ``WAIT`` or ``BACKEND``. A
+    thread that calls a collective which returns when it is done, or that is in a ``WAIT``, does nothing
+    else: this time does not count as the work that some row of the same thread has around it. Rows of
+    the device's clock are subtracted from each other only, since a device works on while a thread waits.
+
+    Where a process has no row of own work at all, what is behind its communication is not known, but maybe
+    who was blocked: then that part of its communication is exposed in which it had a ``WAIT`` row, or was
+    in a call that returns when it is done.
+
+    Columns:
+        rank, incarnation, iteration.
+        epoch: only where iterations restart, and a step is known by both.
+        communication_ms: length of the union of the communication rows; in the background, from issue
+            to completion.
+        compute_ms: of own work, as above (NaN if the process has no such row).
+        copy_ms: of copies between host and device.
+        waited_ms: of ``WAIT`` rows.
+        exposed_ms: communication while there was no own work (NaN without any, if the process leaves
+            communication in the background and has no ``WAIT`` row).
+        hidden_ms: the other part; with exposed_ms it adds up to communication_ms.
+        overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
+        step_ms: from the first row of the step to the first of the next one, per iteration where some are
+            not recorded; of the last step of a process, or of an epoch, to the end of its last row.
+            ``BACKEND`` does not count, whose instants are those at which the backend noticed them.
+
+    Each is 0 where there are no such rows, and NaN where no row of the step has instants.
+    """
+    return overlap_of_parts([part_of_overlap(timings)])
+
+
+class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
+    """The overlap of some processes.
+
+    Attributes:
+        table: as ``overlap`` returns it, always with ``epoch``.
+        numbering: what tells their steps apart.
+    """
+
+    table: nw.DataFrame[IntoDataFrameT]
+    numbering: Numbering
+
+
+def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
+    """Of the rows of whole processes, such as one file's."""
+    frame = opened(timings, COLUMNS_OF["overlap"])
+    steps = steps_of(frame)
+    step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
+    row = any_row_of(step)
+    epoch = np.where(np.isnan(steps.number), np.nan, epochs_of(frame).of_row)
+    figures = _figures(frame, step, _Steps.of(frame, row))
+    table = taken(frame, _STEP, row).with_columns(
+        nullable_integers(frame, "epoch", epoch[row]),
+        *(new_column(frame, name, values) for name, values in figures.items()),
+    )
+    return PartOfOverlap(table, steps.numbering)
+
+
+def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
+    """``overlap`` of the parts of all processes: no step is of two of them."""
+    table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
+    if not any(part.numbering.restarts for part in parts):
+        table = table.drop("epoch")
+    elif any(part.numbering.counted for part in parts):
+        # A process that never began anew was in the first pass all the time.
+        has_no_epoch = nw.col("epoch").max().over("rank", "incarnation").is_null()
+        first_pass = has_no_epoch & ~nw.col("iteration").is_null()
+        table = table.with_columns(epoch=nw.when(first_pass).then(0).otherwise(nw.col("epoch")))
+    return cast("IntoDataFrameT", table.to_native())
+
+
+class _Rows(NamedTuple):
+    """Of each row: its interval, whose it is, what it is. One entry each.
+
+    Attributes:
+        step: number of its rank, incarnation and step.
+        lane: number of its thread or stream.
+        kind: one of the kinds of this module.
+        blocks: whether its thread, or stream, does nothing else meanwhile.
+    """
+
+    step: Ints
+    lane: Ints
+    starts: Floats
+    ends: Floats
+    kind: Ints
+    blocks: Bools
+
+    @classmethod
+    def of(cls, frame: Frame, step: Ints) -> _Rows:
+        lanes = lanes_of(frame)
+        return cls(
+            step=step,
+            lane=lanes.lane,
+            starts=numbers(frame, "start_counter"),
+            ends=numbers(frame, "end_counter"),
+            kind=each_text(coded_text(frame, "operation"), _kind_of, np.int64),
+            blocks=lanes.blocks,
+        )
+
+    def only(self, wanted: Bools) -> _Rows:
+        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self)
+        return _Rows(*chosen)
+
+
+def _kind_of(name: str) -> int:
+    if is_communication(name):
+        return _COMMUNICATION
+    if is_own_work(name):
+        return _COMPUTE
+    if is_wait(name):
+        return _WAIT
+    if base_operation(name) == BACKEND:
+        return _TWIN
+    return _COPY if base_operation(name) in COPIES else _OTHER
+
+
+class _Steps(NamedTuple):
+    """One entry for each step of the table, by process, then number.
+
+    Attributes:
+        process: number of its rank and incarnation.
+        since: how many iterations after the one before, as ``iterations_since`` has it.
+    """
+
+    process: Ints
+    since: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, row: Ints) -> _Steps:
+        """``row`` has one of each step."""
+        process = dense_codes(numbers(frame, "rank")[row], numbers(frame, "incarnation")[row])
+        return cls(process, iterations_since(numbers(frame, "iteration")[row], process))
+
+
+def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
+    rows = _Rows.of(frame, step)
+    n_steps = len(steps.process)
+    lengths_s = np.zeros((6, n_steps))
+    rank = frame["rank"].to_numpy()
+    for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
+        lengths_s += _of_one_rank(rows.only(rank == one), n_steps)
+    unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
+    lengths_s[:, unknown] = np.nan
+    communication_ms, compute_ms, beside_work_ms, blocked_ms, copy_ms, waited_ms = 1e3 * lengths_s
+    works, tells_who_is_blocked = _what_is_recorded(rows, steps.process)
+    hidden_ms = np.where(works, beside_work_ms, communication_ms - blocked_ms)
+    hidden_ms = np.where(works | tells_who_is_blocked, hidden_ms, np.nan)
+    return {
+        "communication_ms": communication_ms,
+        "compute_ms": np.where(works, compute_ms, np.nan),
+        "copy_ms": copy_ms,
+        "waited_ms": waited_ms,
+        "exposed_ms": communication_ms - hidden_ms,
+        "hidden_ms": hidden_ms,
+        "overlap": hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan),
+        "step_ms": _step_ms(rows, steps),
+    }
+
+
+def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]:
+    """For each step whether its process has own work, and whether it tells who was blocked."""
+    process = process_of_step[rows.step] if len(rows.step) else rows.step
+    n_processes = int(process_of_step.max(initial=-1)) + 1
+
+    def has(wanted: Bools) -> Bools:
+        return np.bincount(process[wanted], minlength=n_processes) > 0
+
+    goes_on = has((rows.kind == _COMMUNICATION) & ~rows.blocks)
+    tells = ~goes_on | has(rows.kind == _WAIT)
+    return has(rows.kind == _COMPUTE)[process_of_step], tells[process_of_step]
+
+
+def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
+    told = rows.kind != _TWIN
+    begins_s = first_starts_s(rows.starts, rows.step, told, len(steps.process))
+    ends_s = np.full(len(steps.process), np.nan)
+    np.fmax.at(ends_s, rows.step[told], rows.ends[told])
+    lasted_ms = 1e3 * durations_s(begins_s, ends_s, steps.since)
+    return np.where(lasted_ms > 0, lasted_ms, np.nan)
+
+
+def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
+    """Seconds of each step: communication, own work, both at once, communication while somebody was blocked
+    on it, copies, waits."""
+    communicates, computes, copies, waits, blocked = (pieces := _pieces(rows, _own_work(rows))).is_open
+    wanted = [communicates, computes, communicates & computes, communicates & blocked, copies, waits]
+    return np.stack([pieces.length_s(those, n_steps) for those in wanted])
+
+
+def _own_work(rows: _Rows) -> Stretches:
+    """The stretches of each thread's own work in which it was not blocked; owned by steps."""
+    work = rows.only((rows.kind == _COMPUTE) | rows.blocks)
+    owner = dense_codes(work.step, work.lane)
+    pieces = unblocked_work(owner, work.starts, work.ends, work.blocks)
+    step_of = work.step[any_row_of(owner)]
+    return pieces._replace(owner=step_of[pieces.owner] if len(pieces.owner) else pieces.owner)
+
+
+def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
+    others = rows.only((rows.kind >= 0) & (rows.kind != _COMPUTE))
+    blocked = others.only(others.blocks)
+    kinds = others.kind, np.full(len(own_work.owner), _COMPUTE), np.full(len(blocked.kind), _BLOCKED)
+    return stretches(
+        np.concatenate([others.step, own_work.owner, blocked.step]),
+        np.concatenate([others.starts, own_work.start_s, blocked.starts]),
+        np.concatenate([others.ends, own_work.end_s, blocked.ends]),
+        np.concatenate(kinds),
+        5,
+    )
+
+
+def _durations_s(rows: _Rows, n_owners: int) -> Floats:
+    rows = rows.only(rows.kind != _TWIN)
+    first, last = np.full(n_owners, np.inf), np.full(n_owners, -np.inf)
+    np.fmin.at(first, rows.step, rows.starts)
+    np.fmax.at(last, rows.step, rows.ends)
+    return np.where(np.isfinite(first) & np.isfinite(last), last - first, 0.0)
+
+
+# -- of the run ----------------------------------------------------------------------------------------
+
+
+def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for the run: the parallel efficiencies of POP, from 0 to 1; 0.8 is acceptable.
+
+    Useful time is a rank's own work, as in :func:`overlap`, over all of its runs. Times of ranks are
+    never compared as instants, so that no common clock is needed.
+
+    Columns:
+        ranks: how many (int64).
+        useful_mean_ms, useful_max_ms: over the ranks.
+        runtime_ms: the longest that a rank took from its first row to its last.
+        load_balance: ``useful_mean_ms / useful_max_ms``.
+        communication_efficiency: ``useful_max_ms / runtime_ms``.
+        parallel_efficiency: their product.
+
+    NaN where there is no own work, or no row has instants. No rows for no rows.
+    """
+    frame = opened(timings, COLUMNS_OF["efficiencies"])
+    return cast("IntoDataFrameT", efficiencies_of(frame, process_times(frame)).to_native())
+
+
+class ProcessTimes(NamedTuple):
+    """One entry for each process, by rank and incarnation.
+
+    Attributes:
+        rank: its rank.
+        useful_s: length of the union of its own work.
+        runtime_s: from its first row to its last.
+    """
+
+    rank: Ints
+    useful_s: Floats
+    runtime_s: Floats
+
+
+def process_times(frame: Frame) -> ProcessTimes:
+    """What efficiencies need of a table that ``opened`` returned."""
+    rank = frame["rank"].to_numpy()
+    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    rows = _Rows.of(frame, process)
+    useful, runtime = np.zeros((2, n_processes := int(process.max(initial=-1)) + 1))
+    for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
+        of_rank = rows.only(rank == one)
+        work = _own_work(of_rank)
+        useful += union_lengths(work.owner, work.start_s, work.end_s, n_processes)
+        runtime += _durations_s(of_rank, n_processes)
+    return ProcessTimes(rank[any_row_of(process)], useful, runtime)
+
+
+def efficiencies_of(frame: Frame, times: ProcessTimes) -> Frame:
+    """The efficiencies of these processes, in the library of ``frame``."""
+    rank = dense_codes(times.rank)
+    n_ranks = int(rank.max(initial=-1)) + 1
+    useful_s, runtime_s = (sums(values, rank, n_ranks) for values in times[1:])
+    return _efficiencies(frame, useful_s * 1e3, runtime_s * 1e3)
+
+
+def _efficiencies(frame: Frame, useful_ms: Floats, runtime_ms: Floats) -> Frame:
+    some = slice(0, 1 if len(useful_ms) else 0)
+    mean, most = (np.atleast_1d(f(useful_ms)) if len(useful_ms) else useful_ms for f in (np.mean, np.max))
+    longest = np.atleast_1d(runtime_ms.max(initial=0))[some]
+    balance = mean / np.where(most > 0, most, np.nan)
+    efficiency = np.where(most > 0, most, np.nan) / np.where(longest > 0, longest, np.nan)
+    found = {
+        "ranks": np.array([len(useful_ms)])[some],
+        "useful_mean_ms": mean,
+        "useful_max_ms": most,
+        "runtime_ms": longest,
+        "load_balance": balance,
+        "communication_efficiency": efficiency,
+        "parallel_efficiency": balance * efficiency,
+    }
+    columns = [new_column(frame, name, values).to_frame() for name, values in found.items()]
+    return columns[0].with_columns(*(column[column.columns[0]] for column in columns[1:]))
+
+
+_OF_STEPS = ("rank", "incarnation")
+
+
+_STEP_FIGURES = (
+    "communication_ms", "compute_ms", "copy_ms", "waited_ms", "exposed_ms", "hidden_ms", "overlap", "step_ms",
+)  # fmt: skip
+
+
+def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank and incarnation, in ascending order; what is outside of iterations is left out.
+
+    Args:
+        overlap: as :func:`timing_logger.analysis.ranks.overlap` returns.
+
+    Columns:
+        rank, incarnation.
+        iterations: how many, those of each epoch where they restart.
+        communication_ms, compute_ms, copy_ms, waited_ms, exposed_ms, hidden_ms, overlap, step_ms: medians
+            over them (NaN if unknown).
+    """
+    frame = opened(overlap, _OF_STEPS)
+    frame = frame.filter(~nw.col("iteration").is_null())
+    key = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"))
+    row = any_row_of(key)
+    table = taken(frame, _OF_STEPS, row).with_columns(
+        new_column(frame, "iterations", np.bincount(key, minlength=len(row))),
+        *(
+            new_column(frame, name, quantiles(numbers(frame, name), key, len(row), [0.5])[0])
+            for name in _STEP_FIGURES
+        ),
+    )
+    return cast("IntoDataFrameT", table.to_native())
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+OVERLAP: Analysis[Any, Any] = Analysis(COLUMNS_OF["overlap"], part_of_overlap, overlap_of_parts)
+"""``overlap``."""
+
+
+def _process_times(timings: pd.DataFrame) -> ProcessTimes:
+    return process_times(opened(timings, COLUMNS_OF["efficiencies"]))
+
+
+def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
+    times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
+    found: pd.DataFrame = efficiencies_of(of_pandas(), times).to_native()
+    return found
+
+
+EFFICIENCIES = Analysis(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)
+"""``efficiencies``: a part holds two numbers for each process."""

@@ -1,0 +1,279 @@
+"""What is worth knowing first: per rank, per status, per file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.spread import spread_of_steps
+from timing_logger.analysis.collectives.synchronised_steps import (
+    SynchronisedSteps,
+    joined_steps,
+    synchronised_steps,
+)
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.grouping import rows_of_each, sums
+from timing_logger.analysis.hangs.detect import run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.run_end import RunEnd
+from timing_logger.analysis.intervals import union_length
+from timing_logger.analysis.operations import is_communication, is_wait
+from timing_logger.analysis.ranks.totals import seen_before, summarize
+from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.steps import steps_of
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    known,
+    like,
+    numbers,
+    opened,
+    wall_between_s,
+)
+from timing_logger.record import OK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_NAN = float("nan")
+
+_RANK_SCHEMA = {
+    "rank": nw.Int64, "incarnation": nw.Int64, "rows": nw.Int64, "iterations": nw.Int64,
+    "wall_s": nw.Float64, "communication_ms": nw.Float64, "communication_share": nw.Float64,
+    "waited_ms": nw.Float64,
+}  # fmt: skip
+
+_STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
+
+
+class Summary(NamedTuple):
+    """What is worth knowing first about a folder of timings.
+
+    Attributes:
+        operations: as :func:`summarize` returns.
+        ranks: as :func:`summarize_ranks` returns.
+        spread: as ``spread_between_ranks`` returns.
+        statuses: as :func:`summarize_statuses` returns.
+        counters: as :func:`compare_counters` returns.
+        files: ``attrs["files"]`` of ``read_timings``.
+        left_out: ``attrs["left_out"]`` of ``read_timings``.
+        different_runs: why the files look as if they were not of one run; "" if nothing speaks for it.
+        end: as ``hang`` returns.
+    """
+
+    operations: pd.DataFrame
+    ranks: pd.DataFrame
+    spread: pd.DataFrame
+    statuses: pd.DataFrame
+    counters: list[dict[str, Any]]
+    files: list[dict[str, Any]]
+    left_out: list[dict[str, str]]
+    different_runs: str
+    end: RunEnd
+
+
+def overview(timings: pd.DataFrame) -> Summary:
+    """All of the below for what ``read_timings`` returned."""
+    return whole_summary([part_of_summary(timings)])
+
+
+class PartOfSummary(NamedTuple):
+    """What a summary needs of some of the processes: a few rows each, however many there were."""
+
+    operations: pd.DataFrame
+    ranks: pd.DataFrame
+    statuses: pd.DataFrame
+    steps: SynchronisedSteps
+    last: pd.DataFrame
+    files: list[dict[str, Any]]
+    left_out: list[dict[str, str]]
+
+
+def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
+    """Of the rows of whole processes, such as one file's."""
+    return PartOfSummary(
+        operations=summarize(timings).astype({"operation": "str"}),
+        ranks=summarize_ranks(timings),
+        statuses=summarize_statuses(timings),
+        steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
+        last=last_rows(timings),
+        files=timings.attrs.get("files", []),
+        left_out=timings.attrs.get("left_out", []),
+    )
+
+
+def whole_summary(parts: Sequence[PartOfSummary]) -> Summary:
+    """The summary of all processes; the same as that of all their rows."""
+    import pandas as pd
+
+    operations, ranks, statuses = (
+        pd.concat(tables, ignore_index=True) for tables in zip(*(part[:3] for part in parts), strict=True)
+    )
+    ranks = ranks.sort_values(["rank", "incarnation"], ignore_index=True)
+    steps = joined_steps([part.steps for part in parts])
+    files = [file for part in parts for file in part.files]
+    return Summary(
+        operations=_most_first(operations),
+        ranks=ranks,
+        spread=spread_of_steps(nw.from_native(ranks), steps, ranks["wall_s"].tolist()),
+        statuses=_counted_together(statuses, operations),
+        counters=compare_counters(files),
+        files=files,
+        left_out=parts[0].left_out,
+        different_runs=different_runs(files),
+        end=run_end_of([part.last for part in parts], files),
+    )
+
+
+def _most_first(operations: pd.DataFrame) -> pd.DataFrame:
+    """As ``summarize`` orders them: the operation with the most time first, then by process."""
+    in_order = operations.sort_values(["operation", "rank", "incarnation"], ignore_index=True)
+    total_ms = in_order.groupby("operation")["total_ms"].transform("sum")
+    most_first: pd.DataFrame = in_order.iloc[np.argsort(-total_ms.to_numpy(), kind="stable")]
+    most_first = most_first.reset_index(drop=True)
+    return most_first
+
+
+def _counted_together(statuses: pd.DataFrame, operations: pd.DataFrame) -> pd.DataFrame:
+    counts = statuses.groupby(["operation", "status"], as_index=False)["count"].sum()
+    rows_of = operations.groupby("operation")["count"].sum()
+    counted: pd.DataFrame = counts.assign(of=counts["operation"].map(rows_of).astype("int64"))
+    return counted
+
+
+def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each rank and incarnation.
+
+    Columns:
+        rank, incarnation.
+        rows: records.
+        iterations: distinct training iterations among them; those of each epoch, where they restart.
+        wall_s: from the start of the first record to the end of the last, in seconds.
+        communication_ms: time in which some communication operation ran: the length of the union
+            of their intervals, so that concurrent ones count once.
+        communication_share: that as a part of the wall time (0 to 1).
+        waited_ms: time of the ``WAIT`` records: somebody was blocked on an operation of its own row.
+
+    A time is NaN if the records do not state the instants that it needs.
+    """
+    frame = opened(timings, COLUMNS_OF["overview"])
+    operation = coded_text(frame, "operation")
+    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
+    rows = _RankRows(
+        key=[frame[name].to_numpy() for name in ("rank", "incarnation")],
+        step=steps_of(frame).number,
+        start_s=numbers(frame, "start_counter"),
+        end_s=numbers(frame, "end_counter"),
+        communicates=each_text(operation, is_communication),
+    )
+    waited_ms = _waited_ms(frame, process, each_text(operation, is_wait)).tolist()
+    found = [(*_rank_row(rows, chosen), waited_ms[i]) for i, chosen in enumerate(rows_of_each(process))]
+    return like(frame, _RANK_SCHEMA, found)
+
+
+class _RankRows(NamedTuple):
+    """What is looked at of each row."""
+
+    key: list[Ints]
+    step: Floats
+    start_s: Floats
+    end_s: Floats
+    communicates: Bools
+
+
+def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
+    """Of one process, whose rows ``chosen`` selects: all but the last column."""
+    start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
+    communicates = rows.communicates[chosen]
+    wall = wall_between_s(start_s, end_s)
+    communication_ms = _union_ms(start_s[communicates], end_s[communicates])
+    n_iterations = int(dense_codes(known(rows.step[chosen])).max(initial=-1)) + 1
+    return (
+        *(int(values[chosen][0]) for values in rows.key), len(start_s), n_iterations, wall, communication_ms,
+        _share(communication_ms, wall),
+    )  # fmt: skip
+
+
+def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
+    """One row for each operation and status but ``ok``: what raised, or ended unseen.
+
+    Columns:
+        operation, status.
+        count: records with that status.
+        of: records of the operation.
+    """
+    frame = opened(timings, COLUMNS_OF["overview"])
+    operation, operations = coded_text(frame, "operation")
+    status, statuses = coded_text(frame, "status")
+    n_rows = np.bincount(operation * len(statuses) + status, minlength=len(operations) * len(statuses))
+    by_status = n_rows.reshape(len(operations), len(statuses))
+    found = [
+        (operations[i], statuses[j], int(by_status[i, j]), int(by_status[i].sum()))
+        for i, j in np.argwhere(by_status)
+        if statuses[j] not in (OK, "")
+    ]
+    return like(frame, _STATUS_SCHEMA, found)
+
+
+def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
+    """Of each process. Requests that one ``Waitall`` waited for have a row each, of one interval."""
+    once = np.flatnonzero(is_waiting & ~seen_before(frame, process, is_waiting))
+    return sums(numbers(frame, "elapsed_ms")[once], process[once], process.max(initial=-1) + 1)
+
+
+def _union_ms(starts: Floats, ends: Floats) -> float:
+    whole = ~np.isnan(starts) & ~np.isnan(ends)
+    if len(starts) and not whole.any():
+        return _NAN
+    return 1000 * union_length(starts[whole], ends[whole])
+
+
+def _share(part_ms: float, whole_s: float) -> float:
+    return part_ms / (1000 * whole_s) if whole_s > 0 else _NAN
+
+
+def compare_counters(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What each file's sidecar counted, beside what was read from the file.
+
+    Args:
+        files: ``attrs["files"]`` of ``read_timings``.
+
+    Returns:
+        For each file a dict with ``rank``, ``incarnation``, ``file`` (its name), ``rows`` (read),
+        ``has_sidecar``, ``accepted``, ``written``, ``dropped``, ``pending``, ``closed`` (whether
+        the logger came to its end) and ``agrees`` (whether as many rows were read as written).
+        What no sidecar states is None.
+    """
+    return [_counters_of(file) for file in files]
+
+
+def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
+    sidecar = file["sidecar"] or {}
+    stated = sidecar.get("counters")
+    counters = stated if isinstance(stated, dict) else {}
+    written, closed = counters.get("written"), sidecar.get("closed")
+    return {
+        "rank": file["rank"],
+        "incarnation": file["incarnation"],
+        "file": Path(file["path"]).name,
+        "rows": file["rows"],
+        "has_sidecar": file["sidecar"] is not None,
+        **{name: counters.get(name) for name in ("accepted", "written", "dropped", "pending")},
+        "closed": closed if isinstance(closed, bool) else None,
+        "agrees": None if written is None else written == file["rows"],
+    }
+
+
+OVERVIEW = Analysis(COLUMNS_OF["overview"], part_of_summary, whole_summary)
+"""``overview``."""

@@ -1,0 +1,128 @@
+"""Which processes were of one run of the job, which may have been started again and again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.tables import Ints, dense_codes
+from timing_logger.record import NS_PER_S
+
+
+def runs_of(rank: Ints, incarnation: Ints) -> Ints:
+    """For each process, which run it was of, from 0; processes come by rank, then incarnation.
+
+    Where some rank has all incarnations that there are, it took part in every run, and each run has its
+    number: a rank that lacks one was not there, or its file is lost. Else the k-th of one rank was of one run
+    with the k-th of another, since a rank may have been started more often than another.
+    """
+    place, n_runs = dense_codes(incarnation), len(np.unique(incarnation))
+    of_rank = dense_codes(rank)
+    if np.bincount(of_rank).max(initial=0) == n_runs:
+        return place
+    return np.arange(len(rank)) - np.searchsorted(of_rank, of_rank)
+
+
+MAX_APART_S = 60
+"""Ranks of one run are under way together; wall clocks of hosts may be this far apart."""
+
+
+_MAX_NAMED = 8
+
+
+_File = Mapping[str, Any]
+
+
+class _Lifetime(NamedTuple):
+    began_ns: int
+    ended_ns: int
+    rank: int
+
+
+def different_runs(files: Sequence[_File]) -> str:
+    """Why files look as if they were of different runs, and which; "" if nothing speaks for it.
+
+    Compared are the files of what counts as one run, see ``runs_of``: a restart into the same folder is no
+    mixture.
+
+    Args:
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
+    for alike in _by_run(files):
+        for why in (_world_sizes(alike), _boots(alike), _apart(alike)):
+            if why:
+                return why
+    return ""
+
+
+def _by_run(files: Sequence[_File]) -> Iterable[list[_File]]:
+    in_order = sorted(files, key=lambda file: (file["rank"], file.get("incarnation", 1)))
+    processes = [(file["rank"], file.get("incarnation", 1)) for file in in_order]
+    runs = defaultdict(list)
+    for file, run in zip(in_order, runs_of(*np.array(processes, np.int64).reshape(-1, 2).T), strict=True):
+        runs[int(run)].append(file)
+    return runs.values()
+
+
+def _world_sizes(files: Sequence[_File]) -> str:
+    sizes = _ranks_by(files, lambda sidecar: sidecar.get("world_size"))
+    if len(sizes) < 2:
+        return ""
+    return "the number of ranks is " + ", ".join(
+        f"{size} of {_named(ranks)}" for size, ranks in sizes.items()
+    )
+
+
+def _boots(files: Sequence[_File]) -> str:
+    """A host that was started again between its files."""
+    for host in sorted({str(_sidecar(file).get("host") or "") for file in files} - {""}):
+        here = [file for file in files if _sidecar(file).get("host") == host]
+        boots = _ranks_by(here, lambda sidecar: sidecar.get("boot_id"))
+        if len(boots) > 1:
+            return f"the host {host} was started anew between {' and '.join(map(_named, boots.values()))}"
+    return ""
+
+
+def _apart(files: Sequence[_File]) -> str:
+    """Files of which one had ended long before another began."""
+    lifetimes = sorted(filter(None, map(_lifetime, files)))
+    for i in range(1, len(lifetimes)):
+        ended_ns = max(earlier.ended_ns for earlier in lifetimes[:i])
+        apart_s = (lifetimes[i].began_ns - ended_ns) / NS_PER_S
+        if apart_s > MAX_APART_S:
+            earlier, later = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
+            return f"{_named(earlier)} had ended {apart_s:.0f} s before {_named(later)} began"
+    return ""
+
+
+def _lifetime(file: _File) -> _Lifetime | None:
+    """As the file says; while a run is watched, as the sidecar does."""
+    sidecar = _sidecar(file)
+    span = file.get("span_unix_ns") or (sidecar.get("started_unix_ns"), sidecar.get("updated_unix_ns"))
+    began_ns, ended_ns = span
+    if not isinstance(began_ns, int) or not isinstance(ended_ns, int):
+        return None
+    return _Lifetime(began_ns, ended_ns, file["rank"])
+
+
+def _sidecar(file: _File) -> Mapping[str, Any]:
+    return file.get("sidecar") or {}
+
+
+def _ranks_by(files: Sequence[_File], value_of: Any) -> dict[Any, list[int]]:
+    """The ranks that state each value; who states none agrees with all."""
+    ranks = defaultdict(list)
+    for file in files:
+        value = value_of(_sidecar(file))
+        if isinstance(value, (int, str)) and value != "":
+            ranks[value].append(file["rank"])
+    return dict(ranks)
+
+
+def _named(ranks: Sequence[int]) -> str:
+    ordered = sorted(ranks)
+    more = f" and {len(ordered) - _MAX_NAMED} more" if len(ordered) > _MAX_NAMED else ""
+    return f"rank{'s' * (len(ordered) > 1)} {', '.join(map(str, ordered[:_MAX_NAMED]))}{more}"

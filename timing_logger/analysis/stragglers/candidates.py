@@ -1,0 +1,233 @@
+"""Slow ranks, and the gates that each must pass before it may be named, or suspected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.noise import robust_sigma
+from timing_logger.analysis.stragglers.peers import (
+    column_medians,
+    log_ratios,
+    members,
+    peer_medians,
+    relative_scores,
+)
+from timing_logger.analysis.stragglers.run_length import part_of_run
+from timing_logger.analysis.stragglers.self_time import Integers
+from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Gate
+from timing_logger.analysis.tables import Floats, known
+
+MIN_STEPS = 20
+"""A rank is named if it was slow in this many steps, or in all that the run has."""
+
+MIN_COSTLY_STEPS = 10
+"""Fewer will do, down to this many, if they cost more: 1 / (part of the run that they cost)."""
+
+MIN_COST_SHARE = 0.01
+"""A rank that costs less than this part of the run is no news."""
+
+VISIBLE_COST = 0.05
+"""What costs this part of the run is seen by everybody who looks at its timeline."""
+
+SUSPECTED_GAP = 0.075
+"""A costly rank whose score is this much lower than that of its peers is suspected, though not named."""
+
+FEW_STEPS = 10
+"""With fewer steps in the run noise alone may look steady, so a rank must be slower to be named."""
+
+MIN_GAP_OF_FEW = 0.35
+"""How far its score must then lie below that of its peers."""
+
+MIN_WAITED = 0.5
+"""Of what a rank spent beyond its peers others waited at least this part, where waits are recorded."""
+
+_WAITED = "part of its excess that others waited"
+_STEPS = "steps"
+_GAP = "score below that of its peers"
+_PEERS = "z among the peers"
+_COST = "part of the run that it costs"
+_MIN_BURSTS = 3
+_MIN_PEERS_FOR_SPREAD = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A rank that is slow in some steps, with what its role did.
+
+    Attributes:
+        slow: which steps; its column is that within the role.
+        column: of the rank, among all ranks.
+        columns: of all ranks of its role.
+        ratios: log(time / peer median) of the role, steps x ranks.
+        excess_ms: per slow step, time beyond the peer median.
+        score: relative score in the slow steps.
+        gates: whether it may be named, but for what it explains.
+    """
+
+    slow: SlowSteps
+    role: str
+    column: int
+    columns: Integers
+    ratios: Floats
+    excess_ms: Floats
+    score: float
+    gates: tuple[Gate, ...]
+
+    @property
+    def may_be_named(self) -> bool:
+        return all(gate.passed for gate in self.gates)
+
+    @property
+    def may_be_named_beside_another(self) -> bool:
+        """A rank that is certainly slow, but by less: it is what is left to lose once another is named."""
+        failed = [gate for gate in self.gates if not gate.passed]
+        return all(gate.name == _GAP and gate.value >= gate.bound / 2 for gate in failed)
+
+    @property
+    def may_be_suspected(self) -> bool:
+        """Slow, though perhaps in rather few steps, or no more than its peers differ among themselves.
+
+        A rank that costs the run visibly may also be slow by little.
+        """
+        has_ten = len(self.slow.steps) >= MIN_COSTLY_STEPS
+        by_little = has_ten and any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
+        failed = [gate for gate in self.gates if not gate.passed and gate.name not in (_STEPS, _PEERS)]
+        is_slow = all(by_little and gate.name == _GAP and gate.value >= SUSPECTED_GAP for gate in failed)
+        return is_slow and (has_ten or self.lasted)
+
+    @property
+    def lasted(self) -> bool:
+        """Whether it was slow in enough steps."""
+        return self._passed(_STEPS)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether somebody waits for it, or that is unknown."""
+        return self._passed(_WAITED)
+
+    def _passed(self, name: str) -> bool:
+        return all(gate.passed for gate in self.gates if gate.name == name)
+
+    @property
+    def cost_ms(self) -> float:
+        return float(np.maximum(self.excess_ms, 0.0).sum())
+
+
+def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
+    """Every rank that is slow against its peers in some steps; the costliest first."""
+    found = [
+        _candidate(times, role, columns, ratios, baseline, slow)
+        for role, columns in members(times.ranks, roles).items()
+        if len(columns) > 1
+        for baseline in [peer_medians(times.self_ms[:, columns])]
+        for ratios in [log_ratios(times.self_ms[:, columns], baseline)]
+        for slow in _with_bursts(slow_steps(ratios, min_gap=MIN_GAP / 2))
+    ]
+    return sorted(found, key=lambda candidate: -candidate.cost_ms)
+
+
+def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
+    """Several short stretches of one rank are also looked at together."""
+    bursts = []
+    for column in sorted({slow.column for slow in found}):
+        short = [slow for slow in found if slow.column == column and len(slow.steps) < MIN_STEPS]
+        if len(short) >= _MIN_BURSTS:
+            steps = np.sort(np.concatenate([slow.steps for slow in short]))
+            level = float(np.median([slow.level for slow in short]))
+            bursts.append(SlowSteps(column, steps, "intermittent", level, min(slow.z for slow in short)))
+    return found + bursts
+
+
+def _candidate(
+    times: StepTimes, role: str, columns: Integers, ratios: Floats, baseline: Floats, slow: SlowSteps
+) -> Candidate:
+    excess_ms = times.self_ms[slow.steps, columns[slow.column]] - baseline[slow.steps, slow.column]
+    scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
+    cost_share = part_of_run(times, float(np.maximum(excess_ms, 0.0).sum()))
+    gates = (
+        Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
+        *_spread_gate(ratios[slow.steps], slow.column),
+        _at_least(_GAP, _gap(scores, slow.column), _least_gap(ratios)),
+        _at_least(_COST, cost_share, MIN_COST_SHARE),
+        _steps_gate(slow, ratios, cost_share),
+        *_wait_gate(times, columns, slow, excess_ms),
+    )
+    column = int(columns[slow.column])
+    return Candidate(slow, role, column, columns, ratios, excess_ms, float(scores[slow.column]), gates)
+
+
+def _at_least(name: str, value: float, bound: float) -> Gate:
+    return Gate(name, float(value), float(bound), bool(value >= bound))
+
+
+def _gap(scores: Floats, column: int) -> float:
+    peers = known(np.delete(scores, column))
+    return float(np.median(peers) - scores[column]) if len(peers) else float("nan")
+
+
+def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
+    """Is it further out than its peers differ among themselves? One peer has no spread."""
+    levels = column_medians(ratios)
+    peers = known(np.delete(levels, column))
+    if len(peers) < _MIN_PEERS_FOR_SPREAD:
+        return ()
+    z = (levels[column] - float(np.median(peers))) / max(MIN_SIGMA, robust_sigma(peers))
+    return (_at_least(_PEERS, z, MIN_Z),)
+
+
+def _least_gap(ratios: Floats) -> float:
+    return MIN_GAP if _recorded(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
+
+
+def _steps_gate(slow: SlowSteps, ratios: Floats, cost_share: float) -> Gate:
+    """The more of the run they cost, the fewer steps will do; at most as many as there are."""
+    needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
+    return _at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), _recorded(ratios)))
+
+
+def _recorded(ratios: Floats) -> int:
+    """Steps of the run: those of a rank that was cut short are too few."""
+    return int((~np.isnan(ratios)).any(axis=1).sum())
+
+
+def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
+    """Does anybody wait for it? Else it is slow where nobody minds, or its peers log less than it does.
+
+    Asked of the steps of which that is known: a collective tells nothing once a rank's file has ended.
+    """
+    column = columns[slow.column]
+    is_known = ~np.isnan(times.waits.own_ms[slow.steps, column])
+    if not is_known.any():
+        return ()
+    steps, known_excess_ms = slow.steps[is_known], float(excess_ms[is_known].sum())
+    # What comes after the last collective of a step is waited for in the next.
+    steps = np.unique(np.concatenate([steps, steps + 1]))
+    steps = steps[steps < len(times.iterations)]
+    own_ms = times.waits.own_ms[steps, column]
+    # A delay that is passed on may be waited for elsewhere than in its own collectives: by its peers. Of two
+    # peers by the one who waits longer: the other may be slower still.
+    peers_ms = -peer_medians(-times.waits.own_ms[np.ix_(steps, columns)])[:, slow.column]
+    waited_ms = max(
+        np.nansum(times.waits.others_ms[steps, column] - own_ms),
+        np.nansum(peers_ms - own_ms),
+        _waited_in_messages_ms(times, columns, slow, steps),
+    )
+    share = float(waited_ms) / known_excess_ms if known_excess_ms > 0 else float("nan")
+    return (_at_least(_WAITED, share, MIN_WAITED),)
+
+
+def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
+    """How much longer a peer was blocked, where a delay may be waited for in messages; else -inf.
+
+    After an exchange with neighbours all come to the next collective at once.
+    """
+    if not times.transfers.has_messages:
+        return -np.inf
+    blocked_ms = times.blocked_ms[np.ix_(steps, columns)]
+    beyond_ms = -peer_medians(-blocked_ms)[:, slow.column] - blocked_ms[:, slow.column]
+    return float(np.nansum(beyond_ms))

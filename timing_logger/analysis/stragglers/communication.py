@@ -1,0 +1,288 @@
+"""Is the network slow? Transfers, without waiting, that grew, or that take longer than others of their kind.
+
+A transfer is compared with the same one in its own past, and with those that other groups or pairs of ranks
+make at the same time. What a rank's own work hides costs nothing: only time in which somebody was blocked
+counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.collectives.transfers import MESSAGE, Link
+from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
+from timing_logger.analysis.stragglers.run_length import part_of_run
+from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Gate, Verdict
+from timing_logger.analysis.tables import Floats, Ints
+
+MIN_TIMES = 1.5
+"""A transfer that takes so many times as long as it did, or as others of its kind do, is slow."""
+
+MIN_COST_SHARE = 0.05
+"""Slow transfers cost at least this part of the run."""
+
+MOSTLY = 0.5
+"""Where ranks are blocked in transfers for this part of the run, that is said, whatever it was before."""
+
+MIN_STEPS = 10
+"""Transfers are slow for at least so many steps, or for all that the run has."""
+
+MIN_COSTLY_STEPS = 3
+"""Fewer will do, down to this many, if they cost more: 1 / (part of the run that they cost)."""
+
+_MIN_PAST = 20  # steps that a level must have been held for, to be what a transfer usually takes
+_MIN_FAMILY = 3  # of two one cannot say which is usual
+_MIN_SIGMA = 0.1
+_MIN_PART = 0.02  # of what the costliest link costs: others say nothing of where the trouble is
+_MAX_NAMED = 8
+
+
+class _Slow(NamedTuple):
+    """A link that is slow in some steps.
+
+    Attributes:
+        link: its number among those of the transfers.
+        steps: ascending.
+        usual_ms: for each of these steps what a transfer would take.
+        past: whether that is what it took before; else what others of its kind take.
+    """
+
+    link: int
+    steps: Ints
+    usual_ms: Floats
+    past: bool
+
+
+def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | None:
+    """The verdict that transfers are slow; None where they are not, or cost too little.
+
+    Args:
+        hosts: of each rank, as far as they are known.
+    """
+    found = [
+        slow
+        for slow in (*_slower_than_others(times, hosts), *_slower_than_before(times))
+        if len(slow.steps) >= _least_steps(times, slow)
+    ]
+    if not found:
+        return None
+    excess_ms = _excess_ms(times, found)
+    lost_ms = _lost_ms(times, found)
+    cost_ms = float(lost_ms.sum())
+    gate = _at_least("part of the run that slow transfers cost", part_of_run(times, cost_ms), MIN_COST_SHARE)
+    if not gate.passed:
+        return None
+    cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
+    worst = max(found, key=lambda slow: cost_of_link[slow.link])
+    steps = np.flatnonzero(lost_ms > 0)
+    took, usual = _typical_ms(times, worst)
+    slow = [i for i in np.argsort(-cost_of_link) if cost_of_link[i] >= _MIN_PART * cost_of_link.max()]
+    link = times.transfers.links[worst.link]
+    return Verdict(
+        verdict="communication", phase=link.operation, labels=link.group,
+        window=_window(times, steps), **times.step_range(steps)._asdict(), score=usual / took,
+        cost_ms=cost_ms,
+        gates=(Gate("times as long", took / usual, MIN_TIMES, took / usual >= MIN_TIMES), gate),
+        evidence=(
+            f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times "
+            f"what {'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
+            *_in_common(times, slow, hosts),
+        ),
+    )  # fmt: skip
+
+
+def mostly_transfers(times: StepTimes) -> Verdict | None:
+    """The verdict that most of the run is transfers, which nothing in it could be compared with."""
+    n = times.transfers.n
+    if not len(times.transfers.links):
+        return None
+    blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
+    gate = _at_least("part of the run in transfers", part_of_run(times, float(blocked_ms.sum())), MOSTLY)
+    if not gate.passed:
+        return None
+    total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
+    link = times.transfers.links[int(total_ms.argmax())]
+    return Verdict(
+        verdict="communication", phase=link.operation, labels=link.group, gates=(gate,),
+        evidence=(
+            f"Ranks are blocked in transfers, without waiting, for {gate.value:.0%} of the run, most of it "
+            f"in {in_words(times, link)}. Nothing in this run says how long they should take.",
+        ),
+    )  # fmt: skip
+
+
+def _at_least(name: str, value: float, bound: float) -> Gate:
+    return Gate(name, value, bound, bool(value >= bound))
+
+
+# -- against others of their kind ------------------------------------------------------------------------
+
+
+def _slower_than_others(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[_Slow]:
+    for members in _families(times, hosts):
+        mean_ms = times.transfers.mean_ms[:, members]
+        usual_ms = peer_medians(mean_ms)
+        ratios = log_ratios(mean_ms, usual_ms)
+        found = [slow for slow in _persistently(ratios) if slow.level >= np.log(MIN_TIMES)]
+        if _may_be_two_kinds(
+            times.transfers.links[members[0]], len({slow.column for slow in found}), len(members)
+        ):
+            continue
+        for slow in found:
+            usual_here_ms = usual_ms[slow.steps, slow.column]
+            yield _Slow(int(members[slow.column]), slow.steps, usual_here_ms, past=False)
+
+
+def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
+    """Whether what looks slow may be meant to be: half of the groups of a size or more.
+
+    Tensor-parallel and data-parallel groups of a square mesh have equal sizes, and are equally many.
+    """
+    return link.operation != MESSAGE and 2 * n_slow >= n_members
+
+
+def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
+    """Of columns that are slow often enough to be looked at closely."""
+    with np.errstate(invalid="ignore"):
+        often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_COSTLY_STEPS, len(ratios))
+    for slow in slow_steps(ratios) if often.any() else ():
+        if often[slow.column]:
+            yield slow
+
+
+def _families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
+    families: dict[object, list[int]] = {}
+    for i, link in enumerate(times.transfers.links):
+        families.setdefault(_family(times, link, hosts), []).append(i)
+    yield from (np.array(members) for members in families.values() if len(members) >= _MIN_FAMILY)
+
+
+def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
+    """Links of one family do the same between other ranks, on as many hosts: a network is no bus."""
+    on = {hosts.get(times.ranks[column], "") for column in link.columns}
+    return *link.family, len(on)
+
+
+# -- against their own past ------------------------------------------------------------------------------
+
+
+def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
+    """Stretches of a link's series whose level is far above the least that it held before."""
+    for i, mean_ms in enumerate(times.transfers.mean_ms.T):
+        at = np.flatnonzero(~np.isnan(mean_ms))
+        if len(at) < _MIN_PAST + MIN_COSTLY_STEPS:
+            continue
+        series = np.log(mean_ms[at])
+        if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_COSTLY_STEPS:
+            continue
+        edges = [0, *change_points(series, cap=2 * np.log(MIN_TIMES), min_sigma=_MIN_SIGMA), len(series)]
+        yield from _grown(i, at, series, list(pairwise(edges)))
+
+
+def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]) -> Iterator[_Slow]:
+    levels = [float(np.median(series[slice(*span)])) for span in spans]
+    least = np.inf
+    for span, level in zip(spans, levels, strict=True):
+        length = span[1] - span[0]
+        if level - least >= np.log(MIN_TIMES):
+            yield _Slow(link, at[slice(*span)], np.full(length, np.exp(least)), past=True)
+        if length >= _MIN_PAST:
+            least = min(least, level)
+
+
+# -- what it costs, and where it is ------------------------------------------------------------------------
+
+
+def _least_steps(times: StepTimes, slow: _Slow) -> float:
+    """The more of the run they cost, the fewer steps will do; at most as many as the link is recorded in."""
+    cost_share = part_of_run(times, float(_lost_ms(times, [slow]).sum()))
+    needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
+    recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
+    return min(MIN_STEPS, needed, recorded)
+
+
+def _lost_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
+    return _blocked_at_most(times, _excess_ms(times, found) * times.transfers.n)
+
+
+def _excess_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
+    """Steps x links: what a transfer took beyond the usual, where it is slow; else 0."""
+    excess_ms = np.zeros(times.transfers.mean_ms.shape)
+    for slow in found:
+        beyond_ms = times.transfers.mean_ms[slow.steps, slow.link] - slow.usual_ms
+        excess_ms[slow.steps, slow.link] = np.fmax(excess_ms[slow.steps, slow.link], beyond_ms)
+    return excess_ms
+
+
+def _blocked_at_most(times: StepTimes, of_links_ms: Floats) -> Floats:
+    """For each step the most that a rank spends in these transfers, of the time in which it was blocked."""
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    of_ranks_ms = np.fmin(of_links_ms @ takes_part, np.nan_to_num(times.blocked_ms))
+    most: Floats = np.max(of_ranks_ms, axis=1, initial=0.0)
+    return most
+
+
+def _typical_ms(times: StepTimes, slow: _Slow) -> tuple[float, float]:
+    mean_ms = times.transfers.mean_ms[slow.steps, slow.link]
+    return float(np.nanmedian(mean_ms)), float(np.nanmedian(slow.usual_ms))
+
+
+def _window(times: StepTimes, steps: Ints) -> str:
+    edge = 0.05 * len(times.iterations)
+    if steps[-1] < len(times.iterations) - 1 - edge:
+        return "bounded"
+    return "persistent" if steps[0] <= edge else "ongoing"
+
+
+def _counted_from(link: Link) -> str:
+    """A message in the background may be done long before anybody asks."""
+    if link.operation == MESSAGE:
+        return "from when the later side began until it knew of the end"
+    return "without waiting"
+
+
+def in_words(times: StepTimes, link: Link) -> str:
+    """``Messages of up to 65536 bytes from rank 0 to rank 3``, ``ALLREDUCE of up to ... in group world``."""
+    size = f" of up to {link.size_class_bytes} bytes" if link.size_class_bytes >= 0 else ""
+    if link.operation == MESSAGE:
+        sender, receiver = (times.ranks[column] for column in link.columns)
+        return f"Messages{size} from rank {sender} to rank {receiver}"
+    return f"{link.operation}{size} in group {link.group or 'without a name'}"
+
+
+def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
+    """Which ranks all slow links have, and whether other links of their kind have them too."""
+    takes_part = times.transfers.takes_part(len(times.ranks))
+    alike = _same_family(times, slow, hosts)
+    everywhere = takes_part[slow].all(axis=0)
+    common = everywhere & ~takes_part[alike].any(axis=0)
+    ranks = [times.ranks[i] for i in np.flatnonzero(common)]
+    if 0 < len(ranks) < len(times.ranks):
+        yield f"All slow transfers, and no others of their kind, have rank {_listed(ranks)} in them."
+        its_hosts = {hosts.get(rank, "") for rank in ranks}
+        if len(its_hosts) == 1 and (host := its_hosts.pop()):
+            yield f"That is the host {host}."
+    elif takes_part[slow].any(axis=0).all():
+        yield "All ranks take part in them, so whose link it is cannot be told."
+    elif everywhere.any():
+        ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
+        yield f"All slow transfers have rank {_listed(ranks)} in them, but so have others of their kind."
+    else:
+        yield "They have no rank in common, so whose link it is cannot be told."
+
+
+def _listed(ranks: Sequence[int]) -> str:
+    return ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
+
+
+def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
+    family = [_family(times, link, hosts) for link in times.transfers.links]
+    families = {family[i] for i in slow}
+    return [i for i in range(len(family)) if family[i] in families and i not in set(slow)]

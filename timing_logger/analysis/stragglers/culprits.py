@@ -1,0 +1,150 @@
+"""Which of the slow ranks did it: for certain, or probably."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.candidates import MIN_COST_SHARE, Candidate, candidates
+from timing_logger.analysis.stragglers.evidence import phase_of
+from timing_logger.analysis.stragglers.likelihood import likelihoods
+from timing_logger.analysis.stragglers.lockstep import Party, parties
+from timing_logger.analysis.stragglers.lost_time import explained, saved_ms
+from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.run_length import part_of_run
+from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Gate, Suspect
+
+EXPLAINED = "part of the lost time explained"
+
+MIN_EXPLAINED = 0.80
+"""The ranks named explain at least this part of the time lost to slow ranks."""
+
+MIN_PROBABLY_EXPLAINED = 0.60
+"""Who probably did it explains most of it."""
+
+MIN_LIKELIHOOD = 0.75
+"""Somebody is probably slow if so in this part of the resamplings of the run."""
+
+_MAX_SUSPECTS = 8
+
+
+class Culprits(NamedTuple):
+    """The slow ranks of a run, and which of them did it.
+
+    Attributes:
+        found: all candidates.
+        parties: these, with who acts as one, the costliest first.
+        named: for certain; empty if nobody is certain.
+        probable: the one that probably did it, if nobody is certain.
+        cost_ms: what the named ones, or the probable one, cost together.
+        last_gate: what the named ones explain; or what those that came closest did.
+        suspects: the named ones first, then by cost.
+    """
+
+    found: list[Candidate]
+    parties: list[Party]
+    named: list[Party]
+    probable: Party | None
+    cost_ms: float
+    last_gate: Gate | None
+    suspects: tuple[Suspect, ...]
+
+
+def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
+    """Who did it."""
+    found = candidates(times, roles)
+    parted = parties(times, roles, found)
+    chosen, last_gate = _fewest_that_explain(times, roles, parted, found)
+    cost_ms = saved_ms(times, _all(chosen), found) if chosen else 0.0
+    if part_of_run(times, cost_ms) < MIN_COST_SHARE:
+        chosen = []
+    suspects = _suspects(times, [*chosen, *(p for p in parted if p not in chosen)], len(chosen), found)
+    if chosen and all(party.is_alone for party in chosen):
+        return Culprits(found, parted, chosen, None, cost_ms, last_gate, suspects)
+    first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
+    if first is not None and _is_probable(times, roles, first, suspects[0]):
+        cost_ms = saved_ms(times, first.candidates, found)
+        if part_of_run(times, cost_ms) >= MIN_COST_SHARE:
+            return Culprits(found, parted, [], first, cost_ms, last_gate, suspects)
+    return Culprits(found, parted, [], None, 0.0, last_gate, suspects)
+
+
+def _all(chosen: Sequence[Party]) -> list[Candidate]:
+    return [candidate for party in chosen for candidate in party.candidates]
+
+
+def _fewest_that_explain(
+    times: StepTimes, roles: Mapping[int, str], parted: Sequence[Party], found: Sequence[Candidate]
+) -> tuple[list[Party], Gate | None]:
+    """The fewest parties, costliest first, that explain enough; none if that takes too many."""
+    chosen: list[Party] = []
+    gate = None
+    for party in parted:
+        if not (party.first.may_be_named or (chosen and party.first.may_be_named_beside_another)):
+            continue
+        chosen.append(party)
+        if _too_many(times, roles, chosen):
+            return [], gate
+        share = explained(times, _all(chosen), found)
+        gate = Gate(EXPLAINED, share, MIN_EXPLAINED, share >= MIN_EXPLAINED)
+        if gate.passed:
+            return chosen, gate
+    return [], gate
+
+
+def _too_many(times: StepTimes, roles: Mapping[int, str], chosen: Sequence[Party]) -> bool:
+    """Half of a role at once has no peers to be slow against, and more than half in turn is no news of
+    these. Between logged communication there may be waiting that is not logged: then slow ranks in several
+    roles may be one delay, passed on."""
+    slow = np.zeros(times.self_ms.shape, np.bool_)
+    for party in chosen:
+        slow[np.ix_(party.first.slow.steps, np.array(party.columns))] = True
+    for columns in members(times.ranks, roles).values():
+        of_role = slow[:, columns]
+        at_once = of_role.sum(axis=1) > max(1, (len(columns) - 1) // 2)
+        in_turn = int(of_role.any(axis=0).sum())
+        if at_once.mean() > MIN_RECURRING_SHARE or in_turn > max(1, len(columns) // 2):
+            return True
+    return times.from_gaps and len({party.first.role for party in chosen}) > 1
+
+
+def _is_probable(times: StepTimes, roles: Mapping[int, str], party: Party, suspect: Suspect) -> bool:
+    return (
+        party.first.may_be_suspected
+        and not _too_many(times, roles, [party])
+        and suspect.likelihood >= MIN_LIKELIHOOD
+        and suspect.share >= MIN_PROBABLY_EXPLAINED
+    )
+
+
+def _suspects(
+    times: StepTimes, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate]
+) -> tuple[Suspect, ...]:
+    """One for each set of ranks, as told by what cost most of it; of those only that others wait for."""
+    minded = [party for party in ordered if party.first.is_waited_for]
+    first_of: dict[tuple[int, ...], Party] = {}
+    for party in minded:
+        first_of.setdefault(party.columns, party)
+    if not minded:
+        return ()
+    n_culprits = len({party.columns for party in ordered[:n_named]}) or 1
+    likelihood = likelihoods(times, minded, n_culprits)
+    return tuple(
+        Suspect(
+            tuple(times.ranks[column] for column in columns),
+            phase_of(times, party.first)[0],
+            _share(times, party, found),
+            likelihood[columns],
+        )
+        for columns, party in list(first_of.items())[:_MAX_SUSPECTS]
+    )
+
+
+def _share(times: StepTimes, party: Party, found: Sequence[Candidate]) -> float:
+    share = explained(times, party.candidates, found)
+    return 0.0 if math.isnan(share) else min(1.0, max(0.0, share))

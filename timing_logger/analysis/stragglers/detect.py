@@ -1,0 +1,295 @@
+"""Which rank is slow, in which phase, since when, and what does it cost? And nobody, where nobody is.
+
+Judged is the time that each rank spends on its own account, without waiting for others, against that
+of its peers in the same step: no clocks are compared, and a delay that is passed on, from stage to
+stage, stays with the rank that caused it. Who arrives last is asked only afterwards, as a check.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.group_members import stated_world_size
+from timing_logger.analysis.hangs.detect import hang, run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.run_end import RunEnd
+from timing_logger.analysis.roles import roles_of
+from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.stragglers.candidates import Candidate
+from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
+from timing_logger.analysis.stragglers.coverage import unjudged_ranks, why_not_healthy
+from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
+from timing_logger.analysis.stragglers.evidence import (
+    few_steps,
+    few_steps_in_all,
+    how_slow,
+    in_lockstep,
+    passed_on,
+    phase_of,
+    what_it_rests_on,
+    why_not,
+)
+from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
+from timing_logger.analysis.stragglers.lockstep import Party
+from timing_logger.analysis.stragglers.lost_time import waited_for_ms
+from timing_logger.analysis.stragglers.run_length import part_of_run
+from timing_logger.analysis.stragglers.step_times import (
+    PartOfStepTimes,
+    StepTimes,
+    part_of_step_times,
+    step_times,
+    whole_step_times,
+)
+from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
+from timing_logger.analysis.stragglers.verdict import Gate, Verdict, VerdictKind
+from timing_logger.analysis.tables import of_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> Verdict:
+    """Who is slow, if anybody.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, such as its pipeline stage: ranks of equal roles do equal work
+            and are compared. By default a column ``role`` says it, or the labels that the loggers
+            were given (``timings.attrs["files"]``); else all ranks have one role.
+
+    Returns:
+        The first of these that holds: a minority of one role's ranks passes every gate (``rank``);
+        a role is slower than the others (``role``); all ranks are slower than in their own past
+        (``group-wide``); one rank, or one of several that act as one, probably is slow (``suspect``); much
+        time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Whether that
+        says anything is in ``judged``: not if no rank had a peer in enough steps, the files look like those
+        of different runs, or others waited visibly for a rank that nothing shows to be slow; ``why`` then
+        has the reason. Of a run that hung nobody says that it was healthy or diffuse: that is a ``hang``, and
+        ``end`` says of any run whether it came to its end.
+    """
+    return judgement_of(timings, roles).verdict
+
+
+class Judgement(NamedTuple):
+    """A verdict, the times on which it stands, and the role of each rank.
+
+    Attributes:
+        are_comparable: whether the ranks are of one run, as far as can be seen.
+    """
+
+    times: StepTimes
+    verdict: Verdict
+    roles: Mapping[int, str]
+    are_comparable: bool = True
+
+    def ending_in(self, end: RunEnd) -> Judgement:
+        """The judgement on a run that ended so: it is one of the hang, unless some rank is slow as well."""
+        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
+        verdict = replace(self.verdict, end=end, evidence=warned)
+        says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
+        if end.hangs and self.are_comparable and (says_little or not verdict.judged):
+            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+        return self._replace(verdict=verdict)
+
+
+def judgement_of(
+    timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
+) -> Judgement:
+    """What ``stragglers``, ``windows`` and ``scores`` stand on; ``end`` where it is known already."""
+    times = step_times(timings)
+    files = getattr(timings, "attrs", {}).get("files", [])
+    judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return judged.ending_in(hang(timings) if end is None else end)
+
+
+def judgement_on(
+    times: StepTimes, role_of: Mapping[int, str], files: Sequence[Mapping[str, Any]]
+) -> Judgement:
+    """The judgement on these times, of processes that wrote these ``attrs["files"]``."""
+    if mixed := different_runs(files):
+        why = f"the files look like those of different runs: {mixed}"
+        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+        return Judgement(times, verdict, role_of, are_comparable=False)
+    found = _judged(times, role_of)
+    hosts = {file["rank"]: str((file.get("sidecar") or {}).get("host") or "") for file in files}
+    verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
+    verdict = _as_far_as_known(verdict, found.times, role_of)
+    if verdict.verdict == "healthy" and verdict.judged:
+        verdict = _rather_communication(verdict, times, mostly_transfers(times))
+    return found._replace(verdict=verdict)
+
+
+def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | None) -> Verdict:
+    """The verdict that communication is slow, if there is such a one and it costs more than the other."""
+    if slow is None or (verdict.verdict != "healthy" and slow.cost_ms <= verdict.cost_ms):
+        return verdict
+    return replace(
+        slow,
+        suspects=verdict.suspects,
+        cost_share=part_of_run(times, slow.cost_ms),
+        unjudged_ranks=verdict.unjudged_ranks,
+        evidence=(*slow.evidence, *verdict.evidence),
+    )
+
+
+def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
+    """The verdict with what could not be judged: nobody is said to be healthy of whom that is not known."""
+    why = why_not_healthy(times, roles) if verdict.verdict == "healthy" else ""
+    if not why:
+        return replace(verdict, unjudged_ranks=unjudged_ranks(times, roles))
+    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+
+
+def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+    """By the rows of own work; where they say too little, also by the time between communication.
+
+    What the rows show remains true where they do not cover all: rather a role, or much time lost, that they
+    tell of than a healthy run, if the time between communication, in which waiting may hide, tells of nobody.
+    """
+    by_rows = _Found.on(times, roles)
+    if times.rows_suffice:
+        return Judgement(times, by_rows.verdict, roles)
+    by_gaps = _Found.on(times.by_gaps(), roles)
+    if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
+        return Judgement(times, by_rows.verdict, roles)
+    if by_gaps.verdict.verdict in ("rank", "suspect") or by_rows.verdict.verdict == "healthy":
+        return Judgement(by_gaps.times, by_gaps.verdict, roles)
+    return Judgement(times, by_rows.verdict, roles)
+
+
+class _Found(NamedTuple):
+    """A verdict, and the slow ranks on which it stands."""
+
+    times: StepTimes
+    verdict: Verdict
+    culprits: Culprits
+
+    @classmethod
+    def on(cls, times: StepTimes, roles: Mapping[int, str]) -> _Found:
+        found = culprits(times, roles)
+        return cls(times, _verdict(times, roles, found), found)
+
+
+def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
+    """Whether work that is not logged made a rank later than the rows of the named ranks did.
+
+    Another rank's may be waiting for them that is not logged, but that is no longer than the delay where it
+    arose. The time of the named ranks themselves has that of their rows in it.
+    """
+    named = by_rows.verdict.ranks
+    ranks = by_rows.times.ranks
+    named_ms = sum(c.cost_ms for c in by_rows.culprits.found if ranks[c.column] in named)
+    return any(
+        found.may_be_named and found.cost_ms > (2 if ranks[found.column] in named else 1) * named_ms
+        for found in by_gaps.culprits.found
+    )
+
+
+def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
+    verdict = _of_whom(times, roles, found)
+    few = few_steps_in_all(times) if verdict.verdict == "healthy" else ()
+    return replace(
+        verdict,
+        suspects=found.suspects,
+        cost_share=part_of_run(times, verdict.cost_ms),
+        evidence=(*verdict.evidence, *few, *what_it_rests_on(times, roles)),
+    )
+
+
+def _of_whom(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
+    """The first of the answers that holds."""
+    if found.named:
+        return _of_ranks(times, found)
+    refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
+    of_many = whole_role(times, roles) or group_wide(times)
+    if of_many is None and found.probable is not None:
+        return _probably(times, found, found.probable)
+    without_owner = any(candidate.may_be_named for candidate in found.found)
+    minded = replace(times, self_ms=waited_for_ms(times, found.found))
+    verdict = of_many or diffuse(minded, roles, without_owner)
+    return replace(verdict, evidence=(*verdict.evidence, *refused))
+
+
+def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
+    named = [party.first for party in found.named]
+    first, gate = named[0], found.last_gate
+    phase, phase_share = phase_of(times, first)
+    ranks = tuple(dict.fromkeys(times.ranks[candidate.column] for candidate in named))
+    others = [candidate for candidate in found.found if times.ranks[candidate.column] not in ranks]
+    return replace(
+        _about(times, first, "rank", found),
+        ranks=ranks,
+        gates=(*first.gates, *((gate,) if gate else ())),
+        evidence=(
+            *(how_slow(times, candidate) for candidate in named),
+            f"{phase} holds {phase_share:.0%} of what rank {ranks[0]} spent beyond its peers.",
+            *passed_on(times, first),
+            *(why_not(times, candidate, gate) for candidate in others[:3]),
+            *few_steps(times, first),
+        ),
+    )
+
+
+def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
+    first, suspect = party.first, found.suspects[0]
+    share = Gate(
+        "part of the lost time explained", suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED
+    )
+    others = [candidate for candidate in found.found if candidate.column not in party.columns]
+    return replace(
+        _about(times, first, "suspect", found),
+        gates=(*first.gates, share),
+        evidence=(
+            why_not(times, first, share if not share.passed else None),
+            *in_lockstep(times, party),
+            f"The costliest in {suspect.likelihood:.0%} of {RESAMPLINGS} runs drawn from the steps of this.",
+            *(why_not(times, candidate, None) for candidate in others[:3]),
+            *few_steps(times, first),
+        ),
+    )
+
+
+def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
+    """What is said of a slow rank, named or suspected."""
+    return Verdict(
+        verdict=kind,
+        phase=phase_of(times, first)[0],
+        labels=first.role,
+        window=first.slow.kind,
+        **times.step_range(first.slow.steps)._asdict(),
+        score=first.score,
+        cost_ms=found.cost_ms,
+    )
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+
+class PartOfJudgement(NamedTuple):
+    """What a judgement needs of some processes: a few numbers for each step, and for each collective."""
+
+    times: PartOfStepTimes
+    roles: dict[int, str]
+    files: list[dict[str, Any]]
+    last: pd.DataFrame
+
+
+def part_of_judgement(timings: pd.DataFrame) -> PartOfJudgement:
+    """Of the rows of whole processes, such as one file's."""
+    ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
+    return PartOfJudgement(
+        part_of_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings)
+    )
+
+
+def whole_judgement(parts: Sequence[PartOfJudgement], roles: Mapping[int, Any] | None = None) -> Judgement:
+    """The judgement on all processes; the same as that on all their rows."""
+    files = [file for part in parts for file in part.files]
+    times = whole_step_times([part.times for part in parts], stated_world_size(files))
+    known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
+    judged = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
+    return judged.ending_in(run_end_of([part.last for part in parts], files))

@@ -1,0 +1,120 @@
+"""What a verdict rests on, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
+from timing_logger.analysis.stragglers.lockstep import Party
+from timing_logger.analysis.stragglers.peers import column_medians, members, peer_medians
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Gate
+
+
+def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
+    """The phase with the most time beyond the peers', and its part of all that."""
+    steps = candidate.slow.steps
+    beyond_ms = []
+    for phase_ms in times.phase_ms[:, :, candidate.columns]:
+        beyond = phase_ms[steps, candidate.slow.column] - peer_medians(phase_ms)[steps, candidate.slow.column]
+        beyond_ms.append(float(np.nansum(beyond)))
+    most = int(np.argmax(beyond_ms))
+    total = sum(max(0.0, ms) for ms in beyond_ms)
+    return times.phases[most], beyond_ms[most] / total if total > 0 else float("nan")
+
+
+def how_slow(times: StepTimes, candidate: Candidate) -> str:
+    """Of one candidate: how much slower than its peers, and when."""
+    steps = candidate.slow.steps
+    return (
+        f"Rank {times.ranks[candidate.column]}: {np.exp(candidate.slow.level):.2f} times the median of its "
+        f"peers ({candidate.slow.kind}, {times.step_range(steps).in_words()}, {len(steps)} slow steps)."
+    )
+
+
+def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> str:
+    """The same, and at which gates it failed."""
+    failed = [gate for gate in candidate.gates if not gate.passed]
+    if not failed and last_gate is not None and last_gate.passed:
+        return f"{how_slow(times, candidate)} Without it {last_gate.value:.0%} of the lost time is explained."
+    failed = failed or ([last_gate] if last_gate else [])
+    reasons = "; ".join(f"{gate.name} {gate.value:.2f}, not {gate.bound:.2f}" for gate in failed)
+    sentence = how_slow(times, candidate)
+    return f"{sentence} Not named: {reasons}." if reasons else sentence
+
+
+def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """Who arrives last without being slow passes on the delay of somebody else."""
+    is_last = (times.waits.last_share[candidate.slow.steps] >= 0.5).mean(axis=0)
+    levels = column_medians(times.self_ms[candidate.slow.steps])
+    own = levels[candidate.column]
+    late = [i for i in np.flatnonzero(is_last >= 0.5) if i != candidate.column and levels[i] < own]
+    if not late:
+        return ()
+    names = ", ".join(str(times.ranks[i]) for i in late[:5])
+    return (f"Often the last to arrive, but not slow themselves, so passing on a delay: {names}.",)
+
+
+def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
+    """Of several ranks that act as one."""
+    if party.is_alone:
+        return ()
+    ranks = listed([times.ranks[column] for column in party.columns])
+    return (
+        f"Ranks {ranks} are slow in the same steps by the same amount: they wait for each other in something "
+        "that is not logged, and it is one of them.",
+    )
+
+
+def few_steps(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    n_steps, recorded = len(candidate.slow.steps), _known_steps(times)
+    return (f"Only {n_steps} steps are recorded: all that there are.",) if recorded < MIN_STEPS else ()
+
+
+def few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
+    n_steps = _known_steps(times)
+    if not 0 < n_steps < MIN_STEPS:
+        return ()
+    return (f"Only {n_steps} steps are recorded: a rank that is a little slow would not be seen.",)
+
+
+def _known_steps(times: StepTimes) -> int:
+    return int((~np.isnan(times.self_ms)).any(axis=1).sum())
+
+
+def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:
+    source = (
+        "Self time is the time between communication: rows of own work are missing or cover too little of it."
+        if times.from_gaps
+        else f"Self time is that of the rows of own work: {', '.join(times.phases) or 'there are none'}."
+    )
+    alone = [role for role, columns in members(times.ranks, roles).items() if len(columns) == 1]
+    notes = [source, *_unknown_ranks(times)]
+    if len(times.ranks) > 1 and alone:
+        notes.append(f"Only one rank each has the role {'; '.join(alone[:5])}: no peers to compare it with.")
+    if len(times.ranks) == 1:
+        notes.append("Only one rank is recorded: nobody to compare it with.")
+    if len(times.ranks) == 2 and not alone:
+        notes.append("Two ranks: compared by their ratio, since one peer has no spread.")
+    if not times.has_iterations:
+        notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
+    if times.numbering.counted:
+        notes.append(
+            "Iterations fall back and no epoch tells them apart: each time begins an epoch, counted."
+        )
+    return tuple(notes)
+
+
+def _unknown_ranks(times: StepTimes) -> tuple[str, ...]:
+    """Nothing known is not the same as nothing wrong."""
+    unknown = [rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all()]
+    if not unknown:
+        return ()
+    return (f"No step of rank {listed(unknown)} has a self time that is known: nothing is said of it.",)
+
+
+def listed(ranks: Sequence[int]) -> str:
+    """The first few of them."""
+    return ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")

@@ -1,0 +1,87 @@
+"""What slow ranks cost: how long a run would have been without them.
+
+A step lasts as long as its slowest rank. So what a rank costs is not its time beyond its peers, but what the
+slowest rank of each step would have been without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.candidates import Candidate
+from timing_logger.analysis.stragglers.peers import column_medians, row_medians
+from timing_logger.analysis.stragglers.self_time import Integers
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Floats
+
+
+def explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
+    """The part of the time lost to slow ranks that goes away if the chosen ones are like their peers.
+
+    What is lost is the difference to a run in which no rank is systematically slow: the chance by which some
+    rank is the slowest remains in both. It is asked of the steps in which a chosen rank was slow, or another
+    was for long: short stretches elsewhere, as while warming up, are no reason to keep silent.
+    """
+    lasting = [candidate for candidate in candidates if candidate.lasted and candidate.is_waited_for]
+    steps = np.unique(np.concatenate([candidate.slow.steps for candidate in (*chosen, *lasting)]))
+    actual = _at_most_usual(waited_for_ms(times, candidates, chosen))[steps]
+    without_chosen = actual / np.exp(_levels(times, chosen)[steps])
+    without_any = actual / np.exp(_all_levels(times, chosen, lasting, steps)[steps])
+    lost = _slowest(actual) - _slowest(without_any)
+    regained = _slowest(actual) - _slowest(without_chosen)
+    return float(regained / lost) if lost > 0 else float("nan")
+
+
+def saved_ms(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
+    """How much shorter the recorded steps would be if the chosen ranks were like their peers."""
+    actual = waited_for_ms(times, candidates, chosen)
+    return _slowest(actual) - _slowest(actual / np.exp(_levels(times, chosen)))
+
+
+def waited_for_ms(
+    times: StepTimes, candidates: Sequence[Candidate], chosen: Sequence[Candidate] = ()
+) -> Floats:
+    """Self times; of a candidate that nobody waits for as if like its peers: it makes no step longer."""
+    named = {candidate.column for candidate in chosen}
+    unminded = [c for c in candidates if not c.is_waited_for and c.column not in named]
+    waited_for: Floats = times.self_ms / np.exp(_levels(times, unminded))
+    return waited_for
+
+
+def _at_most_usual(times: Floats) -> Floats:
+    """Steps that were longer than usual for all ranks, as the first ones, made as long as usual.
+
+    One of a hundred times that length, in which ranks differ by chance, would outweigh all the others.
+    """
+    typical = row_medians(times)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a step without any own work
+        scale = np.fmin(1.0, np.nanmedian(typical) / typical)
+    usual: Floats = times * scale[:, None]
+    return usual
+
+
+def _slowest(times: Floats) -> float:
+    return float(np.fmax.reduce(times, axis=1)[~np.isnan(times).all(axis=1)].sum())
+
+
+def _levels(times: StepTimes, chosen: Sequence[Candidate]) -> Floats:
+    levels = np.zeros(times.self_ms.shape)
+    for candidate in chosen:
+        levels[candidate.slow.steps, candidate.column] = candidate.slow.level
+    return levels
+
+
+def _all_levels(
+    times: StepTimes, chosen: Sequence[Candidate], lasting: Sequence[Candidate], steps: Integers
+) -> Floats:
+    """The chosen ones, and whoever else is slower than its peers in the same steps, by however little."""
+    levels = _levels(times, lasting)
+    for candidate in {candidate.role: candidate for candidate in (*lasting, *chosen)}.values():
+        others = np.maximum(np.nan_to_num(column_medians(candidate.ratios[steps])), 0.0)
+        levels[:, candidate.columns] = np.maximum(levels[:, candidate.columns], others)
+    mine = _levels(times, chosen)
+    named = sorted({candidate.column for candidate in chosen})
+    levels[:, named] = mine[:, named]
+    return levels

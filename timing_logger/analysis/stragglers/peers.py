@@ -1,0 +1,73 @@
+"""Times of a rank against those of its peers, the other ranks of its role, in the same step."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.self_time import Integers
+from timing_logger.analysis.tables import Floats
+
+
+def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Integers]:
+    """The columns of each role's ranks."""
+    return {
+        role: np.array([i for i, rank in enumerate(ranks) if roles[rank] == role], dtype=np.int64)
+        for role in sorted(set(roles.values()))
+    }
+
+
+def peer_medians(times: Floats) -> Floats:
+    """For each step and rank the median of the *other* ranks; NaN where there is none.
+
+    Of an even number of peers the lower middle one counts: among three ranks, one slow one would
+    otherwise make each of the others look quick.
+
+    Args:
+        times: steps x ranks of one role; NaN where unknown.
+    """
+    order = np.argsort(times, axis=1, kind="stable")  # NaN come last
+    ascending = np.take_along_axis(times, order, axis=1)
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.broadcast_to(np.arange(times.shape[1]), times.shape), axis=1)
+    is_known = ~np.isnan(times)
+    n_peers = is_known.sum(axis=1, keepdims=True) - is_known
+    middle = (n_peers - 1) // 2
+    middle = np.where(middle >= place, middle + 1, middle)  # the rank itself is passed over
+    found = np.take_along_axis(ascending, np.clip(middle, 0, times.shape[1] - 1), axis=1)
+    return np.where(n_peers > 0, found, np.nan)
+
+
+def log_ratios(times: Floats, baseline: Floats) -> Floats:
+    """log(time / peer median); NaN where either is unknown or nothing."""
+    usable = (times > 0) & (baseline > 0)
+    return np.log(np.where(usable, times, np.nan) / np.where(usable, baseline, np.nan))
+
+
+def relative_scores(times: Floats) -> Floats:
+    """For each rank the least median time of all by its own, in (0, 1]; NaN where unknown.
+
+    Args:
+        times: steps x ranks of one role.
+    """
+    medians = column_medians(times)
+    known = medians[~np.isnan(medians)]
+    least = known.min() if len(known) else np.nan
+    return least / np.where(medians > 0, medians, np.nan)
+
+
+def column_medians(values: Floats) -> Floats:
+    """The median of each column, of what is known of it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a column of which nothing is known is NaN
+        medians: Floats = np.nanmedian(values, axis=0) if values.size else np.full(values.shape[1], np.nan)
+    return medians
+
+
+def row_medians(values: Floats) -> Floats:
+    """The lower median of each row, of what is known of it."""
+    ascending = np.sort(values, axis=1)
+    n_known = (~np.isnan(values)).sum(axis=1, keepdims=True)
+    return np.take_along_axis(ascending, np.maximum((n_known - 1) // 2, 0), axis=1)[:, 0]

@@ -1,0 +1,152 @@
+"""One process's rows -> what it did in each step, and how long it was not communicating."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.blocking import lanes_of, unblocked_work
+from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.operations import BACKEND, base_operation
+from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis.steps import Numbering
+from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, is_own_work
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, coded_text, each_text, numbers
+from timing_logger.record import OK
+
+
+class RankSteps(NamedTuple):
+    """One process by step; the arrays are as long as ``iterations``.
+
+    Attributes:
+        rank: of the process.
+        iterations: numbers of steps, ascending.
+        work_ms: for each operation of its own work the time in it, 0 in steps without; NaN if unknown.
+        gap_ms: time from the last communication of the step before to the last of this one, less
+            the communication; per iteration, also where only some iterations are recorded.
+        step_ms: how long each lasted, see ``durations_s``.
+        blocked_ms: how long a thread or stream of the process was blocked in communication.
+    """
+
+    rank: int
+    iterations: Ints
+    work_ms: dict[str, Floats]
+    gap_ms: Floats
+    step_ms: Floats
+    blocked_ms: Floats
+
+    def without_steps(self) -> RankSteps:
+        """Of the same process, as if it had recorded no step."""
+        none = self.gap_ms[:0]
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none)
+
+
+class WorkRows(NamedTuple):
+    """What is looked at of the rows of some processes; one entry each.
+
+    Attributes:
+        operations: names, ascending.
+        operation: the row's, a number in ``operations``.
+        step: number of the step; NaN outside of any.
+        elapsed_ms: NaN where unknown or failed.
+        start_s, end_s: on the process's own axis.
+        lane, blocks: as ``lanes_of`` has them.
+    """
+
+    operations: list[str]
+    operation: Ints
+    step: Floats
+    elapsed_ms: Floats
+    start_s: Floats
+    end_s: Floats
+    lane: Ints
+    blocks: Bools
+
+    @classmethod
+    def of(cls, frame: Frame, step: Floats) -> WorkRows:
+        """Those of a table that ``opened`` returned, of which the steps are known."""
+        operation, operations = coded_text(frame, "operation")
+        succeeded = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
+        lanes = lanes_of(frame)
+        return cls(
+            operations=operations,
+            operation=operation,
+            step=step,
+            elapsed_ms=np.where(succeeded, numbers(frame, "elapsed_ms"), np.nan),
+            start_s=numbers(frame, "start_counter"),
+            end_s=numbers(frame, "end_counter"),
+            lane=lanes.lane,
+            blocks=lanes.blocks,
+        )
+
+    def only(self, wanted: Any) -> WorkRows:
+        """The rows that are ``wanted``, by a mask, positions or a slice."""
+        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
+        return WorkRows(self.operations, *chosen)
+
+    def operations_are(self, predicate: Any) -> Bools:
+        return each_text((self.operation, self.operations), predicate)
+
+
+def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
+    """What one process did, whose rows these are; ``numbering`` says what the numbers of its steps mean."""
+    rows = rows.only(~np.isnan(rows.step))
+    steps, at = np.unique(rows.step.astype(np.int64), return_inverse=True)
+    recorded = numbering.iterations(steps)
+    own = rows.operations_are(is_own_work)
+    alone_ms = _alone_ms(rows, own | rows.blocks)
+    work_ms = {
+        name: np.bincount(at[here], alone_ms[here], minlength=len(steps)).astype(np.float64)
+        for code, name in enumerate(rows.operations)
+        if is_own_work(name) and (here := rows.operation == code).any()
+    }
+    gap_ms = _gap_ms(rows, own, at, recorded)
+    blocked = rows.only(rows.blocks)
+    blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
+    return RankSteps(rank, steps, work_ms, gap_ms, _step_ms(rows, at, _since(recorded)), 1000 * blocked_s)
+
+
+def _since(iterations: Ints) -> Floats:
+    return iterations_since(iterations.astype(np.float64), np.zeros(len(iterations), np.int64))
+
+
+def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
+    """The time of each row without that of the rows inside it; NaN for rows that hold nobody."""
+    alone = np.full(len(held), np.nan)
+    alone[held] = exclusive_ms(rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held])
+    return alone
+
+
+def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
+    """NaN for the first step, also of an epoch, and wherever an instant is unknown."""
+    placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
+    blocked = placed & rows.blocks
+    gaps = np.full(len(iterations), np.nan)
+    last_ends = np.full(len(iterations), -np.inf)
+    np.maximum.at(last_ends, at[blocked], rows.end_s[blocked])
+    known = np.flatnonzero(np.isfinite(last_ends))
+    since, until = last_ends[known[:-1]], last_ends[known[1:]]
+    # Communication beside own work holds nobody up, so only what it adds to the work is taken off. A
+    # thread that is blocked does not work, whatever row of work it has around the call.
+    looked_at = rows.only(placed & (own | rows.blocks))
+    work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
+    starts = np.concatenate([work.start_s, rows.start_s[blocked]])
+    ends = np.concatenate([work.end_s, rows.end_s[blocked]])
+    held_s = _covered_s(starts, ends, since, until) - _covered_s(work.start_s, work.end_s, since, until)
+    span_s = np.diff(last_ends[known]) / _since(iterations[known])[1:]
+    gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
+    return gaps
+
+
+def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
+    order = np.argsort(starts, kind="stable")
+    return covered_s(since, until, starts[order], ends[order])
+
+
+def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:
+    told = rows.operations_are(lambda name: base_operation(name) != BACKEND)
+    begins_s = first_starts_s(rows.start_s, at, told, len(since))
+    ends_s = np.full(len(since), np.nan)
+    np.fmax.at(ends_s, at[told], rows.end_s[told])
+    return 1000 * durations_s(begins_s, ends_s, since)

@@ -1,0 +1,94 @@
+"""How each rank does against its peers, and against its own past: two figures per rank and phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.stragglers.candidates import MIN_STEPS
+from timing_logger.analysis.stragglers.detect import (
+    Judgement,
+    PartOfJudgement,
+    judgement_of,
+    part_of_judgement,
+    whole_judgement,
+)
+from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
+from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
+from timing_logger.analysis.stragglers.windows import phases_of
+from timing_logger.analysis.tables import Floats, like, of_pandas, opened
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SCHEMA = {
+    "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
+    "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
+}  # fmt: skip
+
+
+def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
+    """One row for each phase and rank; ``SELF_TIME``, all phases together, comes first.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers.detect`.
+
+    Columns:
+        rank, phase, labels: as :func:`timing_logger.analysis.stragglers.windows` has them.
+        steps: in how many the time is known.
+        median_ms: its median over them.
+        score: relative score, the least median of the role by the rank's own, in (0, 1]; NaN if the
+            ranks look like those of different runs.
+        individual_score: the least median of 20 successive steps in the past by that of the last 20;
+            above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
+        flagged: whether either score is below 0.75.
+    """
+    return scores_of(judgement_of(timings, roles), opened(timings, COLUMNS_OF["stragglers"]))
+
+
+def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
+    """The scores on the times of this judgement, in the library of ``frame``."""
+    times, _, role_of, are_comparable = judgement
+    found = [
+        (times.ranks[column], phase, role, *row)
+        for phase, phase_ms in phases_of(times)
+        for role, columns in members(times.ranks, role_of).items()
+        for column, row in zip(columns, _rows(phase_ms[:, columns], are_comparable), strict=True)
+    ]
+    return like(frame, _SCHEMA, found)
+
+
+def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
+    medians = column_medians(phase_ms)
+    relative = relative_scores(phase_ms) if are_comparable else np.full(len(medians), np.nan)
+    for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
+        own_ms = own_ms[~np.isnan(own_ms)]
+        individual = individual_score(own_ms)
+        flagged = bool(score < FLAGGED_SCORE or individual < FLAGGED_SCORE)
+        yield len(own_ms), float(median_ms), float(score), individual, flagged
+
+
+def individual_score(own_ms: Floats) -> float:
+    """Best past median by current median, each of ``MIN_STEPS`` successive steps; NaN if there is no past."""
+    past, current = own_ms[:-MIN_STEPS], own_ms[-MIN_STEPS:]
+    n_blocks = len(past) // MIN_STEPS
+    if not n_blocks or not np.median(current) > 0:
+        return float("nan")
+    blocks = past[len(past) - n_blocks * MIN_STEPS :].reshape(n_blocks, MIN_STEPS)
+    return float(np.median(blocks, axis=1).min() / np.median(current))
+
+
+def _of_parts(parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
+    found: pd.DataFrame = scores_of(whole_judgement(parts, roles), of_pandas())
+    return found
+
+
+SCORES = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+"""``scores``."""

@@ -1,0 +1,266 @@
+"""Rows -> what each rank did and how long it waited, step by step: the arrays that judgements stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.collectives.meetings import (
+    Part,
+    Shape,
+    Waits,
+    meetings,
+    rows_to_match,
+    waits_by_step,
+)
+from timing_logger.analysis.collectives.transfers import Transfers, transfers_by_step
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.epochs import epochs_of
+from timing_logger.analysis.group_members import stated_world_size
+from timing_logger.analysis.grouping import any_row_of, rows_of_each
+from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
+from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
+from timing_logger.analysis.stragglers.self_time import Integers, is_own_work
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    opened,
+)
+from timing_logger.record import DEVICE_CLOCK
+
+UNLOGGED = "UNLOGGED"
+"""The phase of the time for which a rank has no row, neither of work nor of communication."""
+
+MIN_COVERAGE = 0.8
+"""Rows of own work are a rank's self time if on every rank they cover this part of the time it was
+not communicating."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepTimes:
+    """Times by step and rank, in ms; NaN where unknown.
+
+    Attributes:
+        ranks: ascending.
+        iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
+            restart, numbers of steps.
+        numbering: what these numbers mean.
+        on_device: whether rows of own work are on the device's clock, where waits are part of them.
+        phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
+        phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
+        self_ms: steps x ranks, time on the rank's own account, of all phases together.
+        waits: in collectives that synchronise ranks, each steps x ranks.
+        gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
+        step_ms: steps x ranks, from the first row of the step to that of the next.
+        blocked_ms: steps x ranks, how long the rank was blocked in communication.
+        transfers: of collectives and messages, without waiting.
+        from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
+        has_iterations: whether iterations are recorded.
+    """
+
+    ranks: list[int]
+    iterations: Integers
+    phases: list[str]
+    phase_ms: Floats
+    self_ms: Floats
+    waits: Waits
+    gap_ms: Floats
+    step_ms: Floats
+    blocked_ms: Floats
+    transfers: Transfers
+    from_gaps: bool
+    has_iterations: bool
+    numbering: Numbering
+    on_device: bool = False
+
+    def step_range(self, steps: Integers) -> StepRange:
+        """From the first to the last of the steps at these positions."""
+        return self.numbering.step_range(self.iterations[steps])
+
+    @property
+    def rows_suffice(self) -> bool:
+        """Whether rows of own work cover, on every rank, most of the time without communication."""
+        work_ms = self.phase_ms.sum(axis=0)
+        known = ~np.isnan(work_ms) & ~np.isnan(self.gap_ms)
+        covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
+        return bool((covered >= MIN_COVERAGE * spent).all())
+
+    def by_gaps(self) -> StepTimes:
+        """The same steps, with the time between communication as self time."""
+        unlogged_ms = np.maximum(self.gap_ms - self.phase_ms.sum(axis=0), 0.0)
+        return replace(
+            self,
+            phases=[*self.phases, UNLOGGED],
+            phase_ms=np.concatenate([self.phase_ms, unlogged_ms[None]]),
+            self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
+            from_gaps=True,
+        )
+
+
+def step_times(timings: IntoDataFrameT) -> StepTimes:
+    """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
+    files = getattr(timings, "attrs", {}).get("files", [])
+    return whole_step_times([part_of_step_times(timings)], stated_world_size(files))
+
+
+class PartOfStepTimes(NamedTuple):
+    """What the times need of some of the processes: per process and step, and per collective.
+
+    Attributes:
+        processes: by rank and incarnation.
+        incarnations: of these.
+        epochs: for each process those of its steps; NaN where none is known.
+        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` makes it.
+        numbering: what the numbers of their steps mean.
+        operations: names of their operations.
+        has_iterations: whether iterations are recorded; else steps are counted from 0.
+        on_device: whether rows of own work are on the device's clock.
+    """
+
+    processes: list[RankSteps]
+    incarnations: list[int]
+    epochs: list[Floats]
+    to_match: Any
+    numbering: Numbering
+    operations: list[str]
+    has_iterations: bool
+    on_device: bool
+
+    def without_steps(self) -> PartOfStepTimes:
+        """The same, as if its processes had recorded no step."""
+        processes = [steps.without_steps() for steps in self.processes]
+        return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
+
+
+def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
+    """Of the rows of whole processes, such as one file's."""
+    frame = opened(timings, COLUMNS_OF["stragglers"])
+    rank = frame["rank"].to_numpy().astype(np.int64)
+    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    has_iterations = frame["iteration"].count() > 0
+    number, numbering = steps_of(frame)
+    if not has_iterations:
+        number = _ordinals(process, frame)
+    rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
+    found, epochs, place = [], [], np.full(len(frame), -1)
+    for chosen in rows_of_each(process):
+        steps = rank_steps(rows.only(chosen), int(rank[chosen][0]), numbering)
+        found.append(steps)
+        at = _places(number[chosen], steps.iterations)
+        epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
+        place[chosen] = at
+    to_match = rows_to_match(frame, process, place)
+    on_device = _works_on_device(frame, rows)
+    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
+    return PartOfStepTimes(
+        found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
+    )
+
+
+def _ordinals(process: Ints, frame: Frame) -> Floats:
+    """How many rows of the same operation and layer a process had recorded before each."""
+    kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
+    order = np.argsort(kind, kind="stable")
+    first = np.flatnonzero(np.diff(kind[order], prepend=-1))
+    ordinals = np.empty(len(kind))
+    ordinals[order] = np.arange(len(kind)) - np.repeat(first, np.diff(first, append=len(kind)))
+    return ordinals
+
+
+def _places(number: Floats, iterations: Ints) -> Ints:
+    """Where the step of each row stands among those of its process; -1 outside of any."""
+    inside = ~np.isnan(number)
+    place = np.full(len(number), -1)
+    place[inside] = np.searchsorted(iterations, number[inside])
+    return place
+
+
+def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
+    """The epoch of each step of a process: that of any of its rows."""
+    found = np.full(n_steps, np.nan)
+    found[place[place >= 0]] = epoch[place >= 0]
+    return found
+
+
+def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
+    on_device: Bools = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
+    return bool((rows.operations_are(is_own_work) & on_device).any())
+
+
+def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = None) -> StepTimes:
+    """The times of all processes, whose parts come in ascending order; those of all their rows.
+
+    Args:
+        world_size: how many ranks the run has; None if unknown.
+    """
+    has_iterations = any(part.has_iterations for part in parts)
+    if has_iterations:  # what is outside of any iteration is of no step, and its count is no iteration
+        parts = [part if part.has_iterations else part.without_steps() for part in parts]
+    numbering, number = _numbered_together(parts)
+    found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
+    if not found:
+        return _nothing(has_iterations)
+    phases = sorted({name for part in parts for name in part.operations if is_own_work(name)})
+    times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
+    return replace(times, on_device=any(part.on_device for part in parts))
+
+
+def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
+    """What the numbers of all steps mean, and those of each process's steps."""
+    iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
+    if not any(part.numbering.restarts for part in parts):
+        return Numbering(np.zeros(0)), iter(iterations)
+    counted = any(part.numbering.counted for part in parts)
+    epochs = [epoch for part in parts for epoch in part.epochs]
+    if counted:  # a process that never began anew was in the first pass all the time
+        epochs = [np.zeros(len(epoch)) if np.isnan(epoch).all() else epoch for epoch in epochs]
+    numbering, number = numbered_by_epoch(np.concatenate(epochs), np.concatenate(iterations), counted=counted)
+    return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
+
+
+def _nothing(has_iterations: bool) -> StepTimes:
+    none = np.zeros((0, 0))
+    return StepTimes(
+        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none, none), none, none, none,
+        Transfers([], none, none.astype(np.int64)),
+        from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
+    )  # fmt: skip
+
+
+def _assembled(
+    found: Sequence[RankSteps],
+    parts: Sequence[PartOfStepTimes],
+    phases: list[str],
+    numbering: Numbering,
+    has_iterations: bool,
+    world_size: int | None,
+) -> StepTimes:
+    ranks = sorted({steps.rank for steps in found})
+    columns = [ranks.index(steps.rank) for steps in found]
+    iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
+    rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
+    shape = Shape(len(iterations), len(ranks))
+    phase_ms = np.full((len(phases), *shape), np.nan)
+    gap_ms, step_ms, blocked_ms = np.full((3, *shape), np.nan)
+    for steps, at, column in zip(found, rows, columns, strict=True):
+        gap_ms[at, column], step_ms[at, column] = steps.gap_ms, steps.step_ms
+        blocked_ms[at, column] = steps.blocked_ms
+        for i, phase in enumerate(phases):
+            phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
+    self_ms = phase_ms.sum(axis=0)
+    to_match = [Part(part.to_match, part.incarnations) for part in parts]
+    met = meetings(to_match, columns, rows, by_step=has_iterations)
+    return StepTimes(
+        ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
+        waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
+        from_gaps=False, has_iterations=has_iterations, numbering=numbering,
+    )  # fmt: skip

@@ -1,0 +1,203 @@
+"""Verdicts that name no rank by itself: a whole role, all ranks, no one in particular, nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.candidates import MIN_STEPS
+from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.coverage import MIN_COVERED
+from timing_logger.analysis.stragglers.peers import (
+    column_medians,
+    log_ratios,
+    members,
+    peer_medians,
+    relative_scores,
+    row_medians,
+)
+from timing_logger.analysis.stragglers.self_time import Integers
+from timing_logger.analysis.stragglers.slow_steps import (
+    FLAGGED_SCORE,
+    MIN_SHARE_SLOWER,
+    MIN_SIGMA,
+    SlowSteps,
+    slow_steps,
+)
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Gate, Verdict
+from timing_logger.analysis.tables import Floats
+
+MAX_LOST_SHARE = 1 - FLAGGED_SCORE
+"""More than this part of the time lost to each step's slowest rank is too much."""
+
+
+def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:
+    """All ranks of a role slower than the typical other role, over enough steps.
+
+    In all their own work, else in those names of it in which they are slower, if these are most of it: a name
+    that hides waiting, as clipping that reduces inside, is long on everybody but a slow role.
+    """
+    by_role = members(times.ranks, roles)
+    if len(by_role) < 2 or _may_be_passed_on(times):
+        return None
+    self_ms = np.stack([row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
+    found = _slow_roles(times, by_role, self_ms) or _slow_in_most(times, by_role, self_ms)
+    return max(found, key=lambda verdict: verdict.cost_ms, default=None)
+
+
+def _slow_in_most(times: StepTimes, by_role: Mapping[str, Integers], self_ms: Floats) -> list[Verdict]:
+    if not times.phases:
+        return []
+    typical = [[row_medians(own_ms[:, columns]) for columns in by_role.values()] for own_ms in times.phase_ms]
+    phase_ms = np.moveaxis(np.array(typical), 1, 2)  # phases x steps x roles
+    found = []
+    for role in range(len(by_role)):
+        slower_ms = phase_ms[_slower_in(phase_ms, role)].sum(axis=0)
+        if np.nansum(slower_ms[:, role]) >= MIN_COVERED * np.nansum(self_ms[:, role]):
+            found += _slow_roles(times, by_role, slower_ms, only=role)
+    return found
+
+
+def _slower_in(phase_ms: Floats, role: int) -> Integers:
+    """Of the phases that all roles have, those in which this one typically is slower."""
+    typical = np.stack([column_medians(own_ms) for own_ms in phase_ms])
+    others = column_medians(np.delete(typical, role, axis=1).T)
+    return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
+
+
+def _slow_roles(
+    times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, only: int | None = None
+) -> list[Verdict]:
+    """The verdicts on the roles (on ``only`` one of them) that pass, by these times, steps x roles."""
+    slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
+    found = [
+        _role_verdict(times, by_role, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)
+    ]
+    return [verdict for verdict in found if verdict is not None]
+
+
+def _may_be_passed_on(times: StepTimes) -> bool:
+    """Where rows of own work exist but cover little, the rest may be waiting that is not logged."""
+    return times.from_gaps and len(times.phases) > 1
+
+
+def _role_verdict(
+    times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, slow: SlowSteps
+) -> Verdict | None:
+    role, columns = list(by_role.items())[slow.column]
+    score = float(relative_scores(role_ms[slow.steps])[slow.column])
+    needed = min(MIN_STEPS, int((~np.isnan(role_ms[:, slow.column])).sum()))
+    covered = _covered(times, columns, role_ms[:, slow.column])
+    gates = (
+        Gate("score of the role", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
+        Gate("steps", float(len(slow.steps)), float(needed), len(slow.steps) >= needed),
+        Gate("part of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
+    )
+    if not all(gate.passed for gate in gates):
+        return None
+    ranks = tuple(times.ranks[column] for column in columns)
+    beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
+    whether = " Whether the rank or the work of its role is slow cannot be told." if len(ranks) == 1 else ""
+    return Verdict(
+        verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
+        window=slow.kind, **times.step_range(slow.steps)._asdict(),
+        score=score, cost_ms=float(np.maximum(beyond_ms, 0).sum()), gates=gates,
+        evidence=(
+            f"Role {role or 'without a name'}: {np.exp(slow.level):.2f} times the median of the other roles, "
+            f"its ranks alike.{whether}",
+        ),
+    )  # fmt: skip
+
+
+def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
+    """The part of the time between communication that a role's rows cover; NaN if that time is unknown."""
+    between_ms = row_medians(times.gap_ms[:, columns])
+    known = ~np.isnan(between_ms) & ~np.isnan(role_ms)
+    spent_ms = float(between_ms[known].sum())
+    return float(role_ms[known].sum()) / spent_ms if spent_ms > 0 else float("nan")
+
+
+def _longest_phase(times: StepTimes, steps: Integers, columns: Integers) -> str:
+    """Where the ranks spend most beyond what all ranks typically do."""
+    beyond = [
+        float(np.nansum(row_medians(phase_ms[np.ix_(steps, columns)]) - row_medians(phase_ms[steps])))
+        for phase_ms in times.phase_ms
+    ]
+    return times.phases[int(np.argmax(beyond))] if beyond else ""
+
+
+def group_wide(times: StepTimes) -> Verdict | None:
+    """Ranks alike slower than in their own best past, over enough steps."""
+    with_all = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
+    own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[with_all]
+    if not len(own):
+        return None
+    typical = row_medians(own)
+    edges = [0, *change_points(typical, cap=-np.log(FLAGGED_SCORE), min_sigma=MIN_SIGMA), len(typical)]
+    spans = list(pairwise(edges))
+    levels = [column_medians(own[a:b]) for a, b in spans]
+    found = []
+    for at in range(1, len(spans)):
+        past = [levels[i] for i in range(at) if spans[i][1] - spans[i][0] >= MIN_STEPS]
+        if past:
+            scores = np.exp(np.fmin.reduce(past) - levels[at])
+            found.append(_group_verdict(times, with_all[slice(*spans[at])], scores))
+    return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
+
+
+def _group_verdict(times: StepTimes, steps: Integers, scores: Floats) -> Verdict | None:
+    score = float(np.nanmedian(scores))
+    share = float(np.mean(scores < FLAGGED_SCORE))
+    gates = (
+        Gate("individual score, median of the ranks", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
+        Gate("part of the ranks below it", share, MIN_SHARE_SLOWER, share >= MIN_SHARE_SLOWER),
+        Gate("steps", float(len(steps)), float(MIN_STEPS), len(steps) >= MIN_STEPS),
+    )
+    if not all(gate.passed for gate in gates):
+        return None
+    is_last = steps[-1] == len(times.iterations) - 1
+    cost_ms = float(np.nansum(row_medians(times.self_ms[steps])) * (1 - score))
+    return Verdict(
+        verdict="group-wide", window="ongoing" if is_last else "bounded",
+        phase=_grown_phase(times, steps), score=score, cost_ms=cost_ms, gates=gates,
+        **times.step_range(steps)._asdict(),
+        evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, together.",),
+    )  # fmt: skip
+
+
+def _grown_phase(times: StepTimes, steps: Integers) -> str:
+    before = np.arange(steps[0])
+    grown = [
+        float(np.nanmedian(phase_ms[steps]) - np.nanmedian(phase_ms[before])) for phase_ms in times.phase_ms
+    ]
+    return times.phases[int(np.nanargmax(grown))] if grown else ""
+
+
+def diffuse(times: StepTimes, roles: Mapping[int, str], without_owner: bool) -> Verdict:
+    """Much time lost to late ranks that nobody owns; or a healthy run.
+
+    ``without_owner``: there are slow ranks, but too many, or they explain too little.
+    """
+    by_role = members(times.ranks, roles)
+    lost = _lost_share(times, by_role)
+    too_much = lost > MAX_LOST_SHARE
+    gate = Gate("part of the time lost to the slowest of each step", lost, MAX_LOST_SHARE, too_much)
+    if not too_much and not without_owner:
+        return Verdict(verdict="healthy", gates=(gate,))
+    slowest = np.fmax.reduce(times.self_ms, axis=1, initial=0.0).sum()
+    return Verdict(
+        verdict="diffuse", cost_ms=float(lost * slowest), gates=(gate,),
+        evidence=(f"{lost:.0%} of the time is lost to the slowest rank of each step, no one in particular.",),
+    )  # fmt: skip
+
+
+def _lost_share(times: StepTimes, by_role: Mapping[str, Integers]) -> float:
+    if not by_role or not len(times.iterations):
+        return float("nan")
+    typical = np.fmax.reduce([row_medians(times.self_ms[:, columns]) for columns in by_role.values()])
+    slowest = np.fmax.reduce(times.self_ms, axis=1)
+    total = float(np.nansum(slowest))
+    return 1 - float(np.nansum(typical)) / total if total > 0 else float("nan")

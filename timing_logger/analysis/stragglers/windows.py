@@ -1,0 +1,149 @@
+"""When is a rank slower than its peers? Windows of iterations, per rank and phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, cast
+
+import narwhals as nw
+import numpy as np
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.steps import StepRange
+from timing_logger.analysis.stragglers.detect import (
+    Judgement,
+    PartOfJudgement,
+    judgement_of,
+    part_of_judgement,
+    whole_judgement,
+)
+from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.self_time import Integers
+from timing_logger.analysis.stragglers.slow_steps import slow_steps
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import Verdict
+from timing_logger.analysis.tables import Floats, Frame, like, nullable_integers, of_pandas, opened
+
+SELF_TIME = "SELF_TIME"
+"""Stands for all phases of a rank together: what it spent on its own account."""
+
+_SCHEMA = {
+    "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "kind": nw.String,
+    "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
+    "ratio": nw.Float64, "score": nw.Float64, "cost_ms": nw.Float64,
+}  # fmt: skip
+
+
+def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
+    """One row for each stretch of iterations in which a rank was slower than its peers; the costliest first.
+
+    A stretch lies between change points of log(rank / peer median) and lasts 3 steps or more; single
+    slow steps are a window only if a rank has far more of them than its peers. Nothing is removed as
+    an outlier before. The ranks of one role are each other's peers; one alone in its role has none, and
+    ranks of different runs are none: there are no windows then.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers.detect`.
+
+    Columns:
+        rank.
+        phase: an operation of the rank's own work; ``UNLOGGED`` for time without any row; or
+            ``SELF_TIME`` for all of them together.
+        labels: the role of the rank, "" if none is stated.
+        kind: ``persistent``; ``ongoing``, still slow at the end; ``bounded``; ``intermittent``.
+        first_iteration, last_iteration: of the slow steps; counted steps where no iteration is recorded.
+        first_epoch, last_epoch: theirs, beside them; only where iterations restart.
+        iterations: how many slow steps are recorded.
+        ratio: the median over these of the rank's time by the median of its peers in the same step.
+        score: least median time of the role in these steps by that of the rank; below 0.75 is bad.
+        cost_ms: what the rank spent in these steps beyond the median of its peers, in sum.
+    """
+    return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles).windows)
+
+
+class StragglersAndWindows(NamedTuple):
+    """Two answers that stand on the same times.
+
+    Attributes:
+        verdict: as ``stragglers`` returns.
+        windows: as :func:`windows` returns, a table in the library of the timings.
+    """
+
+    verdict: Verdict
+    windows: Any
+
+
+def stragglers_and_windows(
+    timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
+) -> StragglersAndWindows:
+    """Both at the cost of one; the arguments are those of either."""
+    frame = opened(timings, COLUMNS_OF["stragglers"])
+    return judged_with_windows(judgement_of(timings, roles), frame)
+
+
+def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
+    """Both answers of this judgement, the windows in the library of ``frame``."""
+    times, verdict, role_of, are_comparable = judgement
+    found = [
+        window
+        for role, columns in members(times.ranks, role_of).items()
+        for phase, phase_ms in (phases_of(times) if are_comparable else ())
+        for window in _rows(times, phase, phase_ms[:, columns], columns, role)
+    ]
+    found.sort(key=lambda window: (-window.figures[-1], window.figures))
+    table = like(frame, _SCHEMA, [window.figures for window in found])
+    if times.numbering.restarts:
+        table = _with_epochs(table, [window.span for window in found])
+    return StragglersAndWindows(verdict, table)
+
+
+def _with_epochs(table: Any, spans: Sequence[StepRange]) -> Any:
+    frame = nw.from_native(table, eager_only=True)
+    epochs = np.array([span[2:] for span in spans], np.float64).reshape(-1, 2)
+    first, last = (
+        nullable_integers(frame, name, values)
+        for name, values in zip(("first_epoch", "last_epoch"), epochs.T, strict=True)
+    )
+    before = list(_SCHEMA)[: list(_SCHEMA).index("iterations")]
+    columns = [*before, "first_epoch", "last_epoch", *list(_SCHEMA)[len(before) :]]
+    return frame.with_columns(first, last).select(*columns).to_native()
+
+
+def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
+    """The name and the times (steps x ranks) of each phase, beginning with all of them together."""
+    yield SELF_TIME, times.self_ms
+    yield from zip(times.phases, times.phase_ms, strict=True)
+
+
+class _Window(NamedTuple):
+    """One row of the table, and from when to when it lasted."""
+
+    figures: tuple[Any, ...]
+    span: StepRange
+
+
+def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str) -> Iterator[_Window]:
+    baseline = peer_medians(phase_ms)
+    for slow in slow_steps(log_ratios(phase_ms, baseline)):
+        own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
+        span = times.step_range(slow.steps)
+        figures = (
+            times.ranks[columns[slow.column]], phase, role, slow.kind,
+            span.first_iteration, span.last_iteration, len(slow.steps), float(np.exp(slow.level)),
+            float(relative_scores(phase_ms[slow.steps])[slow.column]),
+            float(np.maximum(own_ms - peers_ms, 0.0).sum()),
+        )  # fmt: skip
+        yield _Window(figures, span)
+
+
+def _of_parts(
+    parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None
+) -> StragglersAndWindows:
+    return judged_with_windows(whole_judgement(parts, roles), of_pandas())
+
+
+STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+"""``stragglers_and_windows``."""

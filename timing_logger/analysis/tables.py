@@ -1,0 +1,324 @@
+"""What the analyses share: any table of timings in, arrays for NumPy, a table of the same kind out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
+
+import narwhals as nw
+import numpy as np
+import numpy.typing as npt
+from narwhals.typing import IntoDataFrameT
+
+from timing_logger.errors import TableError
+from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Ints: TypeAlias = npt.NDArray[np.int64]
+Bools: TypeAlias = npt.NDArray[np.bool_]
+Frame: TypeAlias = "nw.DataFrame[Any]"
+
+_TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
+_FLOAT_KINDS = ("milliseconds", "seconds")
+_INTEGERS = tuple(field.name for field in FIELDS if field.kind == "integer")
+
+
+def opened(
+    timings: IntoDataFrameT,
+    needed: Collection[str] = COLUMNS,
+    *,
+    by_rank: bool = True,
+    as_recorded: bool = False,
+) -> nw.DataFrame[IntoDataFrameT]:
+    """``timings`` for use here, with every column of the schema that is ``needed``.
+
+    A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
+    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of
+    DuckDB is collected into pandas, a lazy frame of polars into polars.
+
+    Args:
+        by_rank: whether every row is of one rank; of a message, say, it is not.
+        as_recorded: whether all integers are kept: to be shown, and not to be counted with.
+
+    Raises:
+        TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
+    """
+    found = nw.from_native(_without_attrs(timings))
+    if isinstance(found, nw.LazyFrame):
+        found = found.collect(None if found.implementation.is_polars() else "pandas")
+    frame = cast("nw.DataFrame[IntoDataFrameT]", found)
+    if not as_recorded:
+        frame = _with_exact_integers(frame)
+    if by_rank:
+        frame = _with_whole_numbers(frame)
+    lacking = [
+        _blank(frame, field.name, field.kind)
+        for field in FIELDS
+        if field.name in needed and field.name not in frame.columns
+    ]
+    if "incarnation" not in frame.columns:
+        lacking.append(new_column(frame, "incarnation", np.ones(len(frame), np.int64)))
+    return frame.with_columns(*lacking) if lacking else frame
+
+
+def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
+    """The table with integers of the schema that a float holds; the others blank, as if unknown."""
+    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
+    exact = [
+        nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
+    ]
+    return frame.with_columns(*exact) if exact else frame
+
+
+def _has_inexact(column: nw.Series[Any]) -> bool:
+    if not column.dtype.is_numeric() or not len(column):
+        return False
+    if column.dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
+        values = column.to_native().to_numpy(np.int64, na_value=0)
+        return bool(values.max() > LARGEST or values.min() < -LARGEST)
+    ends = column.min(), column.max()
+    return any(isinstance(end, (int, float, np.number)) and abs(float(end)) > LARGEST for end in ends)
+
+
+def _without_attrs(timings: Any) -> Any:
+    """pandas copies ``attrs``, all sidecars, whenever it makes one table or column of another."""
+    if not getattr(timings, "attrs", None):
+        return timings
+    bare = timings.copy(deep=False)
+    bare.attrs = {}
+    return bare
+
+
+def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
+    """The table with the rank and the incarnation of each row as integers."""
+    if "rank" not in frame.columns:
+        raise TableError(
+            "timings: there is no column 'rank', which says whose row each is. read_timings() brings it; to "
+            "a table of one process add timings.assign(rank=0)."
+        )
+    names = [name for name in ("rank", "incarnation") if name in frame.columns]
+    return frame.with_columns(*(column for name in names if (column := _repaired(frame, name)) is not None))
+
+
+def _repaired(frame: Frame, name: str) -> nw.Series[Any] | None:
+    """The column as int64; None if it is fine as it is."""
+    column = frame[name]
+    if column.dtype.is_integer() and not column.null_count():
+        return None
+    try:
+        values = numbers(frame, name)
+    except (TypeError, ValueError, nw.exceptions.NarwhalsError):
+        values = np.full(len(frame), np.nan)
+    wrong = int((values != np.floor(values)).sum())  # also where it is unknown
+    if wrong:
+        raise TableError(
+            f"timings: the column {name!r} is no whole number in {wrong} of {len(frame)} rows. Give every "
+            f"row one, or leave those rows out: timings[timings[{name!r}].notna()]."
+        )
+    return new_column(frame, name, values.astype(np.int64))
+
+
+def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
+    if kind == "integer":
+        return nullable_integers(frame, name, np.full(len(frame), np.nan))
+    if kind in _FLOAT_KINDS:
+        return new_column(frame, name, np.full(len(frame), np.nan))
+    return text_column(frame, name, [_TEXT_WHERE_LACKING.get(name, "")], np.zeros(len(frame), np.int64))
+
+
+# -- columns for NumPy -------------------------------------------------------------------------------
+
+
+def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
+    """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
+    column = frame[name]
+    if frame.implementation.is_pandas_like() and column.dtype == nw.Categorical and not column.null_count():
+        return _coded_categories(column.to_native())
+    column = column.cast(nw.String).fill_null("")
+    if frame.implementation.is_pandas_like():  # three times as fast as what serves all libraries
+        import pandas as pd
+
+        codes, distinct = pd.factorize(column.to_native(), sort=True)
+        return codes.astype(np.int64), list(distinct)
+    texts: list[str] = sorted(column.unique().to_list())
+    if len(texts) < 2:
+        return np.zeros(len(frame), np.int64), texts
+    return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
+
+
+def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
+    """Of a categorical, whose numbers are there; it may have texts that no row has any more."""
+    codes = column.cat.codes.to_numpy()
+    texts = np.array(column.cat.categories, dtype=object)
+    used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
+    ascending = used[np.argsort(texts[used])]
+    if np.array_equal(ascending, np.arange(len(texts))):  # as in whole files
+        return codes.astype(np.int64), [str(text) for text in texts]
+    number_of = np.zeros(len(texts), np.int64)
+    number_of[ascending] = np.arange(len(ascending))
+    return number_of[codes], [str(text) for text in texts[ascending]]
+
+
+def each_text(
+    column: tuple[Ints, list[str]], function: Callable[[str], Any], dtype: Any = np.bool_
+) -> npt.NDArray[Any]:
+    """What ``function`` says of each row's text, asked once for each distinct one."""
+    codes, texts = column
+    return np.array([function(text) for text in texts], dtype)[codes]
+
+
+def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
+    """Numbers from 0 of the distinct combinations of ``keys``, in their lexicographic order.
+
+    NaN comes before all numbers.
+    """
+    codes = _codes(keys[0])
+    for key in keys[1:]:
+        minor = _codes(key)
+        if most := minor.max(initial=0):  # a rank, or an incarnation, is often that of all rows
+            codes = _codes(codes * (most + 1) + minor)
+    return codes
+
+
+def _codes(values: npt.NDArray[Any]) -> Ints:
+    if values.dtype.kind == "f":
+        values = _as_integers(values)
+    if values.dtype.kind in "iub" and len(values):
+        least, greatest = int(values.min()), int(values.max())  # Python's: their difference may be large
+        if least == greatest:
+            return np.zeros(len(values), np.int64)
+        if greatest - least <= 2 * len(values):
+            return _codes_by_counting(values.astype(np.int64) - least)
+    import pandas as pd
+
+    codes, _ = pd.factorize(values, sort=True)
+    has_unknown = len(codes) > 0 and codes.min() < 0
+    return codes.astype(np.int64) + has_unknown
+
+
+def _as_integers(values: Floats) -> npt.NDArray[Any]:
+    """The same order and equality, in integers if they are whole numbers with few or no gaps."""
+    known = ~np.isnan(values)
+    if not known.any():  # hashing would be slow: NaN are all alike
+        return np.zeros(len(values), np.int64)
+    least = np.fmin.reduce(values)
+    greatest = np.fmax.reduce(values)
+    if not greatest - least <= len(values):
+        return values
+    if not ((np.floor(values) == values) | ~known).all():
+        return values
+    return np.where(known, values - least + 1, 0).astype(np.int64)
+
+
+def _codes_by_counting(values: Ints) -> Ints:
+    """Of numbers from 0 that are not much larger than there are of them: ten times as fast as hashing."""
+    is_present = np.zeros(values.max() + 1, np.bool_)
+    is_present[values] = True
+    return (np.cumsum(is_present) - 1)[values]
+
+
+# -- columns of a result -----------------------------------------------------------------------------
+
+
+def new_column(frame: Frame, name: str, values: npt.NDArray[Any]) -> nw.Series[Any]:
+    """``values`` in the library of ``frame``."""
+    return nw.new_series(name, values, backend=frame.implementation)
+
+
+def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]:
+    """Integers in the library of ``frame``, NA where ``values`` is NaN; ``Int64`` in pandas."""
+    missing = np.isnan(values)
+    return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
+
+
+def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> nw.Series[Any]:
+    """Booleans in the library of ``frame``, NA where ``missing``; ``boolean`` in pandas."""
+    return _nullable(frame, name, values, missing)
+
+
+def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools) -> nw.Series[Any]:
+    if frame.implementation.is_pandas_like():
+        import pandas as pd
+
+        kind: Any = pd.arrays.BooleanArray if values.dtype == np.bool_ else pd.arrays.IntegerArray
+        native = pd.Series(kind(values, missing), name=name)
+        return nw.from_native(native, series_only=True)
+    both = nw.from_dict({name: values, "missing": missing}, backend=frame.implementation)
+    return both.select(nw.when(~nw.col("missing")).then(nw.col(name)))[name]
+
+
+def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> nw.Series[Any]:
+    """``texts[codes[i]]`` in each row ``i``, in the library of ``frame``.
+
+    A categorical where the operations in ``frame`` are one: text would take ten times the memory.
+    """
+    if _has_categoricals(frame) and len(set(texts)) == len(texts):
+        import pandas as pd
+
+        small = codes.astype(np.min_scalar_type(-len(texts) - 1))
+        native = pd.Series(pd.Categorical.from_codes(small, pd.Index(list(texts), dtype="str")), name=name)
+        return nw.from_native(native, series_only=True)
+    distinct = nw.new_series(name, list(texts), nw.String, backend=frame.implementation)
+    return nw.maybe_reset_index(distinct[codes])
+
+
+def _has_categoricals(frame: Frame) -> bool:
+    is_pandas = frame.implementation.is_pandas_like()
+    return is_pandas and "operation" in frame.columns and frame["operation"].dtype == nw.Categorical
+
+
+def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
+    """``columns`` of the rows at these positions, each of its own type."""
+    return nw.maybe_reset_index(frame.select(*columns)[rows])
+
+
+# -- tables of few rows ------------------------------------------------------------------------------
+
+
+def like(
+    frame: nw.DataFrame[IntoDataFrameT], schema: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]
+) -> IntoDataFrameT:
+    """A table of ``rows`` in the library of ``frame``, typed also if there are none."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
+    table: IntoDataFrameT = nw.from_dict(data, schema, backend=frame.implementation).to_native()
+    return table
+
+
+def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
+    """The values of ``keys`` and the rows that have them, in ascending order of the values."""
+    yield from sorted(frame.group_by(*keys), key=lambda group: group[0])
+
+
+def numbers(rows: Frame, name: str) -> Floats:
+    """A column with NaN where it is unknown; not to be written to, as it may be the table's own."""
+    column = rows[name]
+    if rows.implementation.is_pandas_like():  # as the other way, but without copies on the way
+        values: Floats = column.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
+        return values
+    return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
+
+
+def known(values: Floats) -> Floats:
+    return values[~np.isnan(values)]
+
+
+def wall_s(rows: Frame) -> float:
+    """From the first start to the last end of one process's rows, in seconds; NaN if neither is known."""
+    return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
+
+
+def wall_between_s(starts: Floats, ends: Floats) -> float:
+    starts, ends = known(starts), known(ends)
+    return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")
+
+
+def of_pandas() -> Frame:
+    """An empty table of pandas, for what is to be made in its library."""
+    import pandas as pd
+
+    none: Frame = nw.from_native(pd.DataFrame())
+    return none

@@ -1,0 +1,5 @@
+"""The command ``timing-logger``."""
+
+from timing_logger.cli.parser import main
+
+__all__ = ["main"]

@@ -1,0 +1,317 @@
+"""What each command of the command line does: read, select, ask one question, and say the answer."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+import sys
+import time
+import warnings
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.analysis import Analysis
+    from timing_logger.engine.rows import Chosen
+    from timing_logger.engine.run import Result
+    from timing_logger.engine.workers import Cluster
+    from timing_logger.reading.timings import TimingFiles
+
+_MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
+
+BAD_NEWS = 1
+"""The exit code of a verdict that ``--fail-on`` names."""
+
+
+HANG, UNFINISHED = "hang", "unfinished"
+"""What ``--fail-on`` calls a run that hung, and one whose files were not closed though nothing hangs."""
+
+UNJUDGED = "unjudged"
+"""What ``--fail-on`` calls a run of which nobody could be judged."""
+
+
+class Answer(NamedTuple):
+    """What is printed, and the exit code."""
+
+    text: str
+    exit_code: int = 0
+
+
+Command = Callable[[argparse.Namespace], Answer]
+
+
+def summary(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.ranks.summary import OVERVIEW
+    from timing_logger.report import summary_json, summary_text
+
+    if arguments.by:
+        return _totals(arguments)
+    asked = _ask(arguments, OVERVIEW)
+    if arguments.json:
+        return Answer(summary_json(asked.answer))
+    return Answer(summary_text(asked.answer, _width()) + asked.how)
+
+
+def _totals(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.ranks.totals import totals_by
+    from timing_logger.report import rows_json, totals_text
+
+    asked = _ask(arguments, totals_by(arguments.by))
+    if arguments.json:
+        return Answer(rows_json(operations=asked.answer))
+    return Answer(totals_text(asked.answer, arguments.by, _width()) + asked.how)
+
+
+def bandwidth(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+    from timing_logger.report import bandwidth_text, rows_json
+
+    asked = _ask(arguments, BANDWIDTH)
+    if arguments.json:
+        return Answer(rows_json(bandwidth=asked.answer))
+    return Answer(bandwidth_text(asked.answer, _width()) + asked.mixture + asked.how)
+
+
+def stragglers(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.stragglers.windows import STRAGGLERS
+    from timing_logger.report import stragglers_text, verdict_json
+
+    asked = _ask(arguments, STRAGGLERS)
+    verdict, slow = asked.answer
+    said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
+    exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
+    if arguments.json:
+        return Answer(verdict_json(verdict, slow), exit_code)
+    return Answer(stragglers_text(verdict, slow, _width()) + asked.how, exit_code)
+
+
+def hang(arguments: argparse.Namespace) -> Answer:
+    """Asked now, of files that may still be written."""
+    from timing_logger.analysis.hangs.detect import hang_asked_at
+    from timing_logger.report import hang_json, hang_text
+
+    asked = _ask(arguments, hang_asked_at(time.time()))
+    end = asked.answer
+    exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
+    if arguments.json:
+        return Answer(hang_json(end), exit_code)
+    return Answer(hang_text(end, _width()) + asked.how, exit_code)
+
+
+def overlap(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis import summarize_overlap
+    from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
+    from timing_logger.report import overlap_text, rows_json
+
+    asked = _ask(arguments, OVERLAP, EFFICIENCIES)
+    steps, whole = asked.result.answers
+    found = steps if arguments.by == "iteration" else summarize_overlap(steps)
+    if arguments.json:
+        return Answer(rows_json(overlap=found, efficiencies=whole))
+    return Answer(overlap_text(found, whole, _width()) + asked.mixture + asked.how)
+
+
+def waits(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.collectives.messages import MESSAGES
+    from timing_logger.analysis.collectives.wait_sums import WAITS
+    from timing_logger.report import rows_json, waits_text
+
+    asked = _ask(arguments, WAITS, MESSAGES)
+    (totals, states, flawed), messages = asked.result.answers
+    if arguments.json:
+        return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
+    said = waits_text(totals, messages, states, _width())
+    return Answer(said + asked.mixture + asked.clocks + asked.how)
+
+
+def compression(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+    from timing_logger.analysis.collectives.compression import compression_against
+    from timing_logger.engine.rows import Chosen
+    from timing_logger.engine.run import run
+    from timing_logger.report import compression_text, rows_json
+
+    dense = None
+    if arguments.dense:
+        found = _files([arguments.dense], "latest", arguments, BANDWIDTH.columns)
+        with _cluster(arguments) as workers:
+            dense = run(Chosen(found), BANDWIDTH, cluster=workers).answer
+    asked = _ask(arguments, compression_against(dense))
+    if arguments.json:
+        return Answer(rows_json(compression=asked.answer))
+    return Answer(compression_text(asked.answer, _width()) + asked.how)
+
+
+def report(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.report.html._findings import FINDINGS, Findings
+    from timing_logger.report.html.page import write_findings
+
+    asked = _ask(arguments, *FINDINGS)
+    write_findings(Findings.joined(*asked.result.answers), arguments.output)
+    said = f"{arguments.output}: {_size_of(arguments.output)}. It opens in a browser, also offline.\n"
+    return Answer(said + asked.how)
+
+
+def trace(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.report import clocks_text, write_trace
+
+    timings = _chosen(arguments, None).in_one_table()
+    with _progress("writing the trace") as progress:
+        counts = write_trace(timings, arguments.output, progress=progress)
+    return Answer(
+        f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
+        f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
+        + clocks_text(timings.attrs["files"], _width())
+    )
+
+
+def convert(arguments: argparse.Namespace) -> Answer:
+    from timing_logger.reading.converting import convert
+
+    with _without_warnings(), _progress("converting") as progress:
+        converted = convert(arguments.logdir, arguments.to, arguments.output, progress=progress)
+    files = "1 file" if len(converted.files) == 1 else f"{len(converted.files)} files"
+    per_row = converted.bytes / converted.rows if converted.rows else 0.0
+    return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
+
+
+def watch(arguments: argparse.Namespace) -> Answer:
+    """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
+    from timing_logger.engine.live import Watcher
+    from timing_logger.errors import NoTimingFilesError
+    from timing_logger.report import snapshot_text
+
+    watcher = Watcher(Path(arguments.logdir), arguments.window)
+    text = snapshot_text(watcher.snapshot(), _width())
+    if arguments.once:
+        return Answer(text)
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=True)
+    try:
+        with Live(Text(text), console=console, auto_refresh=False, transient=True) as live:
+            live.refresh()
+            while True:
+                if not console.is_terminal:
+                    print(text, flush=True)
+                time.sleep(arguments.interval)
+                # Before the next run, a folder may be emptied for it.
+                with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
+                    text = snapshot_text(watcher.snapshot(), _width())
+                live.update(Text(text), refresh=True)
+    except KeyboardInterrupt:
+        return Answer(text if console.is_terminal else "")
+
+
+class _Asked(NamedTuple):
+    """What was asked of which rows, and the answers."""
+
+    chosen: Chosen
+    result: Result
+
+    @property
+    def answer(self) -> Any:
+        return self.result.answer
+
+    @property
+    def how(self) -> str:
+        """How the answers were come by, where that is worth a word."""
+        from timing_logger.report import reading_text
+
+        result = self.result
+        said = reading_text(result.engine, _width(), by_file=result.by_file, n_blocks=result.n_blocks)
+        return f"\n{said}" if said else ""
+
+    @property
+    def mixture(self) -> str:
+        """What warns of files of different runs, as far as their sidecars tell: no rows are read again."""
+        from timing_logger.analysis.runs import different_runs
+        from timing_logger.report import different_runs_text
+
+        said = different_runs_text(
+            different_runs([source.stated() for source, _ in self.chosen.files]), _width()
+        )
+        return f"\n{said}" if said else ""
+
+    @property
+    def clocks(self) -> str:
+        """What warns of comparing instants of these files."""
+        from timing_logger.reading.timings import known_unread
+        from timing_logger.report import clocks_text
+
+        said = clocks_text(known_unread(self.chosen.files), _width())
+        return f"\n{said}" if said else ""
+
+
+def _ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> _Asked:
+    """Ask these of the rows that the options choose, by whom they say."""
+    from timing_logger.engine.run import run
+
+    chosen = _chosen(arguments, {name for one in analyses for name in one.columns})
+    with _cluster(arguments) as workers:
+        return _Asked(chosen, run(chosen, *analyses, cluster=workers))
+
+
+@contextlib.contextmanager
+def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
+    """The cluster that the options name, if they do."""
+    from timing_logger.engine.workers import cluster
+
+    if arguments.scheduler is None:
+        yield None
+    else:
+        with cluster(arguments.scheduler) as workers:
+            yield workers
+
+
+def _chosen(arguments: argparse.Namespace, columns: Collection[str] | None) -> Chosen:
+    """What the options choose of the files that they name; some file has such rows."""
+    from timing_logger.engine.rows import Chosen
+
+    found = _files(arguments.logdir, arguments.run, arguments, columns)
+    chosen = Chosen(found, arguments.ranks, arguments.iterations)
+    chosen.require_iterations()
+    return chosen
+
+
+def _files(
+    paths: Any, incarnations: Any, arguments: argparse.Namespace, columns: Collection[str] | None
+) -> TimingFiles:
+    """``columns`` are those to read; None for all."""
+    from timing_logger.reading.timings import timing_files
+
+    return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
+
+
+@contextlib.contextmanager
+def _without_warnings() -> Iterator[None]:
+    """The summary says what they warn of."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        yield
+
+
+@contextlib.contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Yields what is to be told of done and all; a bar on stderr where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, whole: bar.update(task, completed=done, total=whole)
+
+
+def _size_of(path: str) -> str:
+    from timing_logger.report import size
+
+    return size(Path(path).stat().st_size)
+
+
+def _width() -> int:
+    columns = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
+    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)

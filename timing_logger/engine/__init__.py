@@ -1,0 +1,1 @@
+"""One way from files to an answer, at every size."""

@@ -1,0 +1,262 @@
+"""Collectives in blocks: all ranks' rows of a range of them at a time, of a run larger than memory.
+
+Each file is read once. Its rows are put in the order of collectives and kept: in temporary files, or on the
+workers of a cluster. Then each block takes what it needs of every file.
+"""
+
+from __future__ import annotations
+
+import errno
+import pickle
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.instance_order import (
+    InOrder,
+    Process,
+    Range,
+    blocks_of,
+    in_order,
+    places,
+    runs,
+)
+from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
+from timing_logger.analysis.epochs import Meaning
+from timing_logger.analysis.part_tables import Columns
+from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, File, RowsOf
+from timing_logger.engine.rows_on_disk import RowsOnDisk
+from timing_logger.engine.workers import Cluster, Processes, Workers
+from timing_logger.errors import TooLargeError
+from timing_logger.reading.machine import free_memory_bytes, give_back_freed_memory
+from timing_logger.reading.sources import compact, joined
+
+_SAMPLES_PER_BLOCK = 16
+
+_BYTES_PER_ROW = 160
+"""Of a block's table, with what says of it what it alone does not tell."""
+
+_MOST_ROWS = 2**19
+
+Analyses: TypeAlias = "Sequence[Analysis[Any, Any]]"
+
+
+def answers_in_blocks(
+    analyses: Analyses, chosen: Chosen, workers: Workers, rows_per_block: int | None = None
+) -> tuple[tuple[Any, ...], int]:
+    """What the analyses say of all chosen rows, of which only a block's are held together.
+
+    Args:
+        chosen: the files, of which the columns that the analyses look at are read.
+        workers: who reads the files and works on the blocks, several at a time.
+        rows_per_block: of all files together, about; None for as many as fit.
+
+    Returns:
+        An answer for each analysis; and of how many blocks they were made.
+    """
+    n_rows = rows_per_block or _rows_per_block(workers)
+    files = chosen.files
+    plan = _Plan(analyses, chosen.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(files))))
+    answered = _on_cluster if isinstance(workers, Cluster) else _on_disk
+    of_processes, of_blocks = answered(plan, files, workers)
+    of_collectives = (
+        one.reduce(list(parts))
+        for one, parts in zip(plan.of_collectives, zip(*of_blocks, strict=True), strict=True)
+    )
+    answers = {"process": iter(of_processes), "collective": of_collectives}
+    return tuple(next(answers[one.unit]) for one in analyses), len(of_blocks)
+
+
+def _rows_per_block(workers: Workers) -> int:
+    if not isinstance(workers, Processes):
+        return _MOST_ROWS
+    room_bytes = free_memory_bytes() / (2 * workers.most * TIMES_THE_TABLE)  # half is for the parts
+    return int(max(1, min(_MOST_ROWS, room_bytes / _BYTES_PER_ROW)))
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is asked of which rows, and in pieces of what size.
+
+    Attributes:
+        spacing: of the samples of a file's rows, in rows.
+    """
+
+    analyses: Analyses
+    rows_of: RowsOf
+    rows_per_block: int
+    spacing: int
+
+    @property
+    def of_processes(self) -> Analyses:
+        return [one for one in self.analyses if one.unit == "process"]
+
+    @property
+    def of_collectives(self) -> Analyses:
+        return [one for one in self.analyses if one.unit == "collective"]
+
+    @property
+    def columns(self) -> Collection[str]:
+        """That are kept of a file."""
+        return {name for one in self.of_collectives for name in one.columns}
+
+    def keeps(self, operation: str) -> bool:
+        """Whether rows are kept of an operation that is neither a collective nor a wait for one."""
+        return any(one.others(operation) for one in self.of_collectives)
+
+    def blocks(self, processes: Sequence[Process]) -> list[list[Range]]:
+        """Of no rows there is an answer too."""
+        return blocks_of(processes, self.rows_per_block, self.spacing) or [[]]
+
+    def answers_of_processes(self, parts: Sequence[Sequence[Any]]) -> list[Any]:
+        """From the parts of each file."""
+        of_each = zip(*parts, strict=True)
+        return [one.reduce(list(parts)) for one, parts in zip(self.of_processes, of_each, strict=True)]
+
+
+class _Read(NamedTuple):
+    """A file, read.
+
+    Attributes:
+        rows: in order: ``InOrder``, or ``RowsOnDisk``.
+        process: what is known of them.
+        parts: of the analyses of processes; or the path of the file that has them.
+    """
+
+    rows: Any
+    process: Process
+    parts: Any
+
+
+def _read(file: File, plan: _Plan) -> _Read:
+    rows = plan.rows_of(file)
+    attrs, rows = rows.attrs, compact(rows)
+    ordered = in_order(rows, plan.columns, plan.keeps, plan.spacing)
+    rows.attrs = attrs
+    name = file[0].name
+    process = Process(name.rank, name.incarnation, len(rows), ordered.segments, ordered.epochs)
+    return _Read(ordered, process, [one.map(rows) for one in plan.of_processes])
+
+
+# -- a block ---------------------------------------------------------------------------------------------
+
+
+def _taken(kept: InOrder | RowsOnDisk, ranges: Sequence[Range], run: int) -> list[Columns]:
+    """A process's rows of a block, in pieces, with the columns that say what a block alone does not tell."""
+    found = [_with_what_the_run_tells(kept.between(0, 0), run, "", Meaning.NOTHING)]  # no rows have types too
+    found += [
+        _with_what_the_run_tells(kept.between(first, end), run, one.ranks, one.epochs)
+        for one, first, end in places(kept.segments, kept.number, ranges, run)
+    ]
+    return found
+
+
+def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str, epochs: Meaning) -> Columns:
+    all_alike = np.zeros(len(rows), np.int8)
+    return {str(name): rows[name] for name in rows} | {
+        RUN_OF_RANK: pd.Series(run, range(len(rows)), np.int64),
+        MEANING_OF_EPOCHS: pd.Series(int(epochs), range(len(rows)), np.int8),
+        RANKS_OF_GROUP: pd.Series(pd.Categorical.from_codes(all_alike, pd.Index([ranks], dtype="str"))),
+    }
+
+
+def _parts_of_block(pieces: Sequence[list[Columns]], plan: _Plan) -> list[Any]:
+    """Of one table, whose texts are those of any process. Empties ``pieces``."""
+    rows = joined([piece for of_process in pieces for piece in of_process], list(pieces[0][0]))
+    return [one.map(rows) for one in plan.of_collectives]
+
+
+# -- on this machine -------------------------------------------------------------------------------------
+
+
+def _on_disk(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
+    """The answers of the analyses of processes, made beside the blocks; and the parts of the blocks."""
+    with (
+        tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
+        workers.started(len(files)) as started,
+    ):
+        with _room_in(folder):
+            read = started.map(partial(_stored, plan=plan, folder=Path(folder)), files)
+        rows, processes, parts = (list(of_each) for of_each in zip(*read, strict=True))
+        part = partial(_parts_from_disk, plan, rows, runs(processes))
+        tasks = [partial(_answers_from_disk, plan, parts)]
+        tasks += [partial(part, block) for block in plan.blocks(processes)]
+        of_processes, *of_blocks = started.map(_done, tasks)
+        return of_processes, of_blocks
+
+
+def _done(task: Callable[[], Any]) -> Any:
+    return task()
+
+
+@contextmanager
+def _room_in(folder: str) -> Iterator[None]:
+    """Says which disk is full: the error of a write names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        raise TooLargeError(
+            f"There is no room left for the rows in order, in {folder!r}; they take about as much as the "
+            "timing files. Name another folder by TMPDIR, or choose fewer rows: --iterations A:B, or "
+            "--ranks LIST."
+        ) from error
+
+
+def _stored(file: File, plan: _Plan, folder: Path) -> _Read:
+    """The same, on disk: nobody holds it while other files are read, nor has it to go through a pipe."""
+    read = _read(file, plan)
+    its_folder = folder / file[0].name.name
+    rows, parts = RowsOnDisk.write(read.rows, its_folder), its_folder / "parts"
+    with parts.open("wb") as kept:
+        pickle.dump(read.parts, kept, pickle.HIGHEST_PROTOCOL)
+    kept_elsewhere = read._replace(rows=rows, parts=parts)
+    del read
+    give_back_freed_memory()  # to the other processes: the next file, or block, may be much smaller
+    return kept_elsewhere
+
+
+def _answers_from_disk(plan: _Plan, parts: Sequence[Path]) -> list[Any]:
+    return plan.answers_of_processes([pickle.loads(path.read_bytes()) for path in parts])
+
+
+def _parts_from_disk(
+    plan: _Plan, held: Sequence[RowsOnDisk], run_of: Sequence[int], ranges: Sequence[Range]
+) -> list[Any]:
+    return _parts_of_block([_taken(kept, ranges, run) for kept, run in zip(held, run_of, strict=True)], plan)
+
+
+# -- on a cluster ----------------------------------------------------------------------------------------
+
+
+def _on_cluster(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
+    """The same. What was read stays with the workers; the parts alone come here."""
+    client = workers.client
+    read = client.map(partial(_read, plan=plan), files, pure=False)
+    known = client.gather(client.map(_without_rows, read))
+    processes = [process for process, _ in known]
+    made = []
+    for ranges in plan.blocks(processes):
+        taken = [
+            client.submit(_taken_from, one, ranges, run)
+            for one, run in zip(read, runs(processes), strict=True)
+        ]
+        made.append(client.submit(_parts_of_block, taken, plan))
+    return plan.answers_of_processes([parts for _, parts in known]), client.gather(made)
+
+
+def _without_rows(read: _Read) -> tuple[Process, Any]:
+    return read.process, read.parts
+
+
+def _taken_from(read: _Read, ranges: Sequence[Range], run: int) -> list[Columns]:
+    return _taken(read.rows, ranges, run)

@@ -1,0 +1,289 @@
+"""A run in progress: what its files say of the last moments, read from their ends and nothing else."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis import COLUMNS_OF, RunEnd, Verdict, summarize_ranks
+from timing_logger.analysis.hangs.detect import run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows, only_last_rows
+from timing_logger.analysis.steps import StepRange, steps_of
+from timing_logger.analysis.stragglers.detect import judgement_of
+from timing_logger.analysis.tables import opened
+from timing_logger.errors import NotATimingFileError, NoTimingFilesError
+from timing_logger.reading.inflight import without_replaced
+from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WINDOW_S = 30.0
+"""So much of the run, back from its newest row, is looked at."""
+
+_FIRST_LOOK_BYTES = 2**22
+_LOOK_BYTES = 2**26
+_BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
+
+
+class RankNow(NamedTuple):
+    """One rank in the window.
+
+    Attributes:
+        rank, incarnation.
+        written: rows of the whole file, by its sidecar, which is behind, or as many as were read if these
+            are more; None if neither tells.
+        rows_per_s, iterations_per_s: in the window; NaN without rows.
+        iteration: the latest; None without.
+        epoch: its epoch, where iterations restart; else None.
+        communication_share, waited_share: parts of the window's time, 0 to 1; NaN if unknown.
+        dropped: records lost so far; None if unknown.
+        unfinished: rows of the window whose end nobody has seen.
+        silent_s: since when nothing was written, on the wall clock.
+        closed: the logger came to its end.
+    """
+
+    rank: int
+    incarnation: int
+    written: int | None
+    rows_per_s: float
+    iterations_per_s: float
+    iteration: int | None
+    epoch: int | None
+    communication_share: float
+    waited_share: float
+    dropped: int | None
+    unfinished: int
+    silent_s: float
+    closed: bool
+
+
+class Snapshot(NamedTuple):
+    """What the files held at one moment.
+
+    Attributes:
+        ranks: in ascending order.
+        verdict: on the window.
+        window_s: how much of the run it spans.
+        end: who hangs by now, if anybody.
+    """
+
+    ranks: list[RankNow]
+    verdict: Verdict
+    window_s: float
+    end: RunEnd
+
+
+class Watcher:
+    """Follows the newest timing file of each rank in a folder. Reading takes no lock and changes nothing.
+
+    Args:
+        folder: that holds ``timing-rank*.csv``, now or later.
+        window_s: seconds of the run to look at.
+    """
+
+    def __init__(self, folder: Path, window_s: float = WINDOW_S) -> None:
+        self._folder = folder
+        self._window_s = window_s
+        self._tails: dict[TimingFile, _Tail] = {}
+
+    def snapshot(self) -> Snapshot:
+        """Read what was added since the last snapshot.
+
+        Raises:
+            NoTimingFilesError: there is no timing file (yet).
+        """
+        newest = self._newest()
+        tails = [self._tails.setdefault(name, _Tail(name)) for name in newest]
+        for tail in tails:
+            tail.read(newest[tail.name])
+        window = _window_of(tails, self._window_s)
+        whole = summarize_ranks(window).set_index("rank")
+        now, latest = time.time(), _latest_steps(window)
+        ranks = [_rank_now(tail, window, whole, latest, now) for tail in tails]
+        end = _end_of(tails, window, now)
+        verdict = judgement_of(window, None, end).verdict
+        return Snapshot(ranks, verdict, float(whole["wall_s"].max()) if len(whole) else 0.0, end)
+
+    def _newest(self) -> dict[TimingFile, dict[int, Path]]:
+        """The newest file of each rank, by rank, with its parts by their numbers."""
+        if not self._folder.is_dir():
+            raise NoTimingFilesError(f"folder: {str(self._folder)!r} is not a folder with timing files.")
+        found: dict[TimingFile, dict[int, Path]] = defaultdict(dict)
+        for path in self._folder.iterdir():
+            if name := TimingFile.parse(path.name):
+                found[name.first][name.part] = path
+        if not found:
+            raise NoTimingFilesError(f"folder: no timing file in {str(self._folder)!r} (yet).")
+        newest = {name.rank: name for name in sorted(found)}
+        return {name: found[name] for name in newest.values()}
+
+
+@dataclass
+class _Tail:
+    """The end of one file, in however many parts, as far as it was read."""
+
+    name: TimingFile
+    ends: dict[int, _End] = field(default_factory=dict)
+    n_read: int = 0
+    rows: pd.DataFrame | None = None
+    last: pd.DataFrame | None = None
+    changed_s: float = 0.0
+    sidecar: dict[str, Any] = field(default_factory=dict)
+
+    def read(self, parts: dict[int, Path]) -> None:
+        """Take in whole lines that were added; of a long file that is new here, only its end."""
+        if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
+            self.ends, self.rows, self.last, self.n_read = {}, None, None, 0
+        for number in self._to_read(parts):
+            self._take_in(self.ends.setdefault(number, _End(parts[number])))
+        last = max(parts)
+        self.ends = {last: self.ends[last]}  # the others are complete, and were read
+        self.changed_s = parts[last].stat().st_mtime
+        self.sidecar = read_sidecar(parts[last]) or {}
+
+    def _to_read(self, parts: dict[int, Path]) -> list[int]:
+        """Those not read yet; for the first snapshot as many as one needs."""
+        if self.ends:
+            return sorted(number for number in parts if number >= min(self.ends))
+        chosen: list[int] = []
+        n_bytes = 0
+        for number in sorted(parts, reverse=True):
+            if n_bytes < _FIRST_LOOK_BYTES:
+                chosen.insert(0, number)
+                n_bytes += parts[number].stat().st_size
+        return chosen
+
+    def _take_in(self, end: _End) -> None:
+        import pandas as pd
+
+        from timing_logger.reading.csv_lines import UnknownHeader, parse_timings
+
+        while added := end.added():
+            try:
+                frame = parse_timings(end.header + added).frame
+            except UnknownHeader as error:
+                raise NotATimingFileError(f"folder: {error.of(end.path)}") from None
+            self.n_read += len(frame)
+            frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
+            self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
+            self.rows = without_replaced(self.rows)
+            known = frame if self.last is None else pd.concat([self.last, frame], ignore_index=True)
+            self.last = only_last_rows(without_replaced(known))
+
+    def forget_before(self, instant: pd.Timestamp) -> None:
+        if self.rows is not None:
+            self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
+
+
+@dataclass
+class _End:
+    """The end of one part."""
+
+    path: Path
+    header: bytes = b""
+    offset: int = 0
+    begin: bytes = b""
+
+    def is_replaced(self) -> bool:
+        """Whether another file has the name: a folder may be emptied for another run."""
+        begin = self._begin_now()
+        replaced = not begin.startswith(self.begin)
+        self.begin = begin
+        return replaced
+
+    def _begin_now(self) -> bytes:
+        check_is_file("folder", self.path)
+        with self.path.open("rb") as file:
+            return file.read(_BEGIN_BYTES)
+
+    def added(self) -> bytes:
+        """Whole lines since the last time; b"" if there are none."""
+        self.begin = self.begin or self._begin_now()
+        with self.path.open("rb") as file:
+            if not self.header:
+                self.header = file.readline()
+                if not self.header.endswith(b"\n"):
+                    self.header = b""
+                    return b""
+                size = self.path.stat().st_size
+                self.offset = max(len(self.header), size - _FIRST_LOOK_BYTES)
+                if self.offset > len(self.header):
+                    file.seek(self.offset)
+                    self.offset += len(file.readline())
+            file.seek(self.offset)
+            data = file.read(_LOOK_BYTES)
+        whole = data[: data.rfind(b"\n") + 1]
+        self.offset += len(whole)
+        return whole
+
+
+def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
+    """The rows of the last seconds of the run, of all ranks."""
+    import pandas as pd
+
+    from timing_logger.reading.csv_lines import parse_timings
+
+    newest = max(
+        (tail.rows["timestamp"].max() for tail in tails if tail.rows is not None and len(tail.rows)),
+        default=None,
+    )
+    if newest is not None:
+        for tail in tails:
+            tail.forget_before(newest - pd.Timedelta(seconds=window_s))
+    frames = [tail.rows for tail in tails if tail.rows is not None]
+    empty = parse_timings(b"").frame.assign(rank=pd.array([], "int64"), incarnation=pd.array([], "int64"))
+    window = pd.concat(frames, ignore_index=True) if frames else empty
+    window.attrs["files"] = [
+        {"rank": tail.name.rank, "incarnation": tail.name.incarnation, "sidecar": tail.sidecar or None}
+        for tail in tails
+    ]
+    return window
+
+
+def _end_of(tails: Sequence[_Tail], window: pd.DataFrame, now_s: float) -> RunEnd:
+    """Who hangs, by the last rows of each file, of which some are older than the window."""
+    known = [tail.last for tail in tails if tail.last is not None]
+    return run_end_of([last_rows(rows) for rows in known or [window]], window.attrs["files"], now_s)
+
+
+def _latest_steps(window: pd.DataFrame) -> dict[int, StepRange]:
+    """Of each rank that is in an iteration."""
+    frame = opened(window, COLUMNS_OF["overview"])
+    number, numbering = steps_of(frame)
+    rank = frame["rank"].to_numpy()
+    ranks = np.unique(rank[~np.isnan(number)])
+    latest = {int(one): np.nanmax(number[rank == one]) for one in ranks}
+    return {one: numbering.step_range(np.array([step], np.int64)) for one, step in latest.items()}
+
+
+def _rank_now(
+    tail: _Tail, window: pd.DataFrame, whole: pd.DataFrame, latest: dict[int, StepRange], now_s: float
+) -> RankNow:
+    counters = tail.sidecar.get("counters", {})
+    rows = window[window["rank"] == tail.name.rank]
+    at = latest.get(tail.name.rank)
+    unknown = float("nan")
+    figures = whole.loc[tail.name.rank] if tail.name.rank in whole.index else None
+    wall_s = unknown if figures is None else float(figures["wall_s"])
+    return RankNow(
+        rank=tail.name.rank,
+        incarnation=tail.name.incarnation,
+        written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
+        rows_per_s=len(rows) / wall_s if wall_s > 0 else unknown,
+        iterations_per_s=float(figures["iterations"]) / wall_s if wall_s > 0 else unknown,  # type: ignore[index]
+        iteration=at.last_iteration if at else None,
+        epoch=at.last_epoch if at else None,
+        communication_share=unknown if figures is None else float(figures["communication_share"]),
+        waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,  # type: ignore[index]
+        dropped=counters.get("dropped"),
+        unfinished=int(rows["elapsed_ms"].isna().sum()),
+        silent_s=max(0.0, now_s - tail.changed_s),
+        closed=tail.sidecar.get("closed") is True,
+    )

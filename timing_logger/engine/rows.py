@@ -1,0 +1,130 @@
+"""The chosen rows of timing files: of one file, or of all in one table, if that fits into memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from timing_logger.errors import ConfigurationError, TooLargeError
+from timing_logger.reading.alignment import Alignment
+from timing_logger.reading.machine import free_memory_bytes
+from timing_logger.reading.selection import as_given, in_ranges, select
+from timing_logger.reading.sources import Source, joined
+from timing_logger.reading.timings import TimingFiles
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TIMES_THE_TABLE = 3
+"""An analysis holds at most so many times the memory of the table that it is given."""
+
+
+File: TypeAlias = "tuple[Source, Alignment]"
+
+
+@dataclass(frozen=True)
+class RowsOf:
+    """Reads the chosen rows of a file, here or in another process.
+
+    Attributes:
+        ranks, iterations: which rows count; None for all.
+        attrs: of every table.
+    """
+
+    ranks: Collection[int] | None
+    iterations: slice | None
+    attrs: dict[str, Any]
+
+    def __call__(self, file: File) -> pd.DataFrame:
+        source, clock = file
+        description = source.description(clock)
+        rows = joined([source.take_rows(clock)], source.columns)
+        rows = select(rows, ranks=self.ranks, iterations=self.iterations)
+        rows.attrs.update(self.attrs, files=[description])
+        return rows
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Rows of some ranks and iterations, before they are read.
+
+    Attributes:
+        found: files; of these, the columns that are asked for are read.
+        ranks, iterations: which rows count; None for all.
+    """
+
+    found: TimingFiles
+    ranks: Collection[int] | None = None
+    iterations: slice | None = None
+
+    @property
+    def files(self) -> list[File]:
+        """Those of the chosen ranks.
+
+        Raises:
+            ConfigurationError: there is none of one of them.
+        """
+        if self.ranks is None:
+            return self.found.aligned
+        present = {source.name.rank for source, _ in self.found.aligned}
+        if lacking := set(self.ranks) - present:
+            raise ConfigurationError(
+                f"ranks: no timing file is of {in_ranges(lacking)}; there are {in_ranges(present)}."
+            )
+        return [file for file in self.found.aligned if file[0].name.rank in self.ranks]
+
+    @property
+    def rows_of(self) -> RowsOf:
+        attrs = {"left_out": self.found.left_out, "engine": self.found.engine}
+        return RowsOf(self.ranks, self.iterations, attrs)
+
+    def in_one_table(self) -> pd.DataFrame:
+        """All chosen rows, without ever holding the others.
+
+        Raises:
+            ConfigurationError: there is no file of one of the ranks.
+            TooLargeError: an analysis of them would not fit into this machine's free memory.
+        """
+        files, rows_of, tables, described = self.files, self.rows_of, [], []
+        room_bytes, held_bytes = free_memory_bytes(), 0
+        for n_read, file in enumerate(files, 1):
+            rows = rows_of(file)
+            held_bytes += int(rows.memory_usage().sum())
+            needed_bytes = TIMES_THE_TABLE * held_bytes * len(files) // n_read
+            if needed_bytes > room_bytes:
+                raise TooLargeError(
+                    f"These rows need about {needed_bytes / 1e9:.1f} GB of memory to be analysed together, "
+                    f"and {room_bytes / 1e9:.1f} GB are free. Choose fewer: --iterations A:B, or "
+                    "--ranks LIST."
+                )
+            tables.append({str(name): rows[name] for name in rows})
+            described += rows.attrs["files"]
+            del rows  # else the last one is held beside the table
+        table = joined(tables, files[0][0].columns)
+        table.attrs.update(rows_of.attrs, files=described)
+        return table
+
+    def require_iterations(self) -> None:
+        """See that some row is of these iterations; mostly the first file has one, and no other is read.
+
+        Raises:
+            ConfigurationError: none is.
+        """
+        if self.iterations is not None:
+            _require(self.files, self.iterations)
+
+
+def _require(files: Sequence[File], iterations: slice) -> None:
+    first, stop = iterations.start or 0, math.inf if iterations.stop is None else iterations.stop
+    seen: list[float] = []
+    for source, _ in files:
+        numbers = source.parsed.frame["iteration"].dropna()
+        if source.engine != "pandas":
+            del source.parsed  # other processes read it, and it need not go through a pipe
+        if ((numbers >= first) & (numbers < stop)).any():
+            return
+        seen += [int(numbers.min()), int(numbers.max())] if len(numbers) else []
+    there_are = f"there are {min(seen)} to {max(seen)}" if seen else "none states an iteration"
+    raise ConfigurationError(f"iterations: no row is of {as_given(iterations)}; {there_are}.")

@@ -1,0 +1,103 @@
+"""One way from files to answers, at every size: all rows in memory, file by file, or in blocks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+from timing_logger.engine.blocks import Analyses, answers_in_blocks
+from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, File, RowsOf
+from timing_logger.engine.workers import Cluster, Processes, Threads, Workers
+from timing_logger.errors import TooLargeError
+from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
+
+MAX_THREADS = 4
+"""More files than this at a time are read by processes."""
+
+
+class Result(NamedTuple):
+    """Answers, and how they were come by.
+
+    Attributes:
+        answers: one for each analysis.
+        engine: what read the rows: "pandas", "duckdb" or "cluster".
+        by_file: whether files were taken one by one.
+        n_blocks: of how many blocks of collectives they were made; 0 if of none.
+    """
+
+    answers: tuple[Any, ...]
+    engine: str
+    by_file: bool = False
+    n_blocks: int = 0
+
+    @property
+    def answer(self) -> Any:
+        """The only one."""
+        (found,) = self.answers
+        return found
+
+
+def run(chosen: Chosen, *analyses: Any, cluster: Cluster | None = None) -> Result:
+    """Ask these analyses of the chosen rows, which are read once for all of them.
+
+    Of small files all rows are held in memory. Of large ones, or on a cluster, each file is taken by itself;
+    for a question to collectives its rows are kept aside, in their order, and taken block by block.
+
+    Args:
+        analyses: of the type ``Analysis``.
+        cluster: who works; None for this machine's cores.
+
+    Raises:
+        ConfigurationError: there is no file of one of the ranks.
+        TooLargeError: neither memory nor a disk has room for what compares ranks.
+    """
+    is_small = cluster is None and chosen.found.engine == "pandas"
+    if is_small and (result := _in_memory(chosen, analyses)) is not None:
+        return result
+    engine = chosen.found.engine if cluster is None else "cluster"
+    if all(one.unit == "process" for one in analyses):
+        workers = cluster or _threads_or_processes(_most_workers(chosen))
+        return Result(answers_by_file(analyses, chosen, workers), engine, by_file=True)
+    try:
+        answers, n_blocks = answers_in_blocks(analyses, chosen, cluster or Processes(_most_workers(chosen)))
+    except TooLargeError:
+        if cluster is None and (result := _in_memory(chosen, analyses)) is not None:
+            return result
+        raise
+    return Result(answers, engine, n_blocks=n_blocks)
+
+
+def _in_memory(chosen: Chosen, analyses: Analyses) -> Result | None:
+    """None if the rows do not fit into memory together."""
+    try:
+        rows = chosen.in_one_table()
+    except TooLargeError:
+        return None
+    return Result(tuple(one.of(rows) for one in analyses), chosen.found.engine)
+
+
+def answers_by_file(analyses: Analyses, chosen: Chosen, workers: Workers) -> tuple[Any, ...]:
+    """What analyses of processes say of all chosen rows, of which only some files' are held together."""
+    parts = workers.map(partial(_parts_of_file, chosen.rows_of, analyses), chosen.files)
+    of_each = zip(*parts, strict=True)
+    return tuple(one.reduce(list(its_parts)) for one, its_parts in zip(analyses, of_each, strict=True))
+
+
+def _parts_of_file(rows_of: RowsOf, analyses: Analyses, file: File) -> list[Any]:
+    rows = rows_of(file)
+    return [one.map(rows) for one in analyses]
+
+
+def _most_workers(chosen: Chosen) -> int:
+    """As many as can hold a file's rows each."""
+    largest_bytes = max(source.n_bytes for source, _ in chosen.files)
+    fit = free_memory_bytes() / (TIMES_THE_TABLE * max(largest_bytes, 1))
+    return int(max(1, min(fit, usable_cores(), len(chosen.files))))
+
+
+def _threads_or_processes(most: int) -> Workers:
+    """Threads, as long as Python's lock costs them less than processes cost to start."""
+    if most > MAX_THREADS:
+        return Processes(most)
+    keep_freed_memory()
+    return Threads(most)

@@ -1,0 +1,105 @@
+"""Who works on the files: this process, processes on this machine's cores, or a Dask cluster."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any, Protocol, TypeVar
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.reading.machine import usable_cores
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers(Protocol):
+    """What maps a function over items, in their order."""
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
+
+
+class Threads:
+    """Of this process, so many."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        with ThreadPoolExecutor(self.most) as threads:
+            return list(threads.map(function, items))
+
+
+class Processes:
+    """On this machine; in this process alone if one is enough.
+
+    Args:
+        most: how many processes at most; default one for each core that this process may use.
+    """
+
+    def __init__(self, most: int | None = None) -> None:
+        self.most = usable_cores() if most is None else most
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        with self.started(len(items)) as workers:
+            return workers.map(function, items)
+
+    @contextmanager
+    def started(self, n_items: int) -> Iterator[Workers]:
+        """As many as so many items need, for several rounds: each process imports what it needs but once."""
+        n_workers = min(self.most, n_items)
+        if n_workers < 2:
+            yield _Alone()
+            return
+        # Spawned: a fork would copy whatever locks threads of the caller held at that moment.
+        with ProcessPoolExecutor(n_workers, multiprocessing.get_context("spawn")) as pool:
+            yield _Pool(pool)
+
+
+class _Alone:
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(map(function, items))
+
+
+class _Pool:
+    def __init__(self, pool: ProcessPoolExecutor) -> None:
+        self.pool = pool
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        return list(self.pool.map(function, items))
+
+
+class Cluster:
+    """The workers of a Dask scheduler; what they hold stays with them."""
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        # Not pure: a file that has grown since is another one under the same name.
+        found: list[R] = self.client.gather(self.client.map(function, list(items), pure=False))
+        return found
+
+
+def _distributed() -> Any:
+    try:
+        return import_module("distributed")
+    except ImportError as error:
+        raise ConfigurationError(
+            f"--scheduler: {error.name} is not installed. Get it with "
+            "pip install 'timing_logger[cluster]', on the workers too."
+        ) from None
+
+
+@contextmanager
+def cluster(address: str) -> Iterator[Cluster]:
+    """The workers of the Dask scheduler at ``address``.
+
+    Raises:
+        ConfigurationError: Dask is not installed.
+    """
+    with _distributed().Client(address) as client:
+        yield Cluster(client)

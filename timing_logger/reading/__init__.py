@@ -1,0 +1,5 @@
+"""From timing files to one table."""
+
+from timing_logger.reading.timings import read_timings
+
+__all__ = ["read_timings"]

@@ -1,0 +1,233 @@
+"""One axis for the instants of all ranks: whose clock is whose, and how far apart the others are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from timing_logger.reading.clock_course import Contradiction, Course, Seconds, course_of
+from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
+
+Sidecar: TypeAlias = "dict[str, Any] | None"
+
+_NS_PER_S = 1e9
+_INT64 = 2**63
+
+
+class Clock(NamedTuple):
+    """What ``perf_counter`` counts from: one origin for all processes of a host since it booted."""
+
+    host: str
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """How the instants of one file come onto the reference's axis.
+
+    Attributes:
+        how: "same host" (one clock, nothing to add), "measured", or "unaligned": mapped by the wall
+            clocks of both hosts, or not at all.
+        reference_rank: whose axis it is; None where the instants stay as recorded, since nothing says
+            how they could be mapped.
+        measurements: how many there were.
+        course: the clock's offset and how far off that may be, on the file's own axis.
+    """
+
+    how: Literal["same host", "measured", "unaligned"]
+    reference_rank: int | None
+    measurements: int
+    course: Course
+
+    @property
+    def contradictions(self) -> list[Contradiction]:
+        """Where neighbouring measurements are farther apart than drift explains."""
+        return self.course.contradictions
+
+    def on_the_axis(self, counter_s: Seconds) -> Seconds:
+        """Instants of the file on the reference's axis: linear between measurements, constant outside."""
+        offset_s: Seconds = np.interp(counter_s, self.course.at_s, self.course.offset_s)
+        return counter_s + offset_s
+
+    def uncertainty_at(self, counter_s: Seconds) -> Seconds:
+        """How far off, at most, what :meth:`on_the_axis` returns may be, of clocks that part no faster than
+        :data:`DRIFT_BOUND`; NaN where nobody can say."""
+        if self.how != "measured":
+            return np.repeat(self.course.uncertainty_s, len(counter_s))
+        at_s = self.course.at_s
+        outside_s: Seconds = abs(counter_s - counter_s.clip(at_s[0], at_s[-1]))
+        inside_s: Seconds = np.interp(counter_s, at_s, self.course.uncertainty_s)
+        return inside_s + DRIFT_BOUND * outside_s
+
+    def description(self, first_s: float = np.nan, last_s: float = np.nan) -> dict[str, Any]:
+        """For ``attrs["files"]``; ``read_timings`` says what stands in it.
+
+        Args:
+            first_s, last_s: the first and the last instant of the file; NaN if not known.
+        """
+        mapped = self.reference_rank is not None
+        known = self.how != "unaligned"
+        at_the_ends_s = self.uncertainty_at(np.array([first_s, last_s]))
+        largest_s = np.fmax.reduce([*self.course.uncertainty_s, *at_the_ends_s])
+        return {
+            "alignment": self.how,
+            "reference_rank": self.reference_rank,
+            "measurements": self.measurements,
+            "offset_s": float(self.course.offset_s[-1]) if mapped else None,
+            "uncertainty_s": float(largest_s) if known else None,
+            "contradictions": [found._asdict() for found in self.contradictions],
+        }
+
+
+def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
+    """How each file comes onto the axis of the reference rank.
+
+    The reference is the one that most files were measured against; without measurements the first rank
+    whose sidecar names its clock. Ranks that share a clock share one rank's measurements of it, so that
+    they stay exact among each other.
+    """
+    described = [_File.of(name, sidecar) for name, sidecar in files]
+    reference = _reference(described)
+    measured = _measured_clocks(described, reference)
+    return [_alignment(file, measured[file.clock_of_run], reference) for file in described]
+
+
+# -- what the sidecars say -------------------------------------------------------------------------
+
+
+class _File(NamedTuple):
+    """What a file's sidecar says of its clock; ``wall_offset_ns`` is Unix time minus ``perf_counter``."""
+
+    name: TimingFile
+    clock: Clock | None
+    offsets: list[ClockOffset]
+    wall_offset_ns: int | None
+
+    @classmethod
+    def of(cls, name: TimingFile, sidecar: Sidecar) -> _File:
+        sidecar = sidecar or {}
+        offsets = [offset for entry in _listed(sidecar, "clock_offsets") if (offset := _offset(entry))]
+        return cls(name, _stated_clock(sidecar), sorted(offsets), wall_offset_ns(sidecar))
+
+    @property
+    def clock_of_run(self) -> tuple[Clock | TimingFile, int]:
+        """The clock, where it is known to be shared, in this incarnation: a restart has its own time, so it
+        has its own measurements."""
+        return self.clock or self.name, self.name.incarnation
+
+    def towards(self, reference: Clock | None) -> list[ClockOffset]:
+        return [offset for offset in self.offsets if _clock_of(offset) == reference]
+
+
+def _stated_clock(sidecar: dict[str, Any]) -> Clock | None:
+    host, boot_id = sidecar.get("host"), sidecar.get("boot_id")
+    if isinstance(host, str) and isinstance(boot_id, str) and host and boot_id:
+        return Clock(host, boot_id)
+    return None
+
+
+def _offset(entry: Any) -> ClockOffset | None:
+    """None for one that is damaged."""
+    try:
+        offset = ClockOffset(*(entry[field] for field in ClockOffset._fields))
+    except (KeyError, TypeError):
+        return None
+    numbers = (offset.perf_counter_ns, offset.offset_ns, offset.uncertainty_ns, offset.reference_rank)
+    texts = (offset.reference_host, offset.reference_boot_id)
+    sound = all(map(_is_int64, numbers)) and all(isinstance(text, str) for text in texts)
+    return offset if sound and offset.uncertainty_ns >= 0 else None
+
+
+def wall_offset_ns(sidecar: Mapping[str, Any]) -> int | None:
+    """Unix time minus ``perf_counter``; None if the sidecar does not tell.
+
+    By the latest anchor: if the wall clock was set meanwhile, then it was set right.
+    """
+    try:
+        anchor = _listed(sidecar, "clock_anchors")[-1]
+        wall_ns, counter_ns = anchor["unix_ns"], anchor["perf_counter_ns"]
+    except (IndexError, KeyError, TypeError):
+        return None
+    return wall_ns - counter_ns if _is_int64(wall_ns) and _is_int64(counter_ns) else None
+
+
+def _listed(sidecar: Mapping[str, Any], key: str) -> list[Any]:
+    entries = sidecar.get(key)
+    return entries if isinstance(entries, list) else []
+
+
+def _is_int64(value: Any) -> bool:
+    return isinstance(value, int) and -_INT64 <= value < _INT64
+
+
+# -- whose axis ------------------------------------------------------------------------------------
+
+
+class _Reference(NamedTuple):
+    """The rank whose axis is the common one; None for what nothing tells."""
+
+    rank: int | None
+    clock: Clock | None
+    wall_offset_ns: int | None
+
+
+def _reference(files: Sequence[_File]) -> _Reference:
+    votes = Counter(
+        vote for file in files for vote in {(o.reference_rank, _clock_of(o)) for o in file.offsets}
+    )
+    if votes:
+        rank, clock = min(votes, key=lambda vote: (-votes[vote], vote))
+        return _Reference(rank, clock, _wall_offset_of(clock, files))
+    for file in sorted(files, key=lambda file: file.clock is None):
+        if file.clock is not None or file.wall_offset_ns is not None:
+            return _Reference(file.name.rank, file.clock, file.wall_offset_ns)
+    return _Reference(None, None, None)
+
+
+def _wall_offset_of(clock: Clock, files: Sequence[_File]) -> int | None:
+    stated = (file.wall_offset_ns for file in files if file.clock == clock)
+    return next((offset_ns for offset_ns in stated if offset_ns is not None), None)
+
+
+def _clock_of(offset: ClockOffset) -> Clock:
+    return Clock(offset.reference_host, offset.reference_boot_id)
+
+
+# -- one file --------------------------------------------------------------------------------------
+
+
+def _alignment(file: _File, offsets: Sequence[ClockOffset], reference: _Reference) -> Alignment:
+    if file.clock is not None and file.clock == reference.clock:
+        return _constant("same host", reference.rank, offset_s=0.0, uncertainty_s=0.0)
+    if offsets:
+        return Alignment("measured", reference.rank, len(offsets), course_of(offsets))
+    if file.wall_offset_ns is not None and reference.wall_offset_ns is not None:
+        between_s = (file.wall_offset_ns - reference.wall_offset_ns) / _NS_PER_S
+        return _constant("unaligned", reference.rank, offset_s=between_s, uncertainty_s=np.nan)
+    return _constant("unaligned", None, offset_s=0.0, uncertainty_s=np.nan)
+
+
+def _measured_clocks(
+    files: Sequence[_File], reference: _Reference
+) -> dict[tuple[Clock | TimingFile, int], list[ClockOffset]]:
+    """For each clock the measurements of the rank that knows it best."""
+    best: dict[tuple[Clock | TimingFile, int], list[ClockOffset]] = {}
+    for file in files:
+        known = best.get(file.clock_of_run, [])
+        best[file.clock_of_run] = max(known, file.towards(reference.clock), key=_knowledge)
+    return best
+
+
+def _knowledge(offsets: Sequence[ClockOffset]) -> tuple[int, int]:
+    """More measurements are better, then more exact ones."""
+    return len(offsets), -max((offset.uncertainty_ns for offset in offsets), default=0)
+
+
+def _constant(
+    how: Literal["same host", "unaligned"], rank: int | None, *, offset_s: float, uncertainty_s: float
+) -> Alignment:
+    return Alignment(how, rank, 0, Course(np.zeros(1), np.array([offset_s]), np.array([uncertainty_s]), []))

@@ -1,0 +1,224 @@
+"""Timing files -> other formats, one file at a time: a run may be larger than memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.errors import ConfigurationError, LogPathError
+from timing_logger.reading.atomic_files import drafts_of
+from timing_logger.reading.parquet import SUFFIX as PARQUET
+from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
+from timing_logger.reading.sources import Source, chosen_engine
+from timing_logger.reading.timings import AnyPath, find_sources, troubles
+from timing_logger.record import COLUMNS, FIELDS, Field, escape_text
+from timing_logger.run_info import TimingFile
+
+Format: TypeAlias = Literal["parquet", "csv", "jsonl"]
+Progress: TypeAlias = Callable[[int, int], None]
+
+_COLUMNS = (*COLUMNS, "rank", "incarnation")
+_ROWS_AT_A_TIME = 2**16
+_DECIMALS = {"milliseconds": 6, "seconds": 9}  # as in the timing files
+
+
+class Converted(NamedTuple):
+    """What ``convert`` wrote.
+
+    Attributes:
+        files: paths, without those of ``.meta.json``.
+        rows: in all of them.
+        bytes: size of all of them.
+    """
+
+    files: list[Path]
+    rows: int
+    bytes: int
+
+
+def convert(
+    paths: AnyPath | Sequence[AnyPath],
+    to: Format,
+    output: AnyPath,
+    *,
+    progress: Progress | None = None,
+) -> Converted:
+    """Write timing files anew in another format. All incarnations; by rank, incarnation and start.
+
+    ``parquet`` has the columns of the schema, ``rank`` and ``incarnation``, typed as ``read_timings`` types
+    them, and that reads it. If ``output`` ends in ``.parquet`` it is one file, with row groups of one timing
+    file each; else a folder with a ``timing-rank*.parquet`` for each. Sidecars, and what was wrong with a
+    file, stand in the metadata.
+
+    ``csv`` is one file of the same columns: a record is a line, in which text is escaped as in timing files.
+    ``jsonl`` is one file with an object for each record, null where a number or an instant is blank.
+    Sidecars, and what was wrong with a file, stand in ``<output>.meta.json``.
+
+    Args:
+        paths: as for ``read_timings``.
+        to: "parquet", "csv" or "jsonl".
+        output: the file to make, or for Parquet the folder.
+        progress: called with the number of timing files done and of all, after each.
+
+    Warns:
+        UserWarning: once, if lines of the input were cut or skipped.
+
+    Raises:
+        ConfigurationError: ``to`` is none of these; or for Parquet, pyarrow is not installed.
+        LogPathError: what is to be made exists already, or cannot be made. Nothing is ever overwritten, and
+            if anything fails, nothing is there.
+        NoTimingFilesError, NotATimingFileError, OSError: as ``read_timings``.
+    """
+    if to not in get_args(Format):
+        raise ConfigurationError(f"to={to!r}: say one of {', '.join(map(repr, get_args(Format)))}.")
+    sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
+    targets = _targets(to, Path(output), [source.name for source in sources])
+    _refuse_existing(targets)
+    engine = chosen_engine("auto", sum(source.n_bytes for source in sources))
+    for source in sources:
+        source.engine = engine
+    facts = _write(to, targets, _inputs(deque(sources), progress))
+    if found := troubles({"files": facts, "left_out": []}):
+        warnings.warn(found, UserWarning, stacklevel=2)
+    sizes = [target.stat().st_size for target in targets]
+    return Converted(targets, sum(file["rows"] - file["replaced"] for file in facts), sum(sizes))
+
+
+# -- what is read ----------------------------------------------------------------------------------
+
+
+class _Input(NamedTuple):
+    """The rows of one timing file, by start, and what else is known of it."""
+
+    rows: pd.DataFrame
+    facts: Facts
+
+
+def _inputs(sources: deque[Source], progress: Progress | None) -> Iterator[_Input]:
+    """One timing file after the other; a source keeps what it has read, so it is let go of first."""
+    n_files = len(sources)
+    while sources:
+        yield _input(sources.popleft())
+        if progress is not None:
+            progress(n_files - len(sources), n_files)
+
+
+def _input(source: Source) -> _Input:
+    parsed, name = source.parsed, source.name
+    rows = parsed.frame.sort_values("start_counter", kind="stable", ignore_index=True)
+    facts = {
+        "path": str(source.path),
+        "rank": name.rank,
+        "incarnation": name.incarnation,
+        "parts": parsed.parts,
+        "bytes": parsed.n_bytes,
+        "rows": len(rows) + parsed.replaced,
+        "replaced": parsed.replaced,
+        "cut": parsed.cut,
+        "bad_lines": parsed.bad_lines,
+        "bad_examples": parsed.bad_examples,
+        "sidecar": source.sidecar,
+    }
+    return _Input(rows.assign(rank=name.rank, incarnation=name.incarnation), facts)
+
+
+# -- where it is written ---------------------------------------------------------------------------
+
+
+def _targets(to: Format, output: Path, names: Sequence[TimingFile]) -> list[Path]:
+    if to == "parquet" and output.suffix != PARQUET:
+        return [output / parquet_name(name) for name in names]
+    return [output]
+
+
+def _refuse_existing(targets: Sequence[Path]) -> None:
+    for path in (name for target in targets for name in (target, _description_path(target))):
+        if os.path.lexists(path):
+            raise LogPathError(f"output: {str(path)!r} exists already. Name another one, or move it away.")
+
+
+def _description_path(target: Path) -> Path:
+    return target.with_name(target.name + ".meta.json")
+
+
+def _write(to: Format, targets: Sequence[Path], inputs: Iterator[_Input]) -> list[Facts]:
+    _make_folder(targets[0].parent)
+    if to == "csv":
+        return _write_text(targets[0], ",".join(_COLUMNS) + "\n", _csv_lines, inputs)
+    if to == "jsonl":
+        return _write_text(targets[0], "", _json_lines, inputs)
+    with drafts_of(targets) as drafts:
+        if len(drafts) == 1:
+            return _write_parquet(drafts[0], inputs)
+        return [_write_parquet(draft, iter([one]))[0] for one, draft in zip(inputs, drafts, strict=True)]
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror
+        raise LogPathError(f"output: the folder {str(folder)!r} cannot be made: {reason}.") from error
+
+
+def _write_parquet(draft: Path, inputs: Iterator[_Input]) -> list[Facts]:
+    with writing_parquet(draft) as file:
+        for rows, facts in inputs:
+            file.add(rows, facts)
+    return file.facts
+
+
+def _write_text(
+    target: Path, head: str, lines: Callable[[pd.DataFrame], str], inputs: Iterator[_Input]
+) -> list[Facts]:
+    described = []
+    with drafts_of([target, _description_path(target)]) as (draft, description):
+        with open(draft, "w", encoding="utf-8", newline="") as file:
+            file.write(head)
+            for rows, facts in inputs:
+                for start in range(0, len(rows), _ROWS_AT_A_TIME):
+                    file.write(lines(rows.iloc[start : start + _ROWS_AT_A_TIME]))
+                described.append(facts)
+        description.write_text(json.dumps({"files": described}, indent=1) + "\n")
+    return described
+
+
+# -- rows -> lines ---------------------------------------------------------------------------------
+
+
+def _csv_lines(rows: pd.DataFrame) -> str:
+    cells = rows.assign(**{field.name: _cells(field, rows[field.name]) for field in FIELDS})
+    text: str = cells.to_csv(index=False, header=False, lineterminator="\n")
+    return text
+
+
+def _cells(field: Field, column: pd.Series[Any]) -> Any:
+    """As they stand in a timing file, but for quotes."""
+    if field.kind == "text":
+        codes, distinct = pd.factorize(column)
+        return np.array([escape_text(text) for text in distinct], dtype=object)[codes]
+    if field.kind == "timestamp":
+        return _iso(column, blank="")
+    if field.kind == "integer":
+        return column
+    texts = np.char.mod(f"%.{_DECIMALS[field.kind]}f", column.to_numpy())
+    return np.where(column.isna(), "", texts)
+
+
+def _iso(column: pd.Series[Any], *, blank: str | None) -> Any:
+    texts = np.datetime_as_string(column.dt.tz_localize(None).to_numpy(), unit="us")
+    return np.where(column.isna(), blank, texts.astype(object))
+
+
+def _json_lines(rows: pd.DataFrame) -> str:
+    plain = rows.assign(timestamp=_iso(rows["timestamp"], blank=None)).astype(object)
+    records = zip(*(plain[name].where(plain[name].notna(), None).tolist() for name in _COLUMNS), strict=True)
+    return "".join([json.dumps(dict(zip(_COLUMNS, record, strict=True))) + "\n" for record in records])

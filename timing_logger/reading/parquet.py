@@ -1,0 +1,258 @@
+"""Timings as Parquet: the same rows in a tenth of the space, and all that was known of their files.
+
+The rows of one timing file stand together, by start, in row groups of their own. What else ``read_timings``
+tells of the file, its sidecar among it, stands in the metadata of the Parquet file. All of it has checksums,
+so that a file that was damaged on its way is refused instead of read as another one.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+from timing_logger.errors import ConfigurationError, NotATimingFileError
+from timing_logger.reading.csv_lines import Parsed
+from timing_logger.record import FIELDS, Field
+from timing_logger.run_info import TimingFile, usable_sidecar
+
+SUFFIX = ".parquet"
+ROWS_PER_GROUP = 2**20
+
+Facts: TypeAlias = "dict[str, Any]"
+
+_KEY = b"timing_logger"
+_CHECKSUM = "crc32"
+_PROCESS = ("rank", "incarnation")
+
+# Neighbours differ little in these. A duration comes again as a whole, also where there are too many of them
+# for a dictionary. In the others a few values come again and again.
+_DELTAS = {"timestamp": "DELTA_BINARY_PACKED", "seq": "DELTA_BINARY_PACKED"}
+_ENCODINGS = {
+    **_DELTAS,
+    **{field.name: "BYTE_STREAM_SPLIT" for field in FIELDS if field.kind == "seconds"},
+    **{field.name: "PLAIN" for field in FIELDS if field.kind == "milliseconds"},
+}
+_ZSTD_LEVEL = 12  # the next one takes three times as long for a hundredth less
+_DICTIONARIES = [name for name in (*(field.name for field in FIELDS), *_PROCESS) if name not in _ENCODINGS]
+
+
+def parquet_name(name: TimingFile) -> str:
+    """``timing-rank0.run2.parquet`` for the rows of ``timing-rank0.run2.csv``."""
+    return Path(name.name).with_suffix(SUFFIX).name
+
+
+def is_parquet_name(name: str) -> bool:
+    """Whether a file of this name in a folder holds the rows of one timing file."""
+    path = Path(name)
+    return path.suffix == SUFFIX and TimingFile.parse(path.with_suffix(".csv").name) is not None
+
+
+def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
+    """The modules ``pyarrow`` and ``pyarrow.parquet``.
+
+    Raises:
+        ConfigurationError: they are not installed.
+    """
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ModuleNotFoundError as error:
+        raise ConfigurationError("Parquet needs pyarrow: pip install 'timing_logger[parquet]'.") from error
+
+
+# -- writing -------------------------------------------------------------------------------------
+
+
+class ParquetFile:
+    """A Parquet file that is being written, one timing file after the other."""
+
+    def __init__(self, writer: Any, pyarrow: ModuleType) -> None:
+        self._writer = writer
+        self._pyarrow = pyarrow
+        self.facts: list[Facts] = []
+
+    def add(self, frame: pd.DataFrame, facts: Facts) -> None:
+        """All rows of one timing file, with the columns of the schema, ``rank`` and ``incarnation``."""
+        starts = range(0, len(frame), ROWS_PER_GROUP)
+        for start in starts:
+            rows = frame.iloc[start : start + ROWS_PER_GROUP]
+            self._writer.write_table(_table(rows, self._pyarrow), row_group_size=ROWS_PER_GROUP)
+        self.facts.append({**facts, "row_groups": len(starts), "columns": _schema(self._pyarrow).names})
+
+
+@contextmanager
+def writing_parquet(path: Path) -> Iterator[ParquetFile]:
+    """A file to add rows to."""
+    pyarrow, parquet = pyarrow_parquet()
+    with parquet.ParquetWriter(
+        path, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
+        use_dictionary=_DICTIONARIES, column_encoding=_ENCODINGS, write_page_checksum=True,
+    ) as writer:  # fmt: skip
+        file = ParquetFile(writer, pyarrow)
+        yield file
+        writer.add_key_value_metadata(
+            {_KEY: json.dumps({"files": file.facts, _CHECKSUM: _crc32(file.facts)})}
+        )
+
+
+def _schema(pyarrow: ModuleType) -> Any:
+    types = {
+        "timestamp": pyarrow.timestamp("us", tz="UTC"),
+        "integer": pyarrow.int64(),
+        "text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+        "milliseconds": pyarrow.float64(),
+        "seconds": pyarrow.float64(),
+    }
+    columns = [(field.name, types[field.kind]) for field in FIELDS]
+    return pyarrow.schema(columns + [(name, pyarrow.int64()) for name in _PROCESS])
+
+
+def _table(rows: pd.DataFrame, pyarrow: ModuleType) -> Any:
+    schema = _schema(pyarrow)
+    columns = [pyarrow.array(rows[field.name], field.type, from_pandas=True) for field in schema]
+    return pyarrow.Table.from_arrays(columns, schema=schema)
+
+
+# What pyarrow raises for bytes that are no Parquet, and what they may become on the way to a table; its own
+# exceptions are of these.
+_DAMAGE = (
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    NotImplementedError,
+    MemoryError,
+    OverflowError,
+)
+
+
+# -- reading -------------------------------------------------------------------------------------
+
+
+class NotConverted(ValueError):
+    """The file is no Parquet file, or not one that ``convert`` wrote."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """What a Parquet file holds of one timing file: see ``Parsed`` for what is known of it."""
+
+    path: Path
+    facts: Facts
+    row_groups: Sequence[int]
+
+    @property
+    def name(self) -> TimingFile:
+        return TimingFile(self.facts["rank"], self.facts["incarnation"])
+
+    @property
+    def sidecar(self) -> dict[str, Any] | None:
+        return usable_sidecar(self.facts["sidecar"])
+
+    def read(self) -> Parsed:
+        """All of it, anew each time.
+
+        Raises:
+            NotATimingFileError: it is not what was written.
+        """
+        facts = self.facts
+        try:
+            frame = self._frame()
+        except _DAMAGE as error:
+            _raise_if_of_the_system(error)
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise NotATimingFileError(
+                f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the "
+                "timing files of the run anew."
+            ) from None
+        return Parsed(
+            facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"],
+            facts.get("replaced", 0),
+        )  # fmt: skip
+
+    def _frame(self) -> pd.DataFrame:
+        pyarrow, parquet = pyarrow_parquet()
+        facts = self.facts
+        with parquet.ParquetFile(self.path, page_checksum_verification=True) as file:
+            table = file.read_row_groups(list(self.row_groups), [field.name for field in FIELDS])
+        n_rows = facts["rows"] - facts.get("replaced", 0)
+        if len(table) != n_rows:
+            raise ValueError(f"it holds {len(table)} rows instead of {n_rows}")
+        expected, stated = _schema(pyarrow), facts.get("columns", table.column_names)
+        if [field.name for field in FIELDS if field.name in stated] != table.column_names:
+            raise ValueError("it lacks columns")
+        if any(field.type != expected.field(field.name).type for field in table.schema):
+            raise ValueError("its columns are of other types")
+        frame: pd.DataFrame = pd.DataFrame({field.name: _column(field, table) for field in FIELDS})
+        return frame
+
+
+def parts_of(path: Path) -> list[Part]:
+    """The timing files that ``path`` was made from.
+
+    Raises:
+        NotConverted: it is another kind of file.
+    """
+    _, parquet = pyarrow_parquet()
+    try:
+        metadata = parquet.read_metadata(path).metadata or {}
+    except _DAMAGE as error:
+        _raise_if_of_the_system(error)
+        raise NotConverted("it is not a Parquet file, or was damaged") from None
+    if _KEY not in metadata:
+        raise NotConverted("its metadata name no timing files")
+    parts, first = [], 0
+    for facts in _stated_facts(metadata[_KEY]):
+        last = first + facts["row_groups"]
+        parts.append(Part(path, facts, range(first, last)))
+        first = last
+    return parts
+
+
+def _raise_if_of_the_system(error: Exception) -> None:
+    """That a file is not there, or not to be opened, is no damage; pyarrow's own errors have no number."""
+    if isinstance(error, OSError) and error.errno is not None:
+        raise error
+
+
+def _stated_facts(content: bytes) -> list[Facts]:
+    """What was known of each timing file; earlier versions wrote no checksum."""
+    try:
+        stated = json.loads(content)
+        sound = set(stated) == {"files"} or stated[_CHECKSUM] == _crc32(stated["files"])
+    except (ValueError, TypeError, KeyError):
+        sound = False
+    if not sound:
+        raise NotConverted("its metadata were damaged since they were written")
+    facts: list[Facts] = stated["files"]
+    return facts
+
+
+def _crc32(facts: list[Facts]) -> int:
+    return zlib.crc32(json.dumps(facts).encode())
+
+
+def _column(field: Field, table: Any) -> Any:
+    """As ``csv_lines`` makes it of text; blank if the file is older than the column."""
+    if field.name not in table.column_names:
+        return pd.Series([""]).array.take(np.zeros(len(table), np.intp))
+    values = table[field.name]
+    if field.kind == "text":
+        array = values.unify_dictionaries().combine_chunks()
+        texts = pd.Series(["", *array.dictionary.to_pylist()])
+        return texts.array.take(array.indices.to_numpy() + 1)
+    if field.kind == "integer":
+        return pd.arrays.IntegerArray(values.fill_null(0).to_numpy(), values.is_null().to_numpy())
+    if field.kind == "timestamp":
+        return values.to_pandas().dt.as_unit("us")
+    return values.to_numpy()

@@ -1,0 +1,1 @@
+"""Inside the training process: from a timed call to the file."""

@@ -1,0 +1,163 @@
+"""Where a device's instants stand on the ``perf_counter_ns`` axis.
+
+An anchor is an event in a stream that holds nothing else: it passes within microseconds, between
+the moment it was issued and the moment it was first seen done. Half of that span is its
+uncertainty. Nothing is synchronised, and the training's streams are left alone.
+
+CUDA gives the time between two events as a float32 of milliseconds, whose resolution is 0.25 ms
+after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.accelerator import is_about_capture
+from timing_logger.recording.device.anchors import DRIFT, AnchorLine, Mark
+from timing_logger.recording.device.devices import Device
+from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval
+from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
+
+RENEW_NS = 2_000_000_000
+"""Age at which an anchor gets a successor."""
+
+_FIRST_RENEWAL_NS = 250_000_000
+_TRIES = 4
+_PATIENCE_NS = 200_000
+_GOOD_NS = 100_000  # as far off as the first anchor may be, if a better one is to be had
+_PATIENT_LOOKS = 3  # so often a poor first one is left for a better
+_ANCHORS_KEPT = 100
+
+
+class DeviceClock:
+    """The mapping for one device; used by one thread at a time, and only while it is asking."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._stream: Any = None
+        self._issued: tuple[Any, int] | None = None
+        self._refused = ""
+        self._line = AnchorLine()
+        self._first_ones: list[Mark] = []  # of which none is good enough yet
+        self._looks = 0
+        self._anchors: list[DeviceAnchor] = []
+        self._worst_uncertainty_ns = 0
+        self._worst_miss_ns = 0
+        self._farthest_ns = 0
+
+    def renew(self) -> None:
+        """Set a new anchor if the last one is old. On a device too busy for it, look again next time."""
+        if self._refused or not self._is_due():
+            return
+        try:
+            self._set_anchor()
+        except TORCH_ERRORS as error:
+            self._note(error)
+
+    def place(self, interval: DeviceInterval) -> int | None:
+        """Start of a finished interval in ``perf_counter_ns``; None as long as no anchor has been set.
+
+        Never before it was issued, which is also what it is where torch will set no anchor.
+        """
+        if not self._line.marks:
+            return interval.issued_ns if self._refused else None
+        try:
+            start_ns, distance_ns = self._line.place(interval.start_event, interval.issued_ns)
+        except TORCH_ERRORS as error:
+            self._note(error)
+            return interval.issued_ns
+        self._farthest_ns = max(self._farthest_ns, abs(distance_ns))
+        return max(interval.issued_ns, start_ns)
+
+    def info(self) -> DeviceClockInfo:
+        """What the sidecar says of it."""
+        device = self._device
+        return DeviceClockInfo(
+            device=device.name,
+            anchors=list(self._anchors),
+            worst_uncertainty_ns=self._worst_uncertainty_ns,
+            worst_miss_ns=self._worst_miss_ns,
+            farthest_from_anchor_ns=self._farthest_ns,
+            event_pairs=device.pool.made,
+            captured=device.captured.value,
+            exhausted=device.pool.exhausted.value,
+            full=device.full.value,
+            failure=device.failed or self._refused,
+        )
+
+    def _is_due(self) -> bool:
+        """Soon after the first, for the rate; then ever later, but every few seconds."""
+        marks = self._line.marks
+        if not marks:
+            return True
+        known_for_ns = marks[-1].at_ns - marks[0].at_ns
+        return perf_counter_ns() - marks[-1].at_ns >= min(RENEW_NS, max(_FIRST_RENEWAL_NS, known_for_ns))
+
+    def _set_anchor(self) -> None:
+        found = []
+        for _ in range(_TRIES):
+            mark = self._try_to_mark()
+            if mark is None:
+                break
+            found.append(mark)
+        if not self._line.marks:
+            self._accept_first(found)
+        elif found:
+            self._accept_unless_poor(min(found, key=_uncertainty_ns))
+
+    def _note(self, error: Exception) -> None:
+        """A clock that gets no anchor is no reason to lose durations; one that has some goes on with them."""
+        self._issued = None
+        self._device.note(error)
+        if not self._line.marks and not is_about_capture(error):
+            self._refused = repr(error)
+
+    def _try_to_mark(self) -> Mark | None:
+        """A mark; None if it does not pass at once, and then it is looked at again the next time."""
+        event, before_ns = self._issued or self._issue()
+        now_ns = begun_ns = perf_counter_ns()
+        while event is not None and now_ns - begun_ns < _PATIENCE_NS:
+            passed = event.query()
+            now_ns = perf_counter_ns()
+            if passed:
+                self._issued = None
+                return Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
+        return None
+
+    def _issue(self) -> tuple[Any, int]:
+        accelerator, index = self._device.accelerator, self._device.index
+        if self._stream is None:
+            self._stream = accelerator.new_stream(index)
+        if accelerator.look_at(self._stream)[0]:  # somebody was given the same, and captures it
+            return None, 0
+        event = accelerator.new_event()
+        self._issued = event, perf_counter_ns()
+        event.record(self._stream)
+        return self._issued
+
+    def _accept_first(self, found: list[Mark]) -> None:
+        """A busy host may see a mark long after it passed: then wait for a better one, but not for ever."""
+        self._first_ones += found
+        self._looks += bool(self._first_ones)
+        best = min(self._first_ones, key=_uncertainty_ns, default=None)
+        if best is not None and (best.uncertainty_ns <= _GOOD_NS or self._looks > _PATIENT_LOOKS):
+            self._accept(best)
+            self._first_ones.clear()
+
+    def _accept_unless_poor(self, mark: Mark) -> None:
+        """The last one may be worth more, carried on."""
+        last = self._line.marks[-1]
+        if mark.uncertainty_ns <= last.uncertainty_ns + (mark.at_ns - last.at_ns) * DRIFT:
+            self._accept(mark)
+
+    def _accept(self, mark: Mark) -> None:
+        missed_by_ns = self._line.add(mark)
+        self._anchors.append(DeviceAnchor(mark.at_ns, mark.uncertainty_ns, missed_by_ns))
+        del self._anchors[:-_ANCHORS_KEPT]
+        self._worst_uncertainty_ns = max(self._worst_uncertainty_ns, mark.uncertainty_ns)
+        self._worst_miss_ns = max(self._worst_miss_ns, abs(missed_by_ns))
+
+
+def _uncertainty_ns(mark: Mark) -> int:
+    return mark.uncertainty_ns

@@ -1,0 +1,381 @@
+"""The one background thread: takes records from the channel and hands them to the sinks.
+
+Callers that want something of it (flush, close) put a request into a ``SimpleQueue`` and wait for
+the answer in another: both are safe from signal handlers and finalizers, where ``Event.set`` and
+``Condition`` may deadlock. Only the flush thread touches the sinks, so a stalled disk can hold up
+nobody else; when it is dead and cannot be started again (the interpreter is going down), the
+caller drains in its place, under a lock with a time limit.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from timing_logger.record import END, NS_PER_S, RawRecord
+from timing_logger.recording.channel import Channel
+from timing_logger.recording.clock import WallClock, perf_counter_ns
+from timing_logger.recording.device.devices import when_events_are_low
+from timing_logger.recording.device.rows import DeviceRows
+from timing_logger.recording.hang_watch import HangWatch
+from timing_logger.recording.sidecar import Account, Sidecar
+from timing_logger.run_info import Counters
+from timing_logger.sinks import PartlyWritten, Sink
+
+log = logging.getLogger("timing_logger")
+
+CHUNK = 1024
+"""Records formatted in one go: bounds how long the training thread can wait for the interpreter."""
+
+CLOSE_GRACE_S = 1.5
+"""``close`` gives up after this long without progress."""
+
+SIDECAR_GRACE_S = 1.0
+"""Within that, the last sidecar is waited for this long."""
+
+LATE_S = 0.25
+"""A record that waits for longer than ``flush_interval`` and this is late. After a SIGKILL nothing older than
+``flush_interval`` + 0.5 s is missing: the rest is for the sidecar, which has to say it before."""
+
+_LIVENESS_CHECK_S = 0.2
+_LOOK_S = 0.25  # how often an idle flush thread looks whether the channel fills fast
+_DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
+
+
+class _Request(NamedTuple):
+    answer: queue.SimpleQueue[bool]
+    closing: bool
+    device_deadline_s: float
+
+
+class Flusher:
+    """Drains ``channel`` twice in ``interval_s`` seconds, and sooner when it fills fast.
+
+    Twice: so a record is in the file within the interval, though the thread comes late on a busy machine.
+
+    Attributes:
+        closed: whether ``close`` came to its end: what waited is written or counted as dropped.
+
+    Args:
+        channel: where records come from.
+        sinks: where they go. The first one decides what counts as written; the others get every
+            batch that it took, and an error of theirs is only logged.
+        sidecar: kept current, if there is one.
+        watch: looks at each drain for calls that do not end.
+        interval_s: seconds within which a record is to be in the file.
+        device_timeout_s: how long ``close`` waits for what devices have not done yet; then their
+            records are written as unresolved.
+        fsync: sync the sinks after every drain that wrote something.
+    """
+
+    def __init__(
+        self, channel: Channel, sinks: Sequence[Sink], sidecar: Sidecar | None, clock: WallClock,
+        watch: HangWatch, *, interval_s: float, device_timeout_s: float, fsync: bool,
+    ) -> None:  # fmt: skip
+        self._channel = channel
+        self._sink, *self._other_sinks = sinks
+        self._sidecar = sidecar
+        self._clock = clock
+        self._watch = watch
+        self._interval_s = interval_s
+        self._device_timeout_s = device_timeout_s
+        self._fsync = fsync
+        self._device_rows = DeviceRows()
+        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._io_lock = threading.Lock()
+        self._in_hand: list[RawRecord] = []
+        self._written = 0
+        self._failed = 0
+        self._caught_up_ns = perf_counter_ns()
+        self._lost = 0
+        self._cpu_ns = 0
+        self._reported: set[str] = set()
+        self._last_error = ""
+        self._gave_up_at: tuple[int, ...] = ()
+        self.closed = False
+        self._thread = self._start()
+        when_events_are_low.append(self.hurry)
+
+    # -- asked by others --------------------------------------------------------------------
+
+    @property
+    def counters(self) -> Counters:
+        """Records by fate; exact at rest, never negative while recording goes on."""
+        written, failed, lost = self._written, self._failed, self._lost
+        accepted, overflowed, _ = self._channel.counts()
+        dropped = overflowed + failed
+        pending = accepted - written - dropped
+        return Counters(accepted, written - lost, dropped + lost, pending)
+
+    def flush(self, timeout_s: float) -> bool:
+        """Whether every record accepted before the call was written or dropped within the time."""
+        return self._ask(closing=False, timeout_s=timeout_s)
+
+    def close(self) -> bool:
+        """Write what waits, close the sinks, end the thread. Gives up when nothing moves, and only once."""
+        self._channel.close()
+        while not self.closed and self._gave_up_at != self._progress():
+            before = self._progress()
+            patience_s = self._device_timeout_s if self._device_rows else 0
+            if self._ask(closing=True, timeout_s=CLOSE_GRACE_S + patience_s):
+                break
+            if before == self._progress():
+                self._gave_up_at = before
+                lost = self.counters.pending
+                log.error("timing logger: gave up closing; %d records were not written", lost)
+        return self.closed
+
+    def _progress(self) -> tuple[int, ...]:
+        within_batch = getattr(self._sink, "progress", 0)
+        return self._written, self._failed, len(self._device_rows), within_batch
+
+    def hurry(self) -> None:
+        """Drain soon: from any thread, without waiting."""
+        self._requests.put(None)
+
+    def _ask(self, *, closing: bool, timeout_s: float) -> bool:
+        if self.closed:
+            return True
+        if threading.current_thread() is self._thread:
+            return False  # a sink or a finalizer on the flush thread itself: it cannot wait for itself
+        deadline_s = time.monotonic() + timeout_s
+        device_wait_s = self._device_timeout_s if closing else timeout_s
+        request = _Request(queue.SimpleQueue(), closing, time.monotonic() + device_wait_s)
+        self._requests.put(request)
+        while self._alive_or_restarted():
+            remaining_s = deadline_s - time.monotonic()
+            try:
+                return request.answer.get(timeout=max(0.0, min(remaining_s, _LIVENESS_CHECK_S)))
+            except queue.Empty:
+                if remaining_s <= 0:
+                    return False
+        return self._serve(request, timeout_s=max(0.0, deadline_s - time.monotonic()))
+
+    def _alive_or_restarted(self) -> bool:
+        if not self._thread.is_alive() and not self.closed:
+            self._report("the flush thread had died and was started again")
+            try:
+                self._thread = self._start()
+            except RuntimeError:  # the interpreter is going down: no thread starts any more
+                return False
+        return self._thread.is_alive()
+
+    # -- the thread -----------------------------------------------------------------------------
+
+    def _start(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name="timing-logger-flush", daemon=True)
+        thread.start()
+        return thread
+
+    def _run(self) -> None:
+        while not self.closed:
+            request = self._next_request()
+            cpu_before_ns = time.thread_time_ns()
+            self._serve(request, timeout_s=-1)
+            self._cpu_ns += time.thread_time_ns() - cpu_before_ns
+
+    def _next_request(self) -> _Request | None:
+        """Wait for one; None when it is time to drain anyway."""
+        due_s = time.monotonic() + self._interval_s / 2
+        while True:
+            remaining_s = 0.0 if self._fills_fast() else due_s - time.monotonic()
+            try:
+                return self._requests.get(timeout=max(0.0, min(remaining_s, _LOOK_S)))
+            except queue.Empty:
+                if remaining_s <= _LOOK_S:
+                    return None
+            with self._io_lock:
+                self._attempt(self._look_for_hangs)
+                self._attempt(self._refresh_sidecar)
+
+    def _fills_fast(self) -> bool:
+        """Whether much came since the last drain; not where that one could not hand over what it found."""
+        return not self._in_hand and len(self._channel) > self._channel.capacity // 4
+
+    def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:
+        """Drain and answer. Whatever goes wrong is reported: nothing ends the thread."""
+        if not self._io_lock.acquire(timeout=timeout_s):
+            return False
+        try:
+            if self.closed:  # by another request while this one waited for its turn
+                return self._answer(request, True)
+            lost_before = self._lost
+            self._attempt(self._look_for_hangs)
+            done = self._attempt(self._drain)
+            if request is not None and self._device_rows:
+                done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
+            done = done and self._lost == lost_before  # what was vouched for before is not there
+            if request is not None and request.closing:
+                done = self._attempt(self._finish)
+            self._attempt(self._refresh_sidecar)
+        finally:
+            self._io_lock.release()
+        return self._answer(request, done)
+
+    def _answer(self, request: _Request | None, done: bool) -> bool:
+        if request is not None:
+            request.answer.put(done)
+        return done
+
+    def _attempt(self, action: Callable[[], bool]) -> bool:
+        try:
+            return action()
+        except BaseException as error:
+            name = getattr(action, "func", action).__name__.strip("_")
+            self._report(f"{name} failed: {error!r}")
+            return False
+
+    def _look_for_hangs(self) -> bool:
+        self._watch.look(self._device_rows.issued_before, self._channel.counts().accepted)
+        return True
+
+    def _drain(self, asked: bool = False) -> bool:
+        """Hand over what waits now; False if a sink could not take it for the moment.
+
+        What a device has not done yet is none of it. ``asked``: see :meth:`DeviceRows.resolved`.
+        """
+        before, began_ns = self._written, perf_counter_ns()
+        remaining = len(self._channel)
+        while self._in_hand or remaining:
+            if not self._in_hand:
+                taken = self._channel.take(min(CHUNK, remaining))
+                remaining -= len(taken)
+                self._in_hand = self._device_rows.sift(taken)
+            if not self._hand_over_in_hand():
+                break
+            self._attempt(self._refresh_sidecar)  # the rest may take seconds
+        else:
+            self._caught_up_ns = began_ns
+        if self._device_rows and not self._in_hand:
+            self._in_hand = self._device_rows.resolved(asked=asked)
+            self._hand_over_in_hand()
+        if self._fsync and self._written > before:
+            self._sink.sync()
+        self._look_after_sinks()
+        return not self._in_hand
+
+    def _look_after_sinks(self) -> None:
+        """Count and tell what somebody took away from under a sink."""
+        for sink in (self._sink, *self._other_sinks):
+            look_after = getattr(sink, "look_after", None)
+            for found in look_after() if look_after else ():
+                self._report(found)
+        self._lost = getattr(self._sink, "lost", 0)
+
+    def _drain_devices(self, deadline_s: float) -> bool:
+        """Hand over what devices have begun by now; False if they do not end it by the deadline."""
+        bookmark = self._device_rows.bookmark()
+        done = self._drain(asked=True)
+        pause_s, longest_s = _DEVICE_POLLS_S
+        while not self._device_rows.passed(bookmark) and time.monotonic() < deadline_s:
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, longest_s)
+            done = self._drain(asked=True)
+        return done and self._device_rows.passed(bookmark)
+
+    def _hand_over_in_hand(self) -> bool:
+        self._in_hand = self._hand_over(self._in_hand) if self._in_hand else []
+        return not self._in_hand
+
+    def _hand_over(self, batch: list[RawRecord]) -> list[RawRecord]:
+        """What the sink could not take for now, to be offered again."""
+        try:
+            self._sink.write(batch, self._clock.wall_offset_ns())
+        except OSError as error:
+            self._report(f"writing failed, will be tried again: {error!r}")
+            taken = error.records if isinstance(error, PartlyWritten) else 0
+            self._note_written(batch[:taken])
+            return batch[taken:]
+        except Exception as error:
+            self._report(f"a record could not be written and was dropped: {error!r}")
+            if len(batch) > 1:  # find out which, and lose only that one
+                return [kept for record in batch for kept in self._hand_over([record])]
+            self._failed += 1
+            return []
+        self._note_written(batch)
+        return []
+
+    def _note_written(self, batch: list[RawRecord]) -> None:
+        """Count what the first sink took, and hand it to the others."""
+        self._written += len(batch)
+        for sink in self._other_sinks if batch else ():
+            try:
+                sink.write(batch, self._clock.wall_offset_ns())
+            except Exception as error:
+                self._report(f"{type(sink).__name__} refused records: {error!r}")
+
+    def _finish(self) -> bool:
+        """The last act: what cannot be written now never will be, and is counted as dropped."""
+        if not self._in_hand:
+            self._in_hand = self._device_rows.given_up()
+            self._hand_over_in_hand()
+        lost = len(self._device_rows) + len(self._in_hand) + len(self._channel.take(len(self._channel)))
+        self._failed += lost
+        self._in_hand = []
+        if lost:
+            self._report(f"closed without {lost} records: they could not be written, and are lost")
+        if self._sidecar is not None:
+            self._attempt(self._close_sidecar)
+        for sink in (self._sink, *self._other_sinks):
+            try:
+                sink.close()
+            except Exception as error:
+                self._report(f"{type(sink).__name__} could not be closed: {error!r}")
+        when_events_are_low.remove(self.hurry)
+        self.closed = True
+        return True
+
+    # -- telling ----------------------------------------------------------------------------------
+
+    def _refresh_sidecar(self) -> bool:
+        if self.counters.dropped:
+            self._report("records were dropped; stats and the sidecar count them")
+        if self._behind_s() > self._interval_s + LATE_S:
+            self._report(
+                "records are written late: they come faster than they can be written, or the disk is slow"
+            )
+        if self._sidecar is not None and not self.closed:
+            self._sidecar.refresh(self._account())
+        return True
+
+    def _close_sidecar(self) -> bool:
+        if self._sidecar is not None:
+            self._sidecar.close(self._account(), timeout_s=SIDECAR_GRACE_S)
+        return True
+
+    def _behind_s(self) -> float:
+        """Age of the oldest record that waits for the sink; 0 where none does."""
+        try:
+            ended_ns = (self._in_hand or self._channel.queue)[0][END]
+        except IndexError:
+            return 0.0
+        came_ns = self._caught_up_ns  # what came before that is written, whatever a record says of itself
+        if type(ended_ns) is int:
+            came_ns = max(came_ns, ended_ns)
+        return max(0, perf_counter_ns() - came_ns) / NS_PER_S
+
+    def _account(self) -> Account:
+        return Account(
+            counters=self.counters,
+            written_bytes=getattr(self._sink, "written_bytes", 0),
+            cpu_ns=self._cpu_ns,
+            device_clocks=self._device_rows.info(),
+            error=self._last_error,
+            standing=self._watch.standing(),
+            behind_s=round(self._behind_s(), 3),
+            parts=getattr(self._sink, "parts", ()),
+            name=getattr(self._sink, "name", None),
+        )
+
+    def _report(self, message: str) -> None:
+        """Log each kind of trouble once; the sidecar keeps the latest."""
+        self._last_error = message
+        kind = message.partition(":")[0]
+        if kind not in self._reported:
+            self._reported.add(kind)
+            log.warning("timing logger: %s", message)

@@ -1,0 +1,46 @@
+"""The process's logger: all global state of the package stands here."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from timing_logger.errors import AlreadyInitializedError
+from timing_logger.recording.logger import TimingLogger
+
+_OFF = TimingLogger(0, enabled=False)
+
+_logger: TimingLogger = _OFF
+_owner_pid: int = os.getpid()
+
+
+def init_timing_logger(
+    rank: int, log_dir: str | os.PathLike[str] | None = "logs/timing", **options: Any
+) -> TimingLogger:
+    """Make the process's logger; ``options`` are those of :class:`TimingLogger`.
+
+    Raises:
+        AlreadyInitializedError: this process has one.
+        ConfigurationError, LogPathError: as :class:`TimingLogger`.
+    """
+    global _logger, _owner_pid
+    if _logger is not _OFF and _owner_pid == os.getpid():
+        raise AlreadyInitializedError(
+            f"this process has {_logger!r} already: use get_timing_logger(), "
+            "or call shutdown_timing_logger() first."
+        )
+    _logger = TimingLogger(rank, log_dir, **options)
+    _owner_pid = os.getpid()
+    return _logger
+
+
+def get_timing_logger() -> TimingLogger:
+    """The process's logger; before ``init_timing_logger`` one that is off."""
+    return _logger
+
+
+def shutdown_timing_logger() -> None:
+    """Close the process's logger, if there is one. Again is harmless."""
+    global _logger
+    logger, _logger = _logger, _OFF
+    logger.close()

@@ -1,0 +1,143 @@
+"""What does not end: looked for on the flush thread, which runs on while the training thread hangs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, TypeAlias
+
+from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, RawRecord, Record, repaired
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.open_calls import OpenCalls
+from timing_logger.run_info import GroupProgress, OpenCallInfo
+
+_MOST_FRAMES = 12
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+_OURS = ("timing_logger.", "allreduce_instrumentation.")
+_MOST_TOLD = 100
+
+HeldBack: TypeAlias = "Callable[[int], Iterable[tuple[object, RawRecord]]]"
+"""From an instant to what has waited for a device since before: its interval, and its record so far."""
+
+
+class Standing(NamedTuple):
+    """How far a process has come, for its sidecar; the fields of :class:`RunInfo` explain them."""
+
+    open_calls: list[OpenCallInfo]
+    groups: list[GroupProgress]
+    idle_stack: list[str]
+    last_progress_counter_ns: int
+    signal: str = ""
+
+
+class HangWatch:
+    """Finds the calls of one logger that have been open for too long, and writes a row of each, once.
+
+    Attributes:
+        at_once: have the next look write all that is open, whatever its age.
+        signal: the signal that the process was sent, if the logger sees it.
+
+    Args:
+        open_calls: the logger's.
+        hang_after_s: how long is too long.
+    """
+
+    def __init__(self, open_calls: OpenCalls, hang_after_s: float) -> None:
+        self.at_once = False
+        self.signal = ""
+        self._open_calls = open_calls
+        self._hang_after_ns = int(hang_after_s * NS_PER_S)
+        self._told: dict[int, tuple[object, list[RawRecord]]] = {}
+        self._seen = 0
+        self._progress_ns = perf_counter_ns()
+
+    def look(self, held_back: HeldBack, accepted: int) -> None:
+        """Write what has been open for too long now, and was not written before.
+
+        Args:
+            held_back: gives what has waited for a device since before an instant.
+            accepted: how many records came so far: whether there is progress.
+        """
+        self._note_progress(accepted)
+        told = {id(call): (call, records) for call, records in self._too_old(held_back)}  # ids stay theirs
+        for key in told.keys() - self._told.keys():
+            self._write(told[key][1])
+        self._told = told
+
+    def standing(self) -> Standing:
+        hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
+        return Standing(
+            open_calls=[_info(record) for _, told in self._told.values() for record in told][:_MOST_TOLD],
+            groups=self._groups(),
+            idle_stack=list(islice(_main_thread_stack(), _MOST_FRAMES)) if hangs else [],
+            last_progress_counter_ns=self._progress_ns,
+            signal=self.signal,
+        )
+
+    # -- parts ----------------------------------------------------------------------------------
+
+    def _note_progress(self, accepted: int) -> None:
+        seen = accepted + sum(group.collectives for group, _ in self._open_calls.groups())
+        if seen != self._seen:
+            self._seen, self._progress_ns = seen, perf_counter_ns()
+
+    def _too_old(self, held_back: HeldBack) -> Iterator[tuple[object, list[RawRecord]]]:
+        at_once, self.at_once = self.at_once, False
+        before_ns = perf_counter_ns() - (0 if at_once else self._hang_after_ns)
+        for call in self._open_calls:
+            if call.start_ns < before_ns:
+                yield call, list(call.open_records(INFLIGHT))
+        for interval, record in held_back(before_ns):
+            yield interval, [record]
+
+    def _write(self, records: list[RawRecord]) -> None:
+        for record in records:
+            self._seen += 1  # a row of ours is no progress
+            self._open_calls.channel.put(record)
+
+    def _groups(self) -> list[GroupProgress]:
+        first_open: dict[str, int] = {}
+        for call in self._open_calls:
+            for raw in map(Record._make, call.open_records(INFLIGHT)):
+                if raw.seq is not None and not _is_message(raw.operation):
+                    first_open[raw.group] = min(raw.seq, first_open.get(raw.group, raw.seq))
+        return [
+            GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
+            for group, name in self._open_calls.groups()
+        ]
+
+
+def _is_message(operation: object) -> bool:
+    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
+
+
+def _info(record: RawRecord) -> OpenCallInfo:
+    raw = repaired(record)
+    return OpenCallInfo(
+        raw.thread, raw.operation, raw.layer_name, raw.iteration, raw.epoch, raw.group, raw.group_size,
+        raw.seq, raw.peer, raw.message_size_bytes, raw.start_ns,
+    )  # fmt: skip
+
+
+def _main_thread_stack() -> Iterator[str]:
+    """Where the main thread is: the innermost call that is not ours, and those of the user's around it."""
+    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
+    innermost = True
+    while frame is not None:
+        file = frame.f_code.co_filename
+        is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
+        if not is_ours and (innermost or not _is_library(file)):
+            yield f"{'/'.join(Path(file).parts[-2:])}:{frame.f_lineno} in {frame.f_code.co_name}"
+            innermost = False
+        frame = frame.f_back
+
+
+def _is_library(file: str) -> bool:
+    """Whether it is no file of the user's: of the standard library, or installed."""
+    return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)

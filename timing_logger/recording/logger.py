@@ -1,0 +1,240 @@
+"""TimingLogger: a recorder, the flush thread and sinks behind it, and their life in the process."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.record import UNRESOLVED
+from timing_logger.recording.channel import Channel
+from timing_logger.recording.clock import WallClock
+from timing_logger.recording.flusher import Flusher
+from timing_logger.recording.hang_watch import HangWatch
+from timing_logger.recording.lifecycle import at_exit, detach_in_forked_children
+from timing_logger.recording.options import Options
+from timing_logger.recording.recorder import Recorder
+from timing_logger.recording.sidecar import Sidecar
+from timing_logger.recording.termination import at_sigterm, not_at_sigterm
+from timing_logger.run_info import ClockOffset, Counters
+from timing_logger.sinks import Sink
+from timing_logger.sinks.csv import CsvSink
+
+log = logging.getLogger("timing_logger")
+
+BYTES_PER_MB = 10**6
+
+
+class TimingLogger(Recorder):
+    """Records timed operations of one rank, and writes them in the background.
+
+    The ``record_*`` calls never raise, wait or do I/O, whatever they are given; values that the
+    schema cannot hold are left blank in a row whose status is ``error:InvalidValue``. They may be
+    called from any thread, from signal handlers and from finalizers. After ``close`` and in forked
+    children records are counted as dropped.
+
+    Args:
+        rank: this process's rank, >= 0.
+        log_dir: folder of ``timing-rank{rank}.csv``; made if missing. If a file of that name is
+            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. If somebody
+            deletes, moves, replaces or cuts the file meanwhile, rows go on in
+            ``timing-rank{rank}.part2.csv``, and those that are gone count as dropped. None: no file,
+            only ``sinks``.
+        world_size: number of ranks, for the sidecar.
+        labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
+            JSON values.
+        flush_interval: seconds within which a record is in the file; half of it passes between writes.
+        maxsize: capacity of the queue in records, at most 400 bytes each; beyond it records are
+            dropped and counted.
+        ranks: ranks that record; None for all. On others the logger is off.
+        start_step, end_step, record_every_n_steps: see :class:`~timing_logger.recording.sampling.StepPolicy`.
+        enabled: False for a logger that does nothing and touches no file.
+        device_timeout: seconds that ``close`` waits for what devices have not done yet; then their
+            rows are written with status ``unresolved``.
+        hang_after: seconds after which a call that has not ended is written as a row with status
+            ``inflight``, and told in the sidecar; its row follows if it ends after all.
+        handle_sigterm: see SIGTERM, also while the main thread is in a call that does not return: what is
+            open is written, with status ``inflight``, and what waits. Then happens what would have: the
+            handler that was there before is called, or the process ends by the signal, a moment later.
+        fsync: make every write survive a crash of the machine (costs a disk flush each).
+        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows go on in the next part of the
+            file, ``timing-rank{rank}.part2.csv``; None for no limit. Whatever reads timing files reads all
+            parts as one. Parts that are complete may be compressed or moved away while the run goes on;
+            reading then says which are missing.
+        file_mode: permissions of the files that are made, of which the process's umask takes some;
+            ``0o600`` for files that only their owner may read.
+        sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
+
+    Raises:
+        ConfigurationError: an option is out of range or contradicts another.
+        LogPathError: the folder or file cannot be used.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        log_dir: str | os.PathLike[str] | None = "logs/timing",
+        *,
+        world_size: int | None = None,
+        labels: Mapping[str, Any] | None = None,
+        flush_interval: float = 1.0,
+        maxsize: int = 100_000,
+        ranks: Collection[int] | None = None,
+        start_step: int = 0,
+        end_step: int | None = None,
+        record_every_n_steps: int = 1,
+        enabled: bool = True,
+        device_timeout: float = 1.0,
+        hang_after: float = 60.0,
+        handle_sigterm: bool = False,
+        fsync: bool = False,
+        max_file_mb: float | None = None,
+        file_mode: int = 0o644,
+        sinks: Sequence[Sink] = (),
+    ) -> None:
+        options = Options(
+            rank=rank,
+            world_size=world_size,
+            labels=labels,
+            flush_interval=flush_interval,
+            maxsize=maxsize,
+            ranks=ranks,
+            start_step=start_step,
+            end_step=end_step,
+            record_every_n_steps=record_every_n_steps,
+            device_timeout=device_timeout,
+            hang_after=hang_after,
+            handle_sigterm=handle_sigterm,
+            fsync=fsync,
+            max_file_mb=max_file_mb,
+            file_mode=file_mode,
+        )
+        super().__init__(options.policy, Channel(options.maxsize))
+        self.rank = options.rank
+        self.path: Path | None = None
+        self._flusher: Flusher | None = None
+        self._sidecar: Sidecar | None = None
+        self._hang_watch = HangWatch(self._open_calls, options.hang_after)
+        self._dropped_at_close = 0
+        self._last_calls: list[Callable[[], None]] = []
+        if enabled and self._policy.records_rank(self.rank):
+            self._start(log_dir, options, sinks)
+        else:
+            self._switch_off()
+
+    @property
+    def stats(self) -> Counters:
+        """Records accepted, written, dropped and pending; at rest the first is the sum of the others."""
+        if self._flusher is not None:
+            return self._flusher.counters
+        overflowed = self._channel.counts().overflowed
+        return Counters(accepted=overflowed, written=0, dropped=overflowed, pending=0)
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until what was recorded before the call is with the operating system.
+
+        Args:
+            timeout: seconds to wait at most.
+
+        Returns:
+            True if every such record was written or counted as dropped, within the time. False also where
+            rows are found to be gone that had been written before; they count as dropped from then on.
+        """
+        return self._flusher is None or self._flusher.flush(timeout)
+
+    def flush_soon(self) -> None:
+        """Have what is done by now written, without waiting for it."""
+        if self._flusher is not None and not self._flusher.closed:
+            self._flusher.hurry()
+
+    def close(self) -> None:
+        """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
+        if self._flusher is not None and not self._flusher.closed:
+            while self._last_calls:  # each once: an interrupt may end this close, and another follow
+                self._last_calls.pop(0)()
+            self._open_calls.write_all(UNRESOLVED)
+            self._flusher.close()
+            not_at_sigterm(self._see_sigterm)
+            self._dropped_at_close = self.stats.dropped
+
+    def before_close(self, call: Callable[[], None]) -> None:
+        """Have ``call`` make its last records when this logger is closed; for instrumentation."""
+        self._last_calls.append(call)
+
+    def add_clock_offset(self, offset: ClockOffset) -> None:
+        """Have the sidecar tell a measured offset of this process's clock; for instrumentation."""
+        if self._flusher is None or self._sidecar is None:
+            return
+        if self._flusher.closed:
+            log.warning("timing logger: a clock offset came after close and is not in the sidecar")
+            return
+        self._sidecar.add_clock_offset(offset)
+        self.flush_soon()
+
+    def __enter__(self) -> TimingLogger:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "off" if self._flusher is None else str(self.path or "no file")
+        return f"<TimingLogger rank {self.rank}: {state}>"
+
+    # -- beginnings and ends ------------------------------------------------------------------------
+
+    def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
+        if options.handle_sigterm:
+            at_sigterm(self._see_sigterm)
+        clock = WallClock()
+        if log_dir is not None:
+            file = CsvSink(
+                log_dir,
+                self.rank,
+                started_unix_ns=clock.anchors[0].unix_ns,
+                mode=options.file_mode,
+                max_bytes=None if options.max_file_mb is None else options.max_file_mb * BYTES_PER_MB,
+            )
+            sinks = (file, *sinks)
+            self.path = file.path
+            self._sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
+        if not sinks:
+            raise ConfigurationError(
+                "log_dir is None and there are no sinks: give one, or pass enabled=False."
+            )
+        self._flusher = Flusher(
+            self._channel, sinks, self._sidecar, clock, self._hang_watch,
+            interval_s=options.flush_interval,
+            device_timeout_s=options.device_timeout, fsync=options.fsync,
+        )  # fmt: skip
+        self._switch_on()
+        detach_in_forked_children(self)
+        at_exit(self._close_at_exit)
+
+    def _see_sigterm(self, ends: bool) -> None:
+        """Leave evidence of what hangs; close if the process ends by the signal."""
+        self._hang_watch.signal, self._hang_watch.at_once = "SIGTERM", True
+        self.flush(timeout=1.0)
+        if ends:
+            self._open_calls.forget()  # it is written
+            self.close()
+
+    def _close_at_exit(self) -> None:
+        self.close()
+        late = self.stats.dropped - self._dropped_at_close
+        if late:
+            log.warning("timing logger: %d records came after close and were dropped", late)
+            self._dropped_at_close += late
+
+    def detach(self) -> None:
+        """In a forked child: the file, the thread and what waits are the parent's."""
+        self._channel.abandon()
+        self._open_calls.forget()
+        self._flusher = None
+        self._sidecar = None

@@ -1,0 +1,117 @@
+"""The logger's options, checked once, before training starts."""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from timing_logger.errors import ConfigurationError
+from timing_logger.recording.sampling import StepPolicy, check_integer
+from timing_logger.run_info import MAX_RANK
+
+_MOST_SECONDS = 10**9
+"""Thirty years. No thread can wait for much longer at a time."""
+
+_INTEGERS = {
+    "rank": 0,
+    "world_size": 1,
+    "maxsize": 1,
+    "start_step": 0,
+    "end_step": 0,
+    "record_every_n_steps": 1,
+}
+"""Options that are integers, each with its least value."""
+
+_MOST = {"rank": MAX_RANK, "world_size": MAX_RANK + 1}
+
+_OPTIONAL = {"world_size", "end_step"}
+
+
+@dataclass(slots=True, kw_only=True)
+class Options:
+    """See :class:`timing_logger.TimingLogger` for meanings and units.
+
+    Raises:
+        ConfigurationError: a value is out of range or contradicts another.
+    """
+
+    rank: int
+    world_size: int | None
+    labels: Mapping[str, Any] | None
+    flush_interval: float
+    maxsize: int
+    ranks: Collection[int] | None
+    start_step: int
+    end_step: int | None
+    record_every_n_steps: int
+    device_timeout: float
+    hang_after: float
+    handle_sigterm: bool
+    fsync: bool
+    max_file_mb: float | None
+    file_mode: int
+
+    def __post_init__(self) -> None:
+        for name, minimum in _INTEGERS.items():
+            value = getattr(self, name)
+            if value is not None or name not in _OPTIONAL:
+                setattr(self, name, check_integer(name, value, minimum=minimum, maximum=_MOST.get(name)))
+        _check_seconds("flush_interval", self.flush_interval)
+        _check_seconds("device_timeout", self.device_timeout)
+        _check_seconds("hang_after", self.hang_after)
+        _check_megabytes("max_file_mb", self.max_file_mb)
+        self.file_mode = _checked_mode("file_mode", self.file_mode)
+        self.labels = _json_object(self.labels)
+        self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
+        for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
+            if self.world_size is not None and rank >= self.world_size:
+                raise ConfigurationError(
+                    f"{name}={rank} is not below world_size={self.world_size}: ranks count from 0."
+                )
+
+    @property
+    def policy(self) -> StepPolicy:
+        return StepPolicy(
+            start_step=self.start_step,
+            end_step=self.end_step,
+            record_every_n_steps=self.record_every_n_steps,
+            ranks=self.ranks,
+        )
+
+    def for_sidecar(self) -> dict[str, Any]:
+        """The options as JSON values: rank, world size and labels apart, the rest together."""
+        rest = asdict(self)
+        return {name: rest.pop(name) for name in ("rank", "world_size", "labels")} | {"options": rest}
+
+
+def _check_seconds(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not 0 < value <= _MOST_SECONDS:
+        raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_SECONDS}, and is {value!r}.")
+
+
+def _check_megabytes(name: str, value: Any) -> None:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if value is not None and not (is_number and value >= 1):
+        raise ConfigurationError(f"{name} must be megabytes >= 1, or None for no limit, and is {value!r}.")
+
+
+def _checked_mode(name: str, value: Any) -> int:
+    is_integer = isinstance(value, int) and not isinstance(value, bool)
+    if not is_integer or not 0 <= value <= 0o777 or value & 0o600 != 0o600:
+        said = f"{value:#o}" if is_integer else repr(value)
+        raise ConfigurationError(
+            f"{name} must be an integer up to 0o777 that lets the owner read and write, such as 0o600 or "
+            f"0o640, and is {said}."
+        )
+    return int(value)
+
+
+def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"labels must be a mapping of JSON values: {error}.") from error

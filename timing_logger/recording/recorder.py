@@ -1,0 +1,406 @@
+"""The recording half of a logger: everything that the training thread calls.
+
+A recording call makes one tuple and appends it to a queue; a span does so when its block is left. What
+they have in common is written out in each, because a call more would cost a tenth of the whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from timing_logger.record import END, HOST_CLOCK, OK, START, stated_interval
+from timing_logger.recording.channel import Channel
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.open_calls import Callers, OpenCalls
+from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
+from timing_logger.recording.sampling import StepPolicy
+from timing_logger.recording.spans import (
+    NO_SPAN,
+    DeviceSpan,
+    Span,
+    TimedCall,
+    Timer,
+    UnrecordedCall,
+    Wait,
+)
+
+_new_span = _new_call = object.__new__
+
+S = TypeVar("S", bound=Span)
+
+
+_NO_LABEL = "", "", False
+"""Names of layer and phase, and whether it names a layer: it may be for the phase alone."""
+
+
+class Recorder:
+    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on.
+
+    Attributes:
+        recording: whether the current iteration is recorded.
+    """
+
+    def __init__(self, policy: StepPolicy, channel: Channel) -> None:
+        self.recording = False
+        self._enabled = False
+        self._policy = policy
+        self._selective = policy.selective
+        self._iteration: int | None = None
+        self._epoch: int | None = None
+        self._channel = channel
+        self._label = ContextVar("label", default=_NO_LABEL)
+        self._open_calls = OpenCalls(channel)
+        self._callers = Callers(self._open_calls)
+
+    def _switch_on(self) -> None:
+        self._enabled = self.recording = True
+
+    def _switch_off(self) -> None:
+        """Off is other methods, not a question asked at every call."""
+        vars(self).update(
+            record_mpi_operation=_no_span, record_device_operation=_no_span,
+            record_timing=_ignore, record_interval=_ignore,
+        )  # fmt: skip
+
+    def record_mpi_operation(
+        self,
+        operation: str | None = None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> Timer:
+        """Time a ``with`` block; an exception in it is passed on, and its row says so.
+
+        Args:
+            operation: ``"ALLREDUCE"``, ``"H2D"``, ...; upper-cased when written.
+            message_size: bytes in this rank's send buffer, or None if unknown.
+            layer_name, phase: default to the label in force, see :meth:`label`.
+            iteration, epoch: default to the current ones.
+            group, group_size: communicator or process group, and its number of ranks.
+            seq: the operation's number in its group.
+            peer: the other rank of a point-to-point operation, or the root.
+            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used
+                where those are not given.
+
+        Returns:
+            A context manager that yields itself; its ``elapsed_ms`` is known after the block.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(Span)
+        span.caller = caller = self._callers.current
+        span.thread = caller.thread
+        span.operation = operation if operation is not None else mpi_op_name
+        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.layer_name = self._label.get()[0] if layer_name is None else layer_name
+        span.phase = self._label.get()[1] if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        return span
+
+    def begin_operation(
+        self,
+        kind: type[S],
+        operation: str,
+        message_size: int | None,
+        layer_name: str | None,
+        group: str,
+        group_size: int,
+        peer: int | None,
+    ) -> S:
+        """A span of class ``kind`` that no ``with`` encloses: the shortest way in for instrumentation.
+
+        The caller enters it and writes it. Whether the current iteration is recorded is the caller's
+        question. The arguments are those of :meth:`record_mpi_operation`, all by position.
+        """
+        span = _new_span(kind)
+        span.caller = caller = self._callers.current
+        span.thread = caller.thread
+        span.operation = operation
+        span.message_size_bytes = message_size
+        label = self._label.get()
+        span.layer_name = label[0] if layer_name is None else layer_name
+        span.phase = label[1]
+        span.iteration = self._iteration
+        span.epoch = self._epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = None
+        span.peer = peer
+        return span
+
+    def time_call(
+        self,
+        operation: str,
+        message_size: int | None,
+        layer_name: str | None,
+        peer: int | None,
+        group: NumberedGroup,
+        handle: type[Waitable],
+        call: Callable[..., Any],
+        args: tuple[Any, ...],
+    ) -> Any:
+        """Make a call, wait for what it began, and record both as one operation: for instrumentation.
+
+        In an iteration that is not recorded it has a row only if the process hangs in it. It is in one piece,
+        since each Python function that it called would cost a tenth of the whole.
+
+        Args:
+            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
+            group: gives the name, the size, and the number.
+            handle: what is waited for, if ``call`` returns one.
+            call, args: what blocks.
+
+        Returns:
+            What ``call`` returns.
+
+        Raises:
+            BaseException: whatever the call or the wait raises; the row says so.
+        """
+        recording = self.recording
+        caller = self._callers.current
+        label = self._label.get()
+        record = [
+            self._iteration, self._epoch, label[0] if layer_name is None else layer_name, operation, label[1],
+            message_size, None, None, HOST_CLOCK, group.name, group.size, group.next_collective(), peer,
+            caller.thread, OK, "", None,
+        ]  # fmt: skip
+        timed = _new_call(TimedCall if recording else UnrecordedCall)
+        timed.caller = caller
+        timed.record = record
+        timed.outer = caller.innermost
+        caller.innermost = timed
+        begun = None
+        timed.start_ns = record[START] = perf_counter_ns()
+        try:
+            begun = call(*args)
+            if isinstance(begun, handle):  # else it was done on return
+                begun.wait()
+        except BaseException as error:
+            counts = begun is not None or not group.take_back(error)
+            timed.fail(error, begun if isinstance(begun, handle) else None, counts=counts)
+            raise
+        record[END] = perf_counter_ns()
+        if caller.innermost is timed:
+            caller.innermost = timed.outer
+        else:
+            timed.unlink()
+        if recording:
+            channel = timed.caller.channel  # not the thread's, if the logger was closed meanwhile
+            queue = channel.queue
+            if len(queue) < channel.capacity:
+                queue.append(tuple(record))
+            else:
+                channel.count_overflow()
+        return begun
+
+    def record_device_operation(
+        self,
+        operation: str | None = None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        stream: Any = None,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+    ) -> Timer:
+        """Time what a device does for a ``with`` block, by events in its stream.
+
+        Nothing waits: the row is written when the device has passed the block's end. Without a
+        device the host's clock serves, and the row's ``clock`` says so. While the stream is being
+        captured into a graph the block is let pass and counted (``captured`` in the sidecar).
+
+        Args:
+            stream: a ``torch.Stream``; None for the calling thread's current one.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+
+        Returns:
+            A context manager that yields itself. Reading its ``elapsed_ms`` after the block waits for
+            the device.
+        """
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN  # type: ignore[no-any-return]
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN  # type: ignore[no-any-return]
+        span = _new_span(DeviceSpan)
+        span.caller = caller = self._callers.current
+        span.thread = caller.thread
+        span.operation = operation
+        span.message_size_bytes = message_size
+        span.layer_name = self._label.get()[0] if layer_name is None else layer_name
+        span.phase = self._label.get()[1] if phase is None else phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        span.stream = stream
+        return span
+
+    def record_timing(
+        self,
+        operation: str | None = None,
+        elapsed_ms: float | None = None,
+        layer_name: str | None = None,
+        message_size: int | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        start_counter: float | None = None,
+        end_counter: float | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        message_size_bytes: int | None = None,
+        mpi_op_name: str | None = None,
+    ) -> None:
+        """Record a duration that the caller measured.
+
+        Args:
+            elapsed_ms: the duration in ms, finite and >= 0; if None, end_counter - start_counter.
+            start_counter, end_counter: ``time.perf_counter()`` at start and end, in seconds.
+                Without them the operation is taken to end now. Where they contradict elapsed_ms
+                by more than 10% and 1 ms, elapsed_ms and start_counter stand and the row's status
+                is ``error:InconsistentCounters``.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
+        """
+        start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
+        # `is None` and nothing else: asking a caller's object for its truth may raise
+        name = operation if operation is not None else mpi_op_name
+        size = message_size if message_size is not None else message_size_bytes
+        self.record_interval(
+            name, start_ns, end_ns, size, layer_name, phase, iteration, epoch,
+            group=group, group_size=group_size, seq=seq, peer=peer, status=status,
+        )  # fmt: skip
+
+    def record_interval(
+        self,
+        operation: str | None,
+        start_ns: int,
+        end_ns: int | None,
+        message_size: int | None = None,
+        layer_name: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        epoch: int | None = None,
+        *,
+        group: str = "",
+        group_size: int | None = None,
+        seq: int | None = None,
+        peer: int | None = None,
+        clock: str = HOST_CLOCK,
+        status: str = OK,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record an interval of the ``time.perf_counter_ns`` axis: the way in for instrumentation.
+
+        ``end_ns`` is None for an operation whose end is not known. The other arguments are those
+        of :meth:`record_mpi_operation`, and three fields of the record.
+        """
+        if iteration is None:
+            if not self.recording:
+                return
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return
+        self._channel.put((
+            iteration, self._epoch if epoch is None else epoch,
+            self._label.get()[0] if layer_name is None else layer_name, operation,
+            self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
+            group, group_size, seq, peer, self._callers.current.thread, status, "", metadata,
+        ))  # fmt: skip
+
+    @property
+    def enabled(self) -> bool:
+        """Whether anything is recorded on this rank, on some iterations at least."""
+        return self._enabled
+
+    @property
+    def calling_thread(self) -> str:
+        """What the calling thread's records say of it in ``thread``."""
+        return self._callers.current.thread
+
+    def add_group(self, group: Counts, name: str) -> None:
+        """Have the sidecar tell how many collectives ``group`` has begun: for instrumentation.
+
+        ``name`` is what its rows call it.
+        """
+        self._open_calls.add_group(group, name)
+
+    def begin_wait(self, of: Sequence[Span]) -> Wait:
+        """The calling thread is blocked on operations that were left running, until it leaves the wait."""
+        return Wait.begin(of, self._callers.current)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a label that names a layer is in force here, see :meth:`label`."""
+        return self._label.get()[2]
+
+    @contextlib.contextmanager
+    def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
+        """Name the records made in the block that bring no name themselves.
+
+        It holds for this thread, and under asyncio for this task and those that it creates in the block.
+        """
+        names = type(layer_name) is not str or layer_name != ""
+        outer = self._label.get()
+        self._label.set((layer_name, phase, names))
+        try:
+            yield
+        finally:
+            self._label.set(outer)
+
+    def set_current_iteration(self, iteration: int) -> None:
+        """The iteration of records that bring none; decides whether they are recorded."""
+        self._iteration = iteration
+        self.recording = self._enabled and self._policy.records(iteration)
+
+    def set_current_epoch(self, epoch: int) -> None:
+        """The epoch of records that bring none."""
+        self._epoch = epoch
+
+
+# -- off ------------------------------------------------------------------------------------------
+
+
+def _no_span(
+    operation: Any = "", message_size: Any = None, layer_name: Any = None, phase: Any = None,
+    iteration: Any = None, epoch: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    return NO_SPAN  # named parameters, because collecting them into a tuple costs a third more
+
+
+def _ignore(*_: Any, **__: Any) -> None:
+    pass

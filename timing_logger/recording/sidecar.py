@@ -1,0 +1,196 @@
+"""Keeps the sidecar beside a timing file current, at a cost that no file system notices."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from timing_logger.errors import LogPathError
+from timing_logger.recording.clock import WallClock, unix_ns
+from timing_logger.recording.hang_watch import Standing
+from timing_logger.run_info import (
+    ClockOffset,
+    Counters,
+    DeviceClockInfo,
+    FilePart,
+    RunInfo,
+    TimingFile,
+    replace_sidecar,
+    sidecar_path,
+)
+
+log = logging.getLogger("timing_logger")
+
+_REFRESH_S = 10.0
+_RETRY_S = 0.1
+
+
+class Account(NamedTuple):
+    """What a sidecar says that changes; the fields of :class:`RunInfo` explain them."""
+
+    counters: Counters
+    written_bytes: int
+    cpu_ns: int
+    device_clocks: list[DeviceClockInfo]
+    error: str
+    standing: Standing
+    behind_s: float = 0.0
+    parts: Sequence[FilePart] = ()
+    name: TimingFile | None = None
+
+
+class Sidecar:
+    """The sidecar of one timing file. The flush thread says what stands in it; a thread of its own writes it.
+
+    So a file system that answers neither ``open`` nor ``rename`` cannot hold up the rows. That thread
+    lives for as long as there is something to write: it takes the newest, and what that replaced is
+    never written.
+    """
+
+    def __init__(
+        self, timing_file: Path, name: TimingFile, clock: WallClock, constants: dict[str, Any]
+    ) -> None:
+        """Write the first one, before anything is recorded.
+
+        Args:
+            constants: the fields of :class:`RunInfo` that the logger's options fill.
+
+        Raises:
+            LogPathError: it cannot be written.
+        """
+        self._path = sidecar_path(timing_file)
+        self._clock = clock
+        self._clock_offsets: list[ClockOffset] = []
+        self._mode: int = constants["options"].get("file_mode", 0o644)
+        self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
+        self._writer: threading.Thread | None = None
+        self._failure: Exception | None = None
+        self._info = RunInfo(
+            file=timing_file.name,
+            incarnation=name.incarnation,
+            started_unix_ns=clock.anchors[0].unix_ns,
+            **constants,
+        )
+        try:
+            at_first = Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0))
+            replace_sidecar(self._path, self._text(at_first), self._mode)
+        except OSError as error:
+            raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
+        if name.incarnation > 1:
+            log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
+
+    def add_clock_offset(self, offset: ClockOffset) -> None:
+        """Have the next refresh write ``offset`` too; from any thread."""
+        self._clock_offsets.append(offset)
+
+    def refresh(self, account: Account) -> None:
+        """Have it written if it is due, without waiting for it.
+
+        It is when the first rows are written, records begin to drop, a clock offset came, within a tenth of
+        a second of other trouble, and every 10 s: a reader sees from it that the process lives.
+
+        Raises:
+            Exception: with which the write before this one failed.
+        """
+        if not self._is_due(account):
+            self._start_writer()
+            return
+        failure, self._failure = self._failure, None
+        self._hand_over(account)
+        if failure is not None:
+            raise failure
+
+    def close(self, account: Account, *, timeout_s: float) -> None:
+        """Write the last one.
+
+        Raises:
+            OSError: as the file system says; TimeoutError where it says nothing for so long.
+        """
+        self._hand_over(account, closed=True)
+        deadline_s = time.monotonic() + timeout_s
+        while self._writer is not None and (self._writer.is_alive() or self._newest):
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError(f"it was not written within {timeout_s:g} s.")
+            self._start_writer()
+            self._writer.join(max(0.0, deadline_s - time.monotonic()))
+        if self._failure is not None:
+            raise self._failure
+
+    def _is_due(self, account: Account) -> bool:
+        told, now = self._info, account.counters
+        age_s = time.monotonic() - self._told_s
+        first_rows = now.written > 0 and told.counters.written == 0
+        started_dropping = now.dropped > 0 and told.counters.dropped == 0
+        measured = len(self._clock_offsets) > len(told.clock_offsets)
+        moved = _extent(account.parts) != _extent(told.parts)
+        hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
+        trouble = account.error != told.last_error or self._failure is not None or hangs_otherwise
+        return (
+            first_rows
+            or started_dropping
+            or measured
+            or moved
+            or age_s >= (_RETRY_S if trouble else _REFRESH_S)
+        )
+
+    def _text(self, account: Account, *, closed: bool = False) -> str:
+        """What the sidecar says from now on."""
+        self._info.counters = account.counters
+        self._info.written_bytes = account.written_bytes
+        self._info.logger_cpu_ns = account.cpu_ns
+        self._info.device_clocks = account.device_clocks
+        self._info.last_error = account.error
+        for name, value in account.standing._asdict().items():
+            setattr(self._info, name, value)
+        self._info.behind_s = account.behind_s
+        self._info.parts = list(account.parts)
+        if account.name is not None and account.name.incarnation != self._info.incarnation:
+            self._path = sidecar_path(self._path.with_name(account.name.name))
+            self._info.file, self._info.incarnation = account.name.name, account.name.incarnation
+        self._info.closed = closed
+        self._info.updated_unix_ns = unix_ns()
+        self._info.clock_anchors = list(self._clock.anchors)
+        self._info.clock_offsets = list(self._clock_offsets)
+        self._told_s = time.monotonic()
+        return self._info.to_json()
+
+    # -- writing it ---------------------------------------------------------------------------------
+
+    def _hand_over(self, account: Account, *, closed: bool = False) -> None:
+        text = self._text(account, closed=closed)  # it may be of another file from now on
+        self._newest.append((self._path, text))
+        self._start_writer()
+
+    def _start_writer(self) -> None:
+        """If there is something to write and nobody at it; also what came when the last one was ending."""
+        if not self._newest or (self._writer is not None and self._writer.is_alive()):
+            return
+        writer = threading.Thread(target=self._write_newest, name="timing-logger-sidecar", daemon=True)
+        try:
+            writer.start()
+        except RuntimeError:  # the interpreter is going down, or the system has no thread left
+            self._write_newest()
+        else:
+            self._writer = writer
+
+    def _write_newest(self) -> None:
+        while self._newest:
+            try:
+                replace_sidecar(*self._newest.popleft(), self._mode)
+                self._failure = None
+            except Exception as error:
+                self._failure = error
+
+
+def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:
+    return state.open_calls, bool(state.idle_stack), state.signal
+
+
+def _extent(parts: Sequence[FilePart]) -> tuple[int, int]:
+    """What a refresh does not wait for: a new part, or rows that are gone."""
+    return len(parts), sum(part.lost for part in parts)

@@ -1,0 +1,283 @@
+"""A timed block: two readings of the clock and one record."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from types import TracebackType
+from typing import Any, Protocol
+
+from timing_logger.record import (
+    DEVICE_CLOCK,
+    END,
+    HOST_CLOCK,
+    INFLIGHT,
+    NS_PER_MS,
+    OK,
+    SEQ,
+    STATUS,
+    UNRESOLVED,
+    WAIT,
+    RawRecord,
+)
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
+from timing_logger.recording.open_calls import Caller, OpenCall
+from timing_logger.recording.protocols import Waitable, has_ended
+
+
+class Timer(Protocol):
+    """What ``with logger.record_mpi_operation(...) as timer`` yields."""
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open, and when it is not recorded."""
+
+    def __enter__(self) -> Timer: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> Any: ...
+
+
+class Span(OpenCall):
+    """A block that will be recorded. Its maker sets the slots: that saves a call to __init__."""
+
+    __slots__ = (
+        "epoch", "group", "group_size", "iteration", "layer_name", "message_size_bytes", "operation", "peer",
+        "phase", "seq", "thread",
+    )  # fmt: skip
+
+    thread: str
+    operation: Any
+    message_size_bytes: Any
+    layer_name: Any
+    phase: Any
+    iteration: Any
+    epoch: Any
+    group: Any
+    group_size: Any
+    seq: Any
+    peer: Any
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration of the block, in ms; NaN while it is open."""
+        try:
+            return (self.end_ns - self.start_ns) / NS_PER_MS
+        except AttributeError:
+            return math.nan
+
+    def __enter__(self) -> Span:  # OpenCall.enter, written out: a call would cost a tenth of the whole
+        caller = self.caller
+        self.outer = caller.innermost
+        caller.innermost = self
+        self.start_ns = perf_counter_ns()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end_ns = end_ns = perf_counter_ns()
+        caller = self.caller
+        if caller.innermost is self:
+            caller.innermost = self.outer
+        else:
+            self.unlink()
+        channel = caller.channel  # its put, written out as well
+        queue = channel.queue
+        if len(queue) < channel.capacity:
+            queue.append((
+                self.iteration, self.epoch, self.layer_name, self.operation, self.phase,
+                self.message_size_bytes, self.start_ns, end_ns, HOST_CLOCK, self.group, self.group_size,
+                self.seq, self.peer, self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
+            ))  # fmt: skip
+        else:
+            channel.count_overflow()
+
+    def finish(self, status: str) -> None:
+        """What was entered without ``with`` ends now."""
+        end_ns = self.leave()
+        self.write(self.operation, self.start_ns, end_ns, status)
+
+    def write(
+        self, operation: Any, start_ns: int, end_ns: int | None, status: str, thread: str | None = None
+    ) -> None:
+        """A record with this one's columns, of a block that no ``with`` encloses.
+
+        ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
+        belongs to; None for the one that made the span.
+        """
+        self.caller.channel.put(self._record(operation, start_ns, end_ns, status, thread))
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        yield self._record(self.operation, self.start_ns, None, status)
+
+    def _record(
+        self,
+        operation: Any,
+        start_ns: int,
+        end_ns: int | None,
+        status: str,
+        thread: str | None = None,
+        clock: str = HOST_CLOCK,
+    ) -> RawRecord:
+        return (
+            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
+            start_ns, end_ns, clock, self.group, self.group_size, self.seq, self.peer,
+            self.thread if thread is None else thread, status, "", None,
+        )  # fmt: skip
+
+
+class Unrecorded(Span):
+    """A call in an iteration that sampling leaves out: a row only if the process hangs in it."""
+
+    __slots__ = ()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def write(self, *_: Any) -> None:
+        pass
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        if status == INFLIGHT:
+            yield from super().open_records(status)
+
+
+class TimedCall(OpenCall):
+    """A call that is timed from outside; ``record`` is its row, as it will be written when it has ended."""
+
+    __slots__ = ("record",)
+
+    record: list[Any]
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        yield self.row(None, status)
+
+    def row(self, end_ns: int | None, status: str) -> RawRecord:
+        columns = self.record.copy()
+        columns[END], columns[STATUS] = end_ns, status
+        return tuple(columns)
+
+    def fail(self, error: BaseException, begun: Waitable | None, *, counts: bool) -> None:
+        """It raised, perhaps while ``begun`` was waited for; ``counts``: its number is taken."""
+        end_ns = self.leave()
+        if not counts:
+            self.record[SEQ] = None
+        if begun is None or has_ended(begun):
+            self.write(self.row(end_ns, f"error:{type(error).__name__}"))
+        else:
+            self.write(self.row(None, UNRESOLVED))
+
+    def write(self, row: RawRecord) -> None:
+        self.caller.channel.put(row)
+
+
+class UnrecordedCall(TimedCall):
+    """The same in an iteration that sampling leaves out: a row only if the process hangs in it."""
+
+    __slots__ = ()
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        if status == INFLIGHT:
+            yield from super().open_records(status)
+
+    def write(self, row: RawRecord) -> None:
+        pass
+
+
+class Wait(OpenCall):
+    """A call that blocks its thread until operations have ended that were left running."""
+
+    __slots__ = ("of", "thread")
+
+    of: Sequence[Span]
+    thread: str
+
+    @classmethod
+    def begin(cls, of: Sequence[Span], caller: Caller) -> Wait:
+        wait = cls()
+        wait.of = of
+        wait.caller = caller
+        wait.thread = caller.thread
+        wait.enter()
+        return wait
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        for span in self.of:
+            if span in span.caller.running:
+                yield span._record(WAIT, self.start_ns, None, status, self.thread)
+
+
+class DeviceSpan(Span):
+    """A block whose work a device does: timed by events in its stream where there is a device.
+
+    Reading ``elapsed_ms`` waits until the device has passed the block's end.
+    """
+
+    __slots__ = ("interval", "stream")
+
+    stream: Any
+    interval: Interval | None
+
+    @property
+    def elapsed_ms(self) -> float:
+        """Duration in ms; NaN while the block is open, and of one that cannot be known."""
+        interval = getattr(self, "interval", None)
+        if interval is None:
+            return math.nan
+        interval.wait()
+        return math.nan if interval.elapsed_ns is None else interval.elapsed_ns / NS_PER_MS
+
+    def __enter__(self) -> DeviceSpan:
+        self.enter()
+        self.interval = open_interval(self.stream)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.end_interval(kind)
+        self.leave()
+
+    def open_records(self, status: str) -> Iterator[RawRecord]:
+        interval = getattr(self, "interval", None)
+        if isinstance(interval, HostInterval):
+            yield self._record(self.operation, interval.start_ns, None, status)
+        else:
+            yield self._record(self.operation, self.start_ns, None, status, clock=DEVICE_CLOCK)
+
+    def end_interval(self, kind: type[BaseException] | None) -> None:
+        """The block ends here in its stream; ``kind`` is the exception's that leaves it, if one does."""
+        interval = self.interval
+        if interval is None:  # a graph is being captured: what is queued now does not run now
+            return
+        interval.end(self.stream)
+        start, end, clock = interval.columns
+        record = (
+            self.iteration, self.epoch, self.layer_name, self.operation, self.phase, self.message_size_bytes,
+            start, end, clock, self.group, self.group_size, self.seq, self.peer,
+            self.thread, OK if kind is None else "error:" + kind.__name__, "", None,
+        )  # fmt: skip
+        self.caller.channel.put(record)
+
+
+class _NoSpan:
+    """A block that is not recorded: one shared object, safe to nest and to share by threads."""
+
+    __slots__ = ()
+
+    elapsed_ms = math.nan
+
+
+NO_SPAN: Any = _NoSpan()
+
+# Callables in C, because off must cost less than reading the clock twice: one that returns
+# NO_SPAN for ever, and one that takes the three arguments of __exit__ and returns "", which is
+# false, so that exceptions pass.
+_NoSpan.__enter__ = repeat(NO_SPAN).__next__  # type: ignore[attr-defined]
+_NoSpan.__exit__ = "".format  # type: ignore[attr-defined]
