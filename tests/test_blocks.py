@@ -24,7 +24,7 @@ from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.wait_sums import WAITS
 from timing_logger.engine import rows_on_disk
 from timing_logger.engine.blocks import answers_in_blocks
-from timing_logger.engine.rows import Chosen
+from timing_logger.engine.rows import Query
 from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.run import run
 from timing_logger.engine.workers import Processes
@@ -54,7 +54,7 @@ def written(folder: Path, processes: Sequence[Sequence[list[Record]]]) -> Path:
 def in_blocks(
     found: TimingFiles, rows_per_block: int, *analyses: Analysis[Any, Any]
 ) -> tuple[tuple[Any, ...], int]:
-    return answers_in_blocks(analyses, Chosen(found), Processes(1), rows_per_block)
+    return answers_in_blocks(analyses, Query(found), Processes(1), rows_per_block)
 
 
 def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
@@ -275,8 +275,8 @@ def test_a_full_disk_is_named_with_the_way_out(difficult: Path) -> None:
 @pytest.mark.usefixtures("full_disk")
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_without_room_for_blocks_all_rows_are_looked_at_in_memory(difficult: Path) -> None:
-    result = run(Chosen(timing_files(difficult, engine="duckdb")), WAITS)
-    expected = run(Chosen(timing_files(difficult, engine="pandas")), WAITS)
+    result = run(Query(timing_files(difficult, engine="duckdb")), WAITS)
+    expected = run(Query(timing_files(difficult, engine="pandas")), WAITS)
     assert (result.engine, result.n_blocks) == ("duckdb", 0)
     for found, whole in zip(result.answer[::2], expected.answer[::2], strict=True):
         assert_same(found, whole)

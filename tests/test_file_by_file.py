@@ -22,7 +22,7 @@ from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
 from timing_logger.analysis.ranks.summary import OVERVIEW
 from timing_logger.cli import main
-from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, RowsOf
+from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.run import answers_by_file, run
 from timing_logger.engine.workers import Processes, cluster
 from timing_logger.reading.selection import select
@@ -43,7 +43,7 @@ def assert_same_summary(found: analysis.Summary, expected: analysis.Summary) -> 
 
 
 def file_by_file(found: TimingFiles) -> analysis.Summary:
-    (summary,) = answers_by_file([OVERVIEW], Chosen(found), Processes(1))
+    (summary,) = answers_by_file([OVERVIEW], Query(found), Processes(1))
     return summary  # type: ignore[no-any-return]
 
 
@@ -116,7 +116,7 @@ def test_rows_chosen_file_by_file_are_those_of_the_table(
     tmp_path: Path, ranks: set[int] | None, iterations: slice | None
 ) -> None:
     write_run(tmp_path)
-    found = Chosen(timing_files(tmp_path), ranks, iterations).in_one_table()
+    found = Query(timing_files(tmp_path), ranks, iterations).in_one_table()
     expected = select(read_timings(tmp_path), ranks=ranks, iterations=iterations)
     pd.testing.assert_frame_equal(found, expected)
     assert found.attrs == expected.attrs
@@ -128,7 +128,7 @@ def test_several_analyses_share_one_reading_of_each_file(
     write_run(tmp_path)
     rows, read, rows_of = read_timings(tmp_path), [], RowsOf.__call__
     monkeypatch.setattr(RowsOf, "__call__", lambda self, file: read.append(file) or rows_of(self, file))
-    steps, whole = answers_by_file([OVERLAP, EFFICIENCIES], Chosen(timing_files(tmp_path)), Processes(1))
+    steps, whole = answers_by_file([OVERLAP, EFFICIENCIES], Query(timing_files(tmp_path)), Processes(1))
     pd.testing.assert_frame_equal(steps, analysis.overlap(rows), check_exact=True)
     pd.testing.assert_frame_equal(whole, analysis.efficiencies(rows), check_exact=True)
     assert len(read) == 3
@@ -208,7 +208,7 @@ def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:
         distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0") as local,
         cluster(local.scheduler_address) as workers,
     ):
-        found = run(Chosen(timing_files(tmp_path)), OVERVIEW, cluster=workers)
+        found = run(Query(timing_files(tmp_path)), OVERVIEW, cluster=workers)
     assert_same_summary(found.answer, expected)
     assert found.engine == "cluster"
 
@@ -296,7 +296,7 @@ def test_threads_and_processes_make_the_same_summary(
     monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 2)
     monkeypatch.setattr("timing_logger.engine.run.MAX_THREADS", most_threads)
     expected = analysis.overview(read_timings(tmp_path))
-    found = run(Chosen(timing_files(tmp_path, engine="duckdb")), OVERVIEW)
+    found = run(Query(timing_files(tmp_path, engine="duckdb")), OVERVIEW)
     assert_same_summary(found.answer, expected)
     assert found.by_file
 

@@ -23,7 +23,7 @@ from timing_files import record, write_table, write_timing_file
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.engine.blocks import answers_in_blocks
-from timing_logger.engine.rows import Chosen
+from timing_logger.engine.rows import Query
 from timing_logger.engine.workers import Processes
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import read_timings, timing_files
@@ -106,8 +106,8 @@ def test_a_page_made_in_parts_is_that_of_all_rows(
     rows = read_timings(folder, incarnations="all")
     expected = tmp_path / "whole.html"
     write_report(select(rows, **{"ranks": None, "iterations": None, **options}), expected)
-    chosen = Chosen(timing_files(folder, incarnations="all"), **options)
-    found, n_blocks = answers_in_blocks(FINDINGS, chosen, Processes(1), rows_per_block)
+    query = Query(timing_files(folder, incarnations="all"), **options)
+    found, n_blocks = answers_in_blocks(FINDINGS, query, Processes(1), rows_per_block)
     write_findings(Findings.joined(*found), tmp_path / "parts.html")
     assert (tmp_path / "parts.html").read_text() == expected.read_text()
     assert (n_blocks > 1) == (rows_per_block == 30 and options != {"iterations": slice(500, 600)})

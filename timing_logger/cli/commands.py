@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from timing_logger.analysis.analysis import Analysis
-    from timing_logger.engine.rows import Chosen
+    from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
     from timing_logger.engine.workers import Cluster
     from timing_logger.reading.timings import TimingFiles
@@ -129,7 +129,7 @@ def waits(arguments: argparse.Namespace) -> Answer:
 def compression(arguments: argparse.Namespace) -> Answer:
     from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
     from timing_logger.analysis.collectives.compression import compression_against
-    from timing_logger.engine.rows import Chosen
+    from timing_logger.engine.rows import Query
     from timing_logger.engine.run import run
     from timing_logger.report import compression_text, rows_json
 
@@ -137,7 +137,7 @@ def compression(arguments: argparse.Namespace) -> Answer:
     if arguments.dense:
         found = _files([arguments.dense], "latest", arguments, BANDWIDTH.columns)
         with _cluster(arguments) as workers:
-            dense = run(Chosen(found), BANDWIDTH, cluster=workers).answer
+            dense = run(Query(found), BANDWIDTH, cluster=workers).answer
     asked = _ask(arguments, compression_against(dense))
     if arguments.json:
         return Answer(rows_json(compression=asked.answer))
@@ -157,7 +157,7 @@ def report(arguments: argparse.Namespace) -> Answer:
 def trace(arguments: argparse.Namespace) -> Answer:
     from timing_logger.report import clocks_text, write_trace
 
-    timings = _chosen(arguments, None).in_one_table()
+    timings = _query(arguments, None).in_one_table()
     with _progress("writing the trace") as progress:
         counts = write_trace(timings, arguments.output, progress=progress)
     return Answer(
@@ -210,7 +210,7 @@ def watch(arguments: argparse.Namespace) -> Answer:
 class _Asked(NamedTuple):
     """What was asked of which rows, and the answers."""
 
-    chosen: Chosen
+    query: Query
     result: Result
 
     @property
@@ -233,7 +233,7 @@ class _Asked(NamedTuple):
         from timing_logger.report import different_runs_text
 
         said = different_runs_text(
-            different_runs([source.stated() for source, _ in self.chosen.files]), _width()
+            different_runs([source.stated() for source, _ in self.query.files]), _width()
         )
         return f"\n{said}" if said else ""
 
@@ -243,7 +243,7 @@ class _Asked(NamedTuple):
         from timing_logger.reading.timings import known_unread
         from timing_logger.report import clocks_text
 
-        said = clocks_text(known_unread(self.chosen.files), _width())
+        said = clocks_text(known_unread(self.query.files), _width())
         return f"\n{said}" if said else ""
 
 
@@ -251,9 +251,9 @@ def _ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> _Asked
     """Ask these of the rows that the options choose, by whom they say."""
     from timing_logger.engine.run import run
 
-    chosen = _chosen(arguments, {name for one in analyses for name in one.columns})
+    query = _query(arguments, {name for one in analyses for name in one.columns})
     with _cluster(arguments) as workers:
-        return _Asked(chosen, run(chosen, *analyses, cluster=workers))
+        return _Asked(query, run(query, *analyses, cluster=workers))
 
 
 @contextlib.contextmanager
@@ -268,14 +268,14 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
             yield workers
 
 
-def _chosen(arguments: argparse.Namespace, columns: Collection[str] | None) -> Chosen:
+def _query(arguments: argparse.Namespace, columns: Collection[str] | None) -> Query:
     """What the options choose of the files that they name; some file has such rows."""
-    from timing_logger.engine.rows import Chosen
+    from timing_logger.engine.rows import Query
 
     found = _files(arguments.logdir, arguments.run, arguments, columns)
-    chosen = Chosen(found, arguments.ranks, arguments.iterations)
-    chosen.require_iterations()
-    return chosen
+    query = Query(found, arguments.ranks, arguments.iterations)
+    query.require_iterations()
+    return query
 
 
 def _files(

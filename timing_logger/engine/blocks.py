@@ -32,7 +32,7 @@ from timing_logger.analysis.collectives.instance_order import (
 from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
 from timing_logger.analysis.epochs import Meaning
 from timing_logger.analysis.part_tables import Columns
-from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, File, RowsOf
+from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
 from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.workers import Cluster, Processes, Workers
 from timing_logger.errors import TooLargeError
@@ -50,12 +50,12 @@ Analyses: TypeAlias = "Sequence[Analysis[Any, Any]]"
 
 
 def answers_in_blocks(
-    analyses: Analyses, chosen: Chosen, workers: Workers, rows_per_block: int | None = None
+    analyses: Analyses, query: Query, workers: Workers, rows_per_block: int | None = None
 ) -> tuple[tuple[Any, ...], int]:
     """What the analyses say of all chosen rows, of which only a block's are held together.
 
     Args:
-        chosen: the files, of which the columns that the analyses look at are read.
+        query: the files, of which the columns that the analyses look at are read.
         workers: who reads the files and works on the blocks, several at a time.
         rows_per_block: of all files together, about; None for as many as fit.
 
@@ -63,8 +63,8 @@ def answers_in_blocks(
         An answer for each analysis; and of how many blocks they were made.
     """
     n_rows = rows_per_block or _rows_per_block(workers)
-    files = chosen.files
-    plan = _Plan(analyses, chosen.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(files))))
+    files = query.files
+    plan = _Plan(analyses, query.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(files))))
     answered = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_processes, of_blocks = answered(plan, files, workers)
     of_collectives = (

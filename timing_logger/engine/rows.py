@@ -47,8 +47,8 @@ class RowsOf:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """Rows of some ranks and iterations, before they are read.
+class Query:
+    """Which rows are asked: those of some files, ranks and iterations.
 
     Attributes:
         found: files; of these, the columns that are asked for are read.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
+from timing_logger.analysis.analysis import Analysis
 from timing_logger.engine.blocks import Analyses, answers_in_blocks
-from timing_logger.engine.rows import TIMES_THE_TABLE, Chosen, File, RowsOf
+from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
 from timing_logger.engine.workers import Cluster, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
@@ -37,48 +38,47 @@ class Result(NamedTuple):
         return found
 
 
-def run(chosen: Chosen, *analyses: Any, cluster: Cluster | None = None) -> Result:
+def run(query: Query, *analyses: Analysis[Any, Any], cluster: Cluster | None = None) -> Result:
     """Ask these analyses of the chosen rows, which are read once for all of them.
 
     Of small files all rows are held in memory. Of large ones, or on a cluster, each file is taken by itself;
     for a question to collectives its rows are kept aside, in their order, and taken block by block.
 
     Args:
-        analyses: of the type ``Analysis``.
         cluster: who works; None for this machine's cores.
 
     Raises:
         ConfigurationError: there is no file of one of the ranks.
         TooLargeError: neither memory nor a disk has room for what compares ranks.
     """
-    is_small = cluster is None and chosen.found.engine == "pandas"
-    if is_small and (result := _in_memory(chosen, analyses)) is not None:
+    is_small = cluster is None and query.found.engine == "pandas"
+    if is_small and (result := _in_memory(query, analyses)) is not None:
         return result
-    engine = chosen.found.engine if cluster is None else "cluster"
+    engine = query.found.engine if cluster is None else "cluster"
     if all(one.unit == "process" for one in analyses):
-        workers = cluster or _threads_or_processes(_most_workers(chosen))
-        return Result(answers_by_file(analyses, chosen, workers), engine, by_file=True)
+        workers = cluster or _threads_or_processes(_most_workers(query))
+        return Result(answers_by_file(analyses, query, workers), engine, by_file=True)
     try:
-        answers, n_blocks = answers_in_blocks(analyses, chosen, cluster or Processes(_most_workers(chosen)))
+        answers, n_blocks = answers_in_blocks(analyses, query, cluster or Processes(_most_workers(query)))
     except TooLargeError:
-        if cluster is None and (result := _in_memory(chosen, analyses)) is not None:
+        if cluster is None and (result := _in_memory(query, analyses)) is not None:
             return result
         raise
     return Result(answers, engine, n_blocks=n_blocks)
 
 
-def _in_memory(chosen: Chosen, analyses: Analyses) -> Result | None:
+def _in_memory(query: Query, analyses: Analyses) -> Result | None:
     """None if the rows do not fit into memory together."""
     try:
-        rows = chosen.in_one_table()
+        rows = query.in_one_table()
     except TooLargeError:
         return None
-    return Result(tuple(one.of(rows) for one in analyses), chosen.found.engine)
+    return Result(tuple(one.of(rows) for one in analyses), query.found.engine)
 
 
-def answers_by_file(analyses: Analyses, chosen: Chosen, workers: Workers) -> tuple[Any, ...]:
+def answers_by_file(analyses: Analyses, query: Query, workers: Workers) -> tuple[Any, ...]:
     """What analyses of processes say of all chosen rows, of which only some files' are held together."""
-    parts = workers.map(partial(_parts_of_file, chosen.rows_of, analyses), chosen.files)
+    parts = workers.map(partial(_parts_of_file, query.rows_of, analyses), query.files)
     of_each = zip(*parts, strict=True)
     return tuple(one.reduce(list(its_parts)) for one, its_parts in zip(analyses, of_each, strict=True))
 
@@ -88,11 +88,11 @@ def _parts_of_file(rows_of: RowsOf, analyses: Analyses, file: File) -> list[Any]
     return [one.map(rows) for one in analyses]
 
 
-def _most_workers(chosen: Chosen) -> int:
+def _most_workers(query: Query) -> int:
     """As many as can hold a file's rows each."""
-    largest_bytes = max(source.n_bytes for source, _ in chosen.files)
+    largest_bytes = max(source.n_bytes for source, _ in query.files)
     fit = free_memory_bytes() / (TIMES_THE_TABLE * max(largest_bytes, 1))
-    return int(max(1, min(fit, usable_cores(), len(chosen.files))))
+    return int(max(1, min(fit, usable_cores(), len(query.files))))
 
 
 def _threads_or_processes(most: int) -> Workers:
