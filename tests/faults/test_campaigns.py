@@ -17,14 +17,16 @@ from campaign.trial import Campaign, Result, Trial, Untried, tried
 
 TESTS = Path(__file__).parent.parent
 PAGE = TESTS.parent / "docs" / "reliability.md"
+PATHS = os.pathsep.join(
+    map(str, [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])])
+)
 
 
 @pytest.mark.serial
 def test_every_promise_holds_in_the_short_form_of_make_faults(tmp_path: Path) -> None:
-    paths = [TESTS.parent, TESTS, TESTS / "faults", *filter(None, [os.environ.get("PYTHONPATH")])]
     run = subprocess.run(
         [sys.executable, "-m", "campaign", "--short"], cwd=tmp_path, capture_output=True, text=True,
-        timeout=900, env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))}, check=False,
+        timeout=900, env={**os.environ, "PYTHONPATH": PATHS}, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
 
@@ -75,7 +77,10 @@ def test_the_exit_status_says_whether_any_promise_was_broken(
     assert command.main(["--short"]) == status
 
 
-def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(tmp_path: Path) -> None:
+def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", PATHS)
     settings = Settings(True, 0, 2.0, 1, tmp_path)
     kept = Result(5, 5, note="of the earlier run")
     for name, result in (("read-only", kept), ("exceptions", Result(7, 6, failures=["it did not"]))):
