@@ -60,14 +60,15 @@ def threads(trial: Trial) -> str:
 
 def wall_clock(trial: Trial) -> str:
     """The wall clock is set, forth and back, within blocks and between them."""
-    from timing_logger import TimingLogger, _clock
+    from timing_logger import TimingLogger
+    from timing_logger.recording import clock
 
     for number in range(trial.times(200, 20)):
         step_ns = int(trial.chance(number).uniform(-24, 24) * _HOUR_NS)
         with trial.new_folder() as folder, trial.one(f"a step of {step_ns} ns"):
             with TimingLogger(0, folder, flush_interval=3600) as logger:
                 before_ns = time.perf_counter_ns()
-                stepped = mock.patch.object(_clock, "unix_ns", lambda step=step_ns: time.time_ns() + step)
+                stepped = mock.patch.object(clock, "unix_ns", lambda step=step_ns: time.time_ns() + step)
                 with logger.record_mpi_operation("DURING"), stepped:
                     assert logger.flush()
                 after_ns = time.perf_counter_ns()
