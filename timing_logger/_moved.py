@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -18,11 +17,15 @@ _HOME = {
 }
 
 
-class _Moved(MetaPathFinder, Loader):
-    """Answers for the old names, and gives the module itself: there are no two of one class."""
+class _Moved:
+    """Finds the old names, and gives the module itself: there are no two of one class.
+
+    It is what ``importlib.abc`` calls a finder and a loader; importing that would take a tenth of all the rest.
+    """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        return ModuleSpec(name, self) if name in _HOME else None
+        loader: Any = self
+        return ModuleSpec(name, loader) if name in _HOME else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(_HOME[spec.name])
