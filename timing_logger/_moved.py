@@ -20,7 +20,7 @@ _HOME = {
 class _Moved:
     """Finds the old names, and gives the module itself: there are no two of one class.
 
-    It is what ``importlib.abc`` calls a finder and a loader; importing that would take a tenth of all the rest.
+    It is what ``importlib.abc`` calls a finder and a loader; importing that would add a tenth to ours.
     """
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
