@@ -35,7 +35,7 @@ __all__ = [
     "shutdown_timing_logger",
 ]
 
-# Loaded when first asked for: what a logger does not need, it need not import.
+# These names are imported on first access, so that a process that only records does not import the rest.
 _HOME = {
     "CUDATimer": "timing_logger.timers.cuda_timers",
     "CUDATimerCollection": "timing_logger.timers.cuda_timers",

@@ -1,8 +1,10 @@
-"""``python -m timing_logger``: the command ``timing-logger``, where its folder is not on the ``PATH``."""
+"""Entry point of ``python -m timing_logger``, for when the ``timing-logger`` command is not on the
+``PATH``.
+"""
 
 import sys
 
 from timing_logger.cli import main
 
-if __name__ == "__main__":  # processes that are started anew import it too
+if __name__ == "__main__":  # spawned worker processes import this module, too
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""Modules that moved can still be imported by the names that they had in version 0.1."""
+"""Keep the module names of version 0.1 importable after their modules have moved."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ class _Moved:
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has run already; the machinery has only put the old name's spec into it."""
+        """Restore the module's own spec, which the import system has replaced by that of the old name.
+
+        The module has already been executed.
+        """
         old = module.__spec__
         if old is not None and isinstance(old.loader_state, ModuleSpec):
             module.__spec__ = old.loader_state

@@ -1,4 +1,4 @@
-"""What a program's own JSON holds when it is read back: only values of the types that it was written from."""
+"""Check JSON that this package wrote earlier: keep only values of the types it was written from."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _MOST_FLAWS, _MOST_CHARS = 100, 200
 
 
 class Rules(NamedTuple):
-    """What annotations do not say.
+    """The checks that type annotations cannot express.
 
     Attributes:
         signed: names of integers that may be negative. All others are counts, sizes or instants.
-        whole: classes of which an entry tells nothing if a field is lacking. Of others that is no flaw, since
-            versions differ.
+        whole: classes of which an entry is useless if a field is missing. For other classes a missing field
+            is no flaw, because versions differ.
     """
 
     signed: Collection[str] = ()
@@ -26,11 +26,12 @@ class Rules(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What of a JSON value can be used.
+    """The usable part of a JSON value.
 
     Attributes:
-        value: without what is of another type than stated, wherever it stood.
-        flaws: where that stood: ``clock_offsets[2].offset_ns``; in the order of the JSON, the first hundred.
+        value: the content without the values of a wrong type, however deeply nested.
+        flaws: the paths of what was left out, such as ``clock_offsets[2].offset_ns``, in the order of the
+            JSON; at most the first 100, each cut to 200 characters.
     """
 
     value: dict[str, Any]
@@ -38,12 +39,14 @@ class Checked(NamedTuple):
 
 
 def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
-    """What of ``content`` is as ``schema`` states.
+    """Return the part of ``content`` whose types are those of ``schema``.
 
-    A field that the schema does not know stays. An entry of a list of which a part is wrong is no entry.
+    A field that the schema does not know is kept. A list entry with a flaw in any part is left out as a
+    whole.
 
     Args:
-        schema: a dataclass, whose annotations are the types; also of NamedTuples, lists, dicts and unions.
+        schema: a dataclass whose annotations are the types. NamedTuples, lists, dicts and unions may be
+            nested in it.
     """
     hints, kept, flaws = get_type_hints(schema), {}, []
     for name, value in content.items():
@@ -55,7 +58,7 @@ def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
 
 
 def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[str]]:
-    """The value, or what of it can be used, or ``_UNUSABLE``; and the paths of what cannot."""
+    """Return the usable part of a value, or ``_UNUSABLE``, and the paths of what is not usable."""
     if kind is Any:
         return value, []
     if get_origin(kind) in (Union, types.UnionType):

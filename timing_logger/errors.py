@@ -1,13 +1,13 @@
-"""Every exception of both packages.
+"""Every exception that the two packages raise.
 
-Each message names the argument, says what was wrong with it and gives the way out.
+Each message names the argument, says what is wrong with it, and says how to correct it.
 """
 
 from __future__ import annotations
 
 
 class TimingLoggerError(Exception):
-    """Base class: ``except TimingLoggerError`` catches whatever these packages raise."""
+    """Base class of all exceptions of these packages: ``except TimingLoggerError`` catches them all."""
 
 
 class ConfigurationError(TimingLoggerError, ValueError):
@@ -15,7 +15,7 @@ class ConfigurationError(TimingLoggerError, ValueError):
 
 
 class LogPathError(TimingLoggerError, OSError):
-    """The log directory, or a file to be made in it, cannot be used safely."""
+    """The log directory, or a file to be created in it, cannot be used safely."""
 
 
 class AlreadyInitializedError(TimingLoggerError, RuntimeError):
@@ -23,23 +23,23 @@ class AlreadyInitializedError(TimingLoggerError, RuntimeError):
 
 
 class TimerNotStartedError(TimingLoggerError, RuntimeError):
-    """A timer was ended that was not started."""
+    """A timer was ended that had not been started."""
 
 
 class NoTimingFilesError(TimingLoggerError, FileNotFoundError):
-    """Nothing to read: the path is missing, or holds no timing file."""
+    """There is nothing to read: the path is missing, or holds no timing file."""
 
 
 class NotATimingFileError(TimingLoggerError, ValueError):
-    """A file was named as a timing file, and its header says that it is something else."""
+    """A file was named as a timing file but is none: its header is wrong, or it is not a regular file."""
 
 
 class TableError(TimingLoggerError, ValueError):
-    """A table lacks what an analysis cannot do without."""
+    """A table lacks a column, or something else, that an analysis requires."""
 
 
 class TooLargeError(TimingLoggerError, MemoryError):
-    """The rows that an analysis needs together do not fit into memory."""
+    """The rows that an analysis needs at the same time do not fit into memory."""
 
 
 class ReductionError(TimingLoggerError, RuntimeError):

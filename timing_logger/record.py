@@ -1,11 +1,11 @@
-"""The schema: what one timed operation is, and how it stands in a line of CSV.
+"""The schema: the fields of one timed operation, and how they are written as a line of CSV.
 
-This is the only place that knows the columns, their order and their units. The first ten
-columns and their order are a contract with existing readers.
+This is the only place that knows the columns, their order and their units. The first ten columns and their
+order are a contract with existing readers.
 
-A line is always one physical line of UTF-8. Text that could break a line or run as a formula
-is escaped with backslashes (:func:`escape_text`), reversibly (:func:`unescape_text`). A value
-that no column can hold is left blank and the row's status says :data:`INVALID_VALUE`.
+A line is always one physical line of UTF-8. Text that could break a line or run as a formula is escaped with
+backslashes (:func:`escape_text`), reversibly (:func:`unescape_text`). A value that its column cannot hold is
+left blank and the row's status is :data:`INVALID_VALUE`.
 """
 
 from __future__ import annotations
@@ -29,19 +29,21 @@ HOST_CLOCK = "host"
 DEVICE_CLOCK = "device"
 
 WAIT = "WAIT"
-"""The operation of rows that tell how long somebody was blocked on another one."""
+"""The operation of rows that state how long a thread was blocked until another operation ended."""
 
 MESSAGES = frozenset(
     {"SEND", "SSEND", "BSEND", "RSEND", "PSEND", "RECV", "PRECV", "SENDRECV", "SENDRECV_REPLACE"}
 )
-"""The operations between two ranks, which are numbered by direction and peer. All others of a group have one
-sequence."""
+"""The point-to-point operations, which are numbered by direction and peer.
+
+All other operations of a group share one sequence.
+"""
 
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 
 LARGEST = 2**53 - 1
-"""The largest integer, either way, that analyses count with: they know no larger one from its neighbours."""
+"""The largest magnitude of an integer that analyses use: a float64 cannot tell larger ones apart."""
 
 RawRecord = tuple[Any, ...]
 
@@ -50,18 +52,17 @@ _MAX_INSTANT_NS = 2**62  # 146 years after the machine booted
 
 
 class Record(NamedTuple):
-    """One timed operation, as the recording call leaves it: raw, unformatted, unchecked.
+    """One timed operation as the recording call leaves it: raw, unformatted and unchecked.
 
-    The recording path builds plain tuples in this order (a named tuple costs three times as
-    much); whatever a caller passed stands in them until the flush thread writes the line.
+    The recording path builds plain tuples in this order (a named tuple costs three times as much). They hold
+    whatever the caller passed until the flush thread writes the line.
 
-    ``start_ns`` and ``end_ns`` are instants of ``time.perf_counter_ns``; ``end_ns`` is None when
-    the duration that the caller stated is not a duration. On the way to the flush thread an interval
-    of a device stands in ``start_ns`` until it is resolved.
-
-    ``stream`` is "" until then, too: the interval knows it.
-
-    ``metadata`` is what else a caller wants to say; only a sink of JSON lines has room for it.
+    Attributes:
+        start_ns, end_ns: instants of ``time.perf_counter_ns``. ``end_ns`` is None if the end is not known, or
+            if the duration that the caller stated is not valid. Until a device operation is resolved,
+            ``start_ns`` holds its interval instead.
+        stream: the device and stream; "" until a device operation is resolved, since its interval knows it.
+        metadata: further values from the caller. Only a sink of JSON lines writes them.
     """
 
     iteration: int | None
@@ -95,7 +96,7 @@ Kind = Literal["timestamp", "integer", "text", "milliseconds", "seconds"]
 
 
 class Field(NamedTuple):
-    """One column: its name, the kind of its values (which carries the unit), its meaning."""
+    """One column: its name, the kind of its values (which implies the unit), and its meaning."""
 
     name: str
     kind: Kind
@@ -127,12 +128,12 @@ COLUMNS: tuple[str, ...] = tuple(field.name for field in FIELDS)
 HEADER: str = ",".join(COLUMNS) + "\n"
 
 EARLIER_COLUMNS: tuple[str, ...] = COLUMNS[: COLUMNS.index("stream")]
-"""Those of the files of this logger's earlier versions."""
+"""The columns of files written by earlier versions of this logger, which did not record the stream."""
 
 # -- text ------------------------------------------------------------------------------------
 
-# What nobody sees: a name that holds some could pass for another, and overrides of the direction of writing
-# turn round whatever is printed behind them. Unicode's format characters, and what fills space without ink.
+# Invisible characters: a name that contains some could pass for another one, and overrides of the writing
+# direction reverse whatever is printed after them. These are Unicode's format characters and blank fillers.
 _INVISIBLE = (
     "\u00ad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\U000110bd\U000110cd"
@@ -146,7 +147,7 @@ _NEEDS_QUOTES = re.compile('[,"]')
 
 
 def escape_text(text: str) -> str:
-    r"""Make ``text`` safe to stand in one line: ``\n`` becomes ``\u000a``, ``\`` doubles."""
+    r"""Escape ``text`` so that it fits on one line: ``\n`` becomes ``\u000a``, ``\`` doubles."""
     return _UNSAFE.sub(_escape_character, text)
 
 
@@ -158,7 +159,7 @@ def _escape_character(match: re.Match[str]) -> str:
 
 
 def unescape_text(text: str) -> str:
-    """The inverse of :func:`escape_text`."""
+    """Undo :func:`escape_text`."""
     return _ESCAPED.sub(lambda m: chr(int(m[1] or m[2], 16)) if m[1] or m[2] else m[3], text)
 
 
@@ -168,7 +169,7 @@ def _quoted(text: str) -> str:
 
 
 class _TextColumn(dict[str, str]):
-    """A memo from names to their cells: a run has few names and millions of rows."""
+    """A cache from names to their CSV cells: a run has few names and millions of rows."""
 
     MAX_NAMES = 4096
 
@@ -196,12 +197,18 @@ _operations = _TextColumn(str.upper)
 def stated_interval(
     elapsed_ms: Any, start_counter: Any, end_counter: Any, now_ns: int
 ) -> tuple[int, int | None, str]:
-    """Start and end in ns, and the row's status, from what a caller states. Never raises.
+    """Convert the times that a caller states to start and end in ns, and the status of the row. Never raises.
 
     Args:
-        elapsed_ms: the duration in ms; None to take it from the counters.
+        elapsed_ms: the duration in ms; None to compute it from the counters.
         start_counter, end_counter: seconds of ``time.perf_counter``, or None.
-        now_ns: when the operation ended, if no counter says so.
+        now_ns: the end of the operation in ns of ``perf_counter_ns``, if no counter states it.
+
+    Returns:
+        The start in ns, the end in ns, and the status. The end is None and the status :data:`INVALID_VALUE`
+        if no valid duration can be computed. If the counters and ``elapsed_ms`` differ by more than 1 ms and
+        more than 10% of the duration, the status is :data:`INCONSISTENT_COUNTERS`, and ``elapsed_ms``
+        determines the end.
     """
     try:
         start_ns = None if start_counter is None else _to_ns(start_counter, 1e9)
@@ -231,7 +238,7 @@ def _to_ns(value: Any, ns_per_unit: float) -> int:
 
 
 class _WholeSeconds(dict[str, str]):
-    """A memo from Unix seconds to ``2026-02-06T14:30:45``: rows come in runs of one second."""
+    """A cache from Unix seconds to ``2026-02-06T14:30:45``: consecutive rows mostly share their second."""
 
     def __missing__(self, unix_s: str) -> str:
         self.clear()
@@ -244,14 +251,15 @@ _whole_seconds = _WholeSeconds()
 
 
 def format_records(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
-    """The lines for ``batch``, in its order. Never raises, whatever the records hold.
+    """Return the CSV lines for ``batch``, in its order. Never raises, whatever the records hold.
 
-    ``wall_offset_ns`` is Unix time minus ``perf_counter_ns``, both in nanoseconds.
+    Args:
+        wall_offset_ns: Unix time minus ``perf_counter_ns``, in nanoseconds.
     """
-    wall_offset_ns = max(wall_offset_ns, NS_PER_S)  # a clock that stands before 1970 tells nothing
+    wall_offset_ns = max(wall_offset_ns, NS_PER_S)  # a clock set to before 1970 is meaningless
     try:
         return _format_valid(batch, wall_offset_ns)
-    except Exception:  # some record is not as the schema wants it: find out which
+    except Exception:  # some record violates the schema: format each on its own to isolate it
         return "".join([_format_any(record, wall_offset_ns) for record in batch])
 
 
@@ -263,7 +271,7 @@ def _format_any(record: RawRecord, wall_offset_ns: int) -> str:
 
 
 def _format_valid(batch: Sequence[RawRecord], wall_offset_ns: int) -> str:
-    """Column by column, because checking a column costs a fraction of checking its cells."""
+    """Format records column by column, because checking a column costs a fraction of checking its cells."""
     (iteration, epoch, layer_name, operation, phase, size, start, end, clock,
      group, group_size, seq, peer, thread, status, stream, _) = zip(*batch, strict=True)  # fmt: skip
     _check_types(start)
@@ -290,9 +298,9 @@ def _texts(column: tuple[Any, ...], memo: _TextColumn = _names) -> Iterable[str]
 
 
 def _interval_cells(start_ns: int, end_ns: int | None) -> str:
-    """elapsed_ms, start_counter and end_counter; without an end only the start is known.
+    """Return the cells of elapsed_ms, start_counter and end_counter; without an end only the start is filled.
 
-    The point is set between digits: as floats, seconds lose nanoseconds after 52 days of uptime.
+    The decimal point is inserted between digits: as floats, seconds lose nanoseconds after 52 days of uptime.
     """
     start = str(start_ns) if start_ns >= NS_PER_S else str(start_ns).zfill(10)
     if end_ns is None:
@@ -305,7 +313,7 @@ def _interval_cells(start_ns: int, end_ns: int | None) -> str:
 
 
 class _IntegerCells(dict[Any, str]):
-    """A memo from integers to their cells, for columns whose values come again and again."""
+    """A cache from integers to their CSV cells, for columns whose values repeat."""
 
     MAX_VALUES = 4096
 
@@ -333,7 +341,7 @@ def _integers(column: tuple[Any, ...]) -> Iterable[str]:
 
 
 def _distinct_integers(column: tuple[Any, ...]) -> Iterable[str]:
-    """For a column of which a memo would not help."""
+    """Return the cells of an integer column whose values seldom repeat, so that a cache would not help."""
     _check_types(column)
     if None in column:
         return map(_integer_cell, column)
@@ -343,7 +351,7 @@ def _distinct_integers(column: tuple[Any, ...]) -> Iterable[str]:
 
 
 def _check_types(column: tuple[Any, ...]) -> None:
-    if not set(map(type, column)) <= {int, type(None)}:  # True would be found in the memo as 1
+    if not set(map(type, column)) <= {int, type(None)}:  # the cache would return the cell of 1 for True
         raise TypeError("not an integer")
 
 
@@ -351,9 +359,11 @@ def _check_types(column: tuple[Any, ...]) -> None:
 
 
 def repaired(record: RawRecord) -> Record:
-    """``record`` with every value made one that its column can hold; marked if any had to go.
+    """Return ``record`` with every value replaced by one that its column can hold.
 
-    Never calls ``str()`` on a caller's object: it could raise, or never return.
+    If any value had to be discarded, the status becomes :data:`INVALID_VALUE`. Metadata is left out.
+
+    ``str()`` is never called on a caller's object: it could raise, or never return.
     """
     raw = Record(*record)
     start_ns, end_ns = _repaired_interval(raw.start_ns, raw.end_ns)
@@ -386,7 +396,9 @@ def _lost_a_value(raw: Record, fixed: Record) -> bool:
 
 
 def _repaired_integer(value: Any) -> int | None:
-    """A Python or NumPy integer that fits; no bool, no float."""
+    """Return a Python or NumPy integer as an int if it fits the column, else None; bools and floats do
+    not.
+    """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None
     try:
@@ -398,7 +410,7 @@ def _repaired_integer(value: Any) -> int | None:
 
 def _repaired_text(value: Any) -> str:
     if isinstance(value, str):
-        return str.__add__("", value)  # a subclass, an enum of strings say, becomes a plain str
+        return str.__add__("", value)  # a subclass, such as an enum of strings, becomes a plain str
     return "" if value is None else f"<{type(value).__name__}>"
 
 

@@ -1,8 +1,8 @@
-"""The sidecar of a timing file: who wrote it, on what clock, and how many records.
+"""The sidecar of a timing file: which process wrote the file, on what clock, and how many records.
 
-``timing-rank0.csv`` is described by ``timing-rank0.meta.json``. What is constant for a run stands
-there once instead of in every row. The file is replaced atomically, so a reader always finds a
-whole one; its counters are as old as ``updated_unix_ns``.
+``timing-rank0.csv`` is described by ``timing-rank0.meta.json``. Values that are constant for a run are stored
+there once instead of in every row. The file is replaced atomically, so a reader always finds a complete one;
+its counters are as old as ``updated_unix_ns``.
 """
 
 from __future__ import annotations
@@ -23,13 +23,16 @@ from timing_logger.errors import NotATimingFileError
 SCHEMA_VERSION = 1
 
 DRIFT_BOUND = 30e-6
-"""How fast two unwatched clocks may part, in s per s: for each 15 ppm, NTP's tolerance PHI (RFC 5905)."""
+"""The most by which two clocks may drift apart, in s per s: 15 ppm for each, NTP's tolerance PHI (RFC 5905).
+"""
 
 MAX_RANK = 2**31 - 1
-"""MPI's own limit, and room for any job."""
+"""The largest rank: MPI's own limit, and enough for any job."""
 
 UNUSABLE = "unusable"
-"""Under this name a sidecar that was read lists what was left out of it: ``clock_offsets[0].offset_ns``."""
+"""The key under which a sidecar that was read lists what was left out, such as
+``clock_offsets[0].offset_ns``.
+"""
 
 _SIGNED = (
     "perf_counter_ns",
@@ -41,19 +44,19 @@ _SIGNED = (
     "seq",
     "peer",
 )
-_MOST_BYTES = 64 * 2**20  # of a sidecar, which has some ten thousand at most
+_MOST_BYTES = 64 * 2**20  # a real sidecar has some ten thousand bytes at most
 _FILE_NAME = re.compile(
     r"timing-rank(?P<rank>\d+)(?:\.run(?P<incarnation>\d+))?(?:\.part(?P<part>\d+))?\.csv"
 )
 
 
 class TimingFile(NamedTuple):
-    """The name of a timing file: which rank wrote it, in which of its incarnations, and which part it is.
+    """The parts of a timing file's name: the rank, the incarnation of that rank, and the number of the part.
 
-    A rank's first process writes ``timing-rank0.csv``. A later one (a restart into the same
-    folder, or a second process with the same rank) finds that name taken, leaves the file alone
-    and writes ``timing-rank0.run2.csv``. Where a process goes on in another file, that is a part:
-    ``timing-rank0.part2.csv``, ``timing-rank0.run2.part2.csv``. All parts have one sidecar.
+    The first process of a rank writes ``timing-rank0.csv``. A later one (a restart into the same folder, or a
+    second process with the same rank) finds that name taken, leaves the file alone and writes
+    ``timing-rank0.run2.csv``. When a process continues in another file, that file is a part:
+    ``timing-rank0.part2.csv``, ``timing-rank0.run2.part2.csv``. All parts share one sidecar.
     """
 
     rank: int
@@ -68,38 +71,48 @@ class TimingFile(NamedTuple):
 
     @property
     def first(self) -> TimingFile:
-        """The first part, whose name stands for all of them."""
+        """The name of the first part, which stands for all parts."""
         return self._replace(part=1)
 
     @classmethod
     def parse(cls, name: str) -> TimingFile | None:
-        """What a file name states; None for any other name."""
+        """Return what a file name states; None if it is not the name of a timing file."""
         match = _FILE_NAME.fullmatch(name)
         found = cls(*(int(number or 1) for number in match.groups())) if match else None
         return found if found is not None and max(found) <= MAX_RANK else None
 
 
 def sidecar_path(timing_file: Path) -> Path:
-    """``.../timing-rank0.csv`` -> ``.../timing-rank0.meta.json``, and so for all its parts."""
+    """Return the path of a timing file's sidecar, which all its parts share.
+
+    For ``.../timing-rank0.csv`` it is ``.../timing-rank0.meta.json``.
+    """
     name = TimingFile.parse(timing_file.name)
     first = timing_file if name is None or name.part == 1 else timing_file.with_name(name.first.name)
     return first.with_suffix(".meta.json")
 
 
 def check_is_file(argument: str, path: Path) -> None:
-    """Refuse what is called like a timing file and is none: reading a FIFO would wait for a writer.
+    """Refuse a path that is named like a timing file but is no regular file: a FIFO would block the reader.
+
+    Args:
+        argument: the name of the argument that named the path, for the message.
 
     Raises:
-        NotATimingFileError: it is no regular file.
+        NotATimingFileError: the path is not a regular file.
     """
     if not path.is_file():
         raise NotATimingFileError(f"{argument}: {str(path)!r} is not a regular file. Move it away.")
 
 
 def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
-    """What the sidecar of a timing file says, as :func:`usable_sidecar`; None where none can be one.
+    """Read the sidecar of a timing file, as :func:`usable_sidecar` returns it.
 
-    A FIFO is not waited for, and nothing endless is read.
+    The call neither waits for a FIFO nor reads an endless file.
+
+    Returns:
+        The content; None if there is no sidecar, it cannot be read, is larger than 64 MiB, or is no JSON
+        object.
     """
     try:
         descriptor = os.open(sidecar_path(timing_file), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
@@ -114,9 +127,10 @@ def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
 
 
 def usable_sidecar(content: Any) -> dict[str, Any] | None:
-    """What of a sidecar is of the types of :class:`RunInfo`; None of what is no sidecar at all.
+    """Return the values of a sidecar that have the types of :class:`RunInfo`; None if it is no JSON object.
 
-    Where the rest stood is said under :data:`UNUSABLE`, if there is some. Readers need not look again.
+    The paths of what was left out are listed under :data:`UNUSABLE`, if there are any. Readers need not check
+    again.
     """
     if not isinstance(content, dict):
         return None
@@ -131,7 +145,7 @@ def usable_sidecar(content: Any) -> dict[str, Any] | None:
 class ClockAnchor(NamedTuple):
     """One moment read on both clocks: ``unix_ns - perf_counter_ns`` maps one axis to the other.
 
-    ``uncertainty_ns`` is half the time that reading the pair took.
+    ``uncertainty_ns`` is half the time that reading the pair took, in ns.
     """
 
     perf_counter_ns: int
@@ -140,20 +154,22 @@ class ClockAnchor(NamedTuple):
 
     @property
     def wall_offset_ns(self) -> int:
+        """Unix time minus ``perf_counter_ns``, in ns."""
         return self.unix_ns - self.perf_counter_ns
 
 
 class ClockOffset(NamedTuple):
-    """How this process's ``perf_counter`` stood against that of a reference rank, once measured.
+    """A measured offset between this process's ``perf_counter`` and that of a reference rank.
 
     ``instant + offset_ns`` is the same instant on the reference's axis.
 
     Attributes:
         perf_counter_ns: when it was measured, on this process's axis.
-        offset_ns, uncertainty_ns: what to add, and the half width of that; 0 for the reference itself.
+        offset_ns, uncertainty_ns: the offset and the half width of its interval, in ns; 0 for the reference
+            itself.
         reference_rank: the reference's rank in its timing files.
-        reference_host, reference_boot_id: whose axis it is, as in the reference's own sidecar.
-        exchanges: ping-pongs that it was measured by.
+        reference_host, reference_boot_id: identify the reference's axis, as in the reference's own sidecar.
+        exchanges: the number of ping-pongs used for the measurement.
     """
 
     perf_counter_ns: int
@@ -168,8 +184,10 @@ class ClockOffset(NamedTuple):
 class DeviceAnchor(NamedTuple):
     """One moment known on a device's clock and on ``perf_counter``.
 
-    ``uncertainty_ns`` is half the time between issuing the event and seeing it done;
-    ``missed_by_ns`` how far the anchors before, carried on at their rate to this moment, were off.
+    Attributes:
+        perf_counter_ns: the moment on this process's axis.
+        uncertainty_ns: half the time between issuing the event and seeing it done.
+        missed_by_ns: how far the earlier anchors, extrapolated to this moment at their rate, were off.
     """
 
     perf_counter_ns: int
@@ -178,20 +196,23 @@ class DeviceAnchor(NamedTuple):
 
 
 class DeviceClockInfo(NamedTuple):
-    """How the instants in rows with the clock ``device`` were found.
+    """How the instants in rows with the clock ``device`` were determined.
 
     Attributes:
-        device: such as ``cuda:0``.
-        anchors: the latest 100.
-        worst_uncertainty_ns, worst_miss_ns: over all anchors.
-        farthest_from_anchor_ns: the longest way between an instant and the anchor that placed it. The
-            device states it as a float32 of ms, 0.25 us coarse after 4 s, 62 us after 10 minutes.
-        event_pairs: in the pool, which never shrinks.
-        captured: blocks let pass, because their stream was being captured into a graph.
-        exhausted: blocks that found no events free; their rows are ``unresolved``.
-        full: blocks whose stream held so many marks already that one more might have blocked; so are theirs.
-        failure: what the device said when it failed, after which it was asked nothing more; or why it
-            has no anchors, where durations are right and starts are the moments of issue.
+        device: the device, such as ``cuda:0``.
+        anchors: the latest 100 anchors.
+        worst_uncertainty_ns, worst_miss_ns: the largest values over all anchors.
+        farthest_from_anchor_ns: the longest distance between an instant and the anchor that placed it. The
+            device states it as a float32 of ms, whose resolution is 0.25 us after 4 s, 62 us after 10
+            minutes.
+        event_pairs: the number of event pairs in the pool, which never shrinks.
+        captured: blocks that were not timed, because their stream was being captured into a graph.
+        exhausted: blocks that found no free events; their rows are ``unresolved``.
+        full: blocks whose stream held so many marks already that one more might have blocked; their rows are
+            ``unresolved``, too.
+        failure: the device's error message when it failed, after which it was not queried again; or the
+            reason why there are no anchors, in which case durations are right and starts are the moments of
+            issue.
     """
 
     device: str
@@ -207,14 +228,14 @@ class DeviceClockInfo(NamedTuple):
 
 
 class Counters(NamedTuple):
-    """Records by fate; at rest ``accepted == written + dropped + pending``, exactly.
+    """The number of records by fate; at rest ``accepted == written + dropped + pending``, exactly.
 
     Attributes:
         accepted: recording calls that a policy did not leave out.
         written: records handed to the operating system, one line each, whose file is still there.
-        dropped: records lost because the queue was full, the logger closed, or writing failed; or whose
-            file somebody deleted, moved away, replaced or cut.
-        pending: records still on their way.
+        dropped: records lost because the queue was full, the logger closed, or writing failed; or whose file
+            was deleted, moved away, replaced or cut.
+        pending: records that are not written yet.
     """
 
     accepted: int
@@ -224,9 +245,10 @@ class Counters(NamedTuple):
 
 
 class OpenCallInfo(NamedTuple):
-    """A call that has been open for longer than ``options["hang_after"]``; its columns are those of its row.
+    """A call that has been open for longer than ``options["hang_after"]`` seconds.
 
-    ``start_counter_ns`` is its start on this process's ``perf_counter`` axis.
+    The fields are those of its row. ``start_counter_ns`` is its start on this process's ``perf_counter``
+    axis.
     """
 
     thread: str
@@ -243,11 +265,11 @@ class OpenCallInfo(NamedTuple):
 
 
 class GroupProgress(NamedTuple):
-    """How far this process has come in the collectives of one group, recorded or not.
+    """How far this process has come in the collectives of one group, including those that are not recorded.
 
     Attributes:
         issued: how many it has begun.
-        completed: how many of these are known to be over, up to the first that is not.
+        completed: how many of these are known to be over, counted up to the first that is not.
     """
 
     group: str
@@ -257,13 +279,13 @@ class GroupProgress(NamedTuple):
 
 
 class FilePart(NamedTuple):
-    """One of the files that hold what one process wrote.
+    """One of the files that hold the rows of one process.
 
     Attributes:
-        file: its name.
-        rows, bytes: that are in it.
+        file: the file's name.
+        rows, bytes: how many rows and bytes are in it.
         lost: rows that were in it and no longer are.
-        why: what was done to it behind the logger's back, such as "was deleted"; "" if nothing.
+        why: what was done to the file from outside, such as "was deleted"; "" if nothing.
     """
 
     file: str
@@ -275,18 +297,18 @@ class FilePart(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class RunInfo:
-    """The content of a sidecar; see the field names for units.
+    """The content of a sidecar. Units are part of the field names.
 
     Attributes:
-        last_progress_counter_ns: when something was last recorded, or a collective begun, as far as the flush
+        last_progress_counter_ns: when a record was last made, or a collective begun, as far as the flush
             thread saw; on the ``perf_counter`` axis.
-        idle_stack: where the main thread was, the innermost call first, if that is longer ago than
-            ``options["hang_after"]``.
-        signal: the signal that ended the process, if the logger was asked to see it.
-        updated_unix_ns: as old are the counters. A process that lives renews it every 10 s, also while it
-            records nothing.
-        behind_s: age of the oldest record that waited for the file then; more than ``flush_interval`` + 0.25
-            where records come faster than they can be written, or the disk is slow.
+        idle_stack: the call stack of the main thread, innermost call first, if the last progress is longer
+            ago than ``options["hang_after"]`` seconds.
+        signal: the signal that ended the process, if the logger was asked to handle it.
+        updated_unix_ns: when the counters were read. A live process updates the file every 10 s, even while
+            it records nothing.
+        behind_s: age of the oldest record that was waiting to be written at that time; more than
+            ``flush_interval`` + 0.25 if records come faster than they can be written, or if the disk is slow.
     """
 
     file: str
@@ -318,7 +340,7 @@ class RunInfo:
     versions: dict[str, str] = field(default_factory=lambda: _versions())
 
     def to_json(self) -> str:
-        """JSON with an object for each anchor, offset and for the counters, ``schema_version`` first."""
+        """Return the sidecar as JSON: ``schema_version`` first, and an object for each named tuple."""
         content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
         content["clock_anchors"] = [anchor._asdict() for anchor in self.clock_anchors]
         content["clock_offsets"] = [offset._asdict() for offset in self.clock_offsets]
@@ -334,16 +356,16 @@ class RunInfo:
 
 
 def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically. One thread of a process at a time.
+    """Replace ``path`` atomically. Only one thread of a process may do so at a time.
 
     Args:
-        mode: its permissions, of which the process's umask takes some.
+        mode: the permissions of the file, from which the process's umask is subtracted.
 
     Raises:
-        OSError: as the file system says; the old sidecar then stands unchanged.
+        OSError: the file system's error; the old sidecar is then unchanged.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    draft.unlink(missing_ok=True)  # of a process with this number that was killed; or somebody's trap
+    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:
         with open(moved_up(os.open(draft, flags, mode)), "w", encoding="utf-8") as file:
@@ -359,10 +381,10 @@ def host_name() -> str:
 
 
 def boot_id() -> str:
-    """What ``perf_counter`` counts from: processes of one host and one boot id share its origin.
+    """Return an identifier of the origin of ``perf_counter``, which the processes of one host and boot share.
 
-    A time namespace moves the origin; its offset is then part of the id. "" where the system tells
-    neither, which only Linux does.
+    A time namespace moves the origin; its offset is then part of the identifier. "" on systems other than
+    Linux, which do not report it.
     """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -381,7 +403,7 @@ def _time_namespace() -> str:
 
 
 def _versions() -> dict[str, str]:
-    """Of Python, of this package, and of what the process had imported by then."""
+    """Return the versions of Python, of this package, and of the relevant packages imported so far."""
     found = {"python": sys.version.split()[0], "timing_logger": _own_version()}
     for name in ("torch", "mpi4py", "numpy"):
         version = getattr(sys.modules.get(name), "__version__", None)
