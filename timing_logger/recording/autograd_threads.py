@@ -1,8 +1,9 @@
-"""On whose behalf autograd's engine calls Python: which thread called the backward pass.
+"""Find the thread that called the backward pass in which autograd's engine calls Python.
 
-The work of an accelerator's backward pass is done by a thread of the engine's own, one for each device. It
-calls the hooks and the callbacks at the end of the pass, while whoever called ``backward`` is blocked until
-all is done. So what such a hook waits for holds up that thread, and the engine's does nothing else.
+For each accelerator device the engine has a thread of its own, which does the work of the backward pass. That
+thread calls the hooks, and the callbacks at the end of the pass, while the thread that called ``backward`` is
+blocked until all is done. A wait inside a hook therefore holds up the calling thread, and the engine's thread
+does nothing else meanwhile.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ NO_PASS = -1
 
 
 class Engine(NamedTuple):
-    """What of torch's engine can be seen from Python.
+    """The parts of torch's autograd engine that are visible from Python.
 
     Attributes:
-        current_pass: the number of the pass that calls this thread; ``NO_PASS`` outside of any.
-        begins: the function in which a thread sits as long as the pass that it called lasts.
-        goes_back: the one by which the engine calls a user's own ``Function``, which may call a pass itself.
+        current_pass: returns the number of the pass that calls this thread; ``NO_PASS`` outside of any.
+        begins: the code of the function in which a thread stays for the whole pass that it called.
+        goes_back: the code of the function by which the engine calls a user's own ``Function``, which may
+            call a pass itself.
     """
 
     current_pass: Callable[[], int]
@@ -31,14 +33,15 @@ class Engine(NamedTuple):
 
 
 def find_engine() -> Engine | None:
-    """The engine, once torch is imported; None before, or if this torch has another one."""
+    """Return torch's autograd engine; None before torch is imported, or if this torch has an unknown one."""
     return _found or _find()
 
 
 def called_by_the_engine(frames: int) -> bool:
-    """Whether C++ called, from within the engine, what is ``frames`` above the asking function.
+    """Whether the frame ``frames`` above the calling function was entered by C++ code of the autograd engine.
 
-    Beneath it lies the function that began a pass, or nothing on a thread of the engine's own.
+    If so, the frame below it is the function that began a pass, or there is none, on a thread of the engine's
+    own.
     """
     try:
         below = sys._getframe(frames + 1)
@@ -49,10 +52,10 @@ def called_by_the_engine(frames: int) -> bool:
 
 
 def thread_that_called_the_pass() -> str | None:
-    """The name of the thread that is blocked in the backward pass which calls this one.
+    """Return the name of the thread that is blocked in the backward pass that calls this thread.
 
-    None if that cannot be told: this thread called a pass itself, or several others sit in passes of theirs,
-    or none that Python started does.
+    None if it cannot be determined: this thread called a pass itself, several other threads are in passes, or
+    no thread that Python started is.
     """
     engine = find_engine()
     if engine is None or not _is_the_engines(sys._getframe(), engine):
@@ -66,14 +69,15 @@ def thread_that_called_the_pass() -> str | None:
 
 
 def _is_the_engines(frame: FrameType, engine: Engine) -> bool:
-    """Whether the engine made the first call of Python on this thread, of which ``frame`` is the last."""
+    """Whether the engine made the first Python call on this thread, whose innermost frame is ``frame``."""
     codes = [each.f_code for each in _from_innermost(frame)]
     return engine.begins not in codes or codes[-1] is engine.goes_back
 
 
 def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
-    """Those that Python started, and what each is doing. ``threading.enumerate`` would wait for a lock, which
-    a signal handler may find taken by its own thread.
+    """Yield each thread that Python started, and its innermost frame.
+
+    ``threading.enumerate`` would wait for a lock, which a signal handler may find held by its own thread.
     """
     threads: dict[int, threading.Thread] = vars(threading)["_active"]
     for ident, frame in sys._current_frames().items():
@@ -83,7 +87,7 @@ def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
 
 
 def is_foreign(thread: threading.Thread) -> bool:
-    """Whether somebody else than Python started it: C++ did, say."""
+    """Whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
     return isinstance(thread, threading._DummyThread)
 
 
@@ -105,6 +109,6 @@ def _find() -> Engine | None:
             torch.autograd.graph._engine_run_backward.__code__,
             torch.autograd.function.BackwardCFunction.apply.__code__,
         )
-    except AttributeError:  # it is being imported, or it is none of those that are known
+    except AttributeError:  # torch is being imported, or its engine is not one of those known here
         return None
     return _found

@@ -1,8 +1,8 @@
-"""The hand-off between recording threads and the flush thread: bounded, accounted, lock-free.
+"""The queue between recording threads and the flush thread: bounded, counted and lock-free.
 
-``put`` is the end of the recording path. It must be safe in a signal handler or finalizer that
-interrupts another ``put`` of the same thread, which rules out ``queue.Queue`` and every lock: a
-``deque`` append is one atomic step.
+``put`` is the last step of the recording path. It must be safe in a signal handler or finalizer that
+interrupts another ``put`` of the same thread, which rules out ``queue.Queue`` and every lock. A ``deque``
+append is one atomic step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import NamedTuple
 from timing_logger.record import RawRecord
 
 BYTES_PER_RECORD = 400
-"""Upper bound for one queued record, its names not counted: they are shared with the caller."""
+"""Upper bound of the size of one queued record, without its names, which are shared with the caller."""
 
 
 class ChannelCounts(NamedTuple):
-    """Records put in all, refused because there was no room, and waiting now."""
+    """The number of records put in total, refused because the queue was full, and waiting now."""
 
     accepted: int
     overflowed: int
@@ -28,9 +28,9 @@ class ChannelCounts(NamedTuple):
 
 
 class Channel:
-    """At most ``capacity`` records wait (and one more per thread that puts at the same moment).
+    """A queue of at most ``capacity`` records, and one more per thread that puts at the same moment.
 
-    When there is no room the newest record is counted and let go.
+    When it is full, the newest record is counted and discarded.
     """
 
     def __init__(self, capacity: int) -> None:
@@ -42,7 +42,7 @@ class Channel:
         self.count_overflow = self._overflows.increment
 
     def put(self, record: RawRecord) -> None:
-        """Queue ``record``, or count it as overflowed. Never blocks, never raises."""
+        """Queue ``record``, or count it as overflowed. Never blocks or raises."""
         if len(self.queue) < self.capacity:
             self.queue.append(record)
         else:
@@ -57,17 +57,17 @@ class Channel:
         return batch
 
     def close(self) -> None:
-        """From now on every record put overflows; what waits can still be taken."""
+        """Let every record put from now on overflow; records that wait can still be taken."""
         self.capacity = 0
 
     def abandon(self) -> None:
-        """Forget what waits (in a forked child: these records are the parent's)."""
+        """Close the channel and discard the waiting records: in a forked child they belong to the parent."""
         self.close()
         self.queue.clear()
 
     def counts(self) -> ChannelCounts:
-        """A consistent reading."""
-        # The time limit is for a signal handler that asks while its own thread counts or takes.
+        """Return counts that are consistent with each other."""
+        # The time limit is for a signal handler that interrupts a thread which holds this lock.
         locked = self._take_lock.acquire(timeout=0.1)
         try:
             overflowed, waiting = self._overflows.value, len(self.queue)
@@ -81,7 +81,7 @@ class Channel:
 
 
 class AtomicCounter:
-    """Counts without a lock: advancing a range iterator is one step of the interpreter."""
+    """A counter without a lock: advancing a range iterator is one step of the interpreter."""
 
     def __init__(self) -> None:
         self._tickets = iter(range(sys.maxsize))

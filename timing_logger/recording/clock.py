@@ -1,6 +1,6 @@
-"""The host clock: durations on ``perf_counter_ns``, wall-clock time only by mapping from it.
+"""The host clock: durations from ``perf_counter_ns``, and wall-clock time mapped from it.
 
-A step of the wall clock therefore changes timestamps from then on, and never a duration.
+A step of the wall clock therefore changes later timestamps, and never a duration.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _MAX_ANCHORS = 1000
 
 
 def read_anchor(tries: int = 5) -> ClockAnchor:
-    """Both clocks at one moment: the pair with the least time between two readings."""
+    """Read both clocks at one moment: of ``tries`` readings, return the one that took the least time."""
     return min((_read_pair() for _ in range(tries)), key=lambda anchor: anchor.uncertainty_ns)
 
 
@@ -29,18 +29,18 @@ def _read_pair() -> ClockAnchor:
 
 
 class WallClock:
-    """Maps ``perf_counter_ns`` to Unix time, and notices when somebody sets the wall clock.
+    """Maps ``perf_counter_ns`` to Unix time, and detects steps of the wall clock.
 
     Attributes:
-        anchors: the first pair read, and one for every step of more than 1 ms since (the latest
-            1000 of them).
+        anchors: the first anchor read, and one for every later step of more than 1 ms (the latest 1000 of
+            all).
     """
 
     def __init__(self) -> None:
         self.anchors = [read_anchor()]
 
     def wall_offset_ns(self) -> int:
-        """Unix time minus ``perf_counter_ns``, in nanoseconds, as of now."""
+        """Return Unix time minus ``perf_counter_ns``, in nanoseconds, as of now."""
         anchor = read_anchor()
         if abs(anchor.wall_offset_ns - self.anchors[-1].wall_offset_ns) > _STEP_NS + anchor.uncertainty_ns:
             self.anchors.append(anchor)

@@ -1,10 +1,10 @@
-"""The one background thread: takes records from the channel and hands them to the sinks.
+"""The background thread that takes records from the channel and hands them to the sinks.
 
-Callers that want something of it (flush, close) put a request into a ``SimpleQueue`` and wait for
-the answer in another: both are safe from signal handlers and finalizers, where ``Event.set`` and
-``Condition`` may deadlock. Only the flush thread touches the sinks, so a stalled disk can hold up
-nobody else; when it is dead and cannot be started again (the interpreter is going down), the
-caller drains in its place, under a lock with a time limit.
+Callers that request something (flush, close) put a request into a ``SimpleQueue`` and wait for the answer in
+another: both are safe in signal handlers and finalizers, where ``Event.set`` and ``Condition`` may deadlock.
+Only the flush thread touches the sinks, so a stalled disk cannot hold up any other thread. If the flush
+thread is dead and cannot be started again (the interpreter is shutting down), the caller drains in its place,
+under a lock with a time limit.
 """
 
 from __future__ import annotations
@@ -30,20 +30,23 @@ from timing_logger.sinks import PartlyWritten, Sink
 log = logging.getLogger("timing_logger")
 
 CHUNK = 1024
-"""Records formatted in one go: bounds how long the training thread can wait for the interpreter."""
+"""Records formatted at a time: this bounds how long the training thread can wait for the interpreter."""
 
 CLOSE_GRACE_S = 1.5
-"""``close`` gives up after this long without progress."""
+"""Seconds without progress after which ``close`` gives up."""
 
 SIDECAR_GRACE_S = 1.0
-"""Within that, the last sidecar is waited for this long."""
+"""Seconds that ``close`` waits for the last sidecar, as part of :data:`CLOSE_GRACE_S`."""
 
 LATE_S = 0.25
-"""A record that waits for longer than ``flush_interval`` and this is late. After a SIGKILL nothing older than
-``flush_interval`` + 0.5 s is missing: the rest is for the sidecar, which has to say it before."""
+"""A record that waits for ``flush_interval`` and this many seconds more is late.
+
+After a SIGKILL no record older than ``flush_interval`` + 0.5 s is missing: the other 0.25 s are for the
+sidecar, which has to report the delay before that.
+"""
 
 _LIVENESS_CHECK_S = 0.2
-_LOOK_S = 0.25  # how often an idle flush thread looks whether the channel fills fast
+_LOOK_S = 0.25  # how often an idle flush thread checks whether the channel fills fast
 _DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
 
 
@@ -56,20 +59,22 @@ class _Request(NamedTuple):
 class Flusher:
     """Drains ``channel`` twice in ``interval_s`` seconds, and sooner when it fills fast.
 
-    Twice: so a record is in the file within the interval, though the thread comes late on a busy machine.
+    Twice, so that a record is in the file within the interval even if the thread is delayed on a busy
+    machine.
 
     Attributes:
-        closed: whether ``close`` came to its end: what waited is written or counted as dropped.
+        closed: whether ``close`` has completed: every record that waited is written or counted as dropped.
 
     Args:
-        channel: where records come from.
-        sinks: where they go. The first one decides what counts as written; the others get every
-            batch that it took, and an error of theirs is only logged.
-        sidecar: kept current, if there is one.
-        watch: looks at each drain for calls that do not end.
+        channel: the source of records.
+        sinks: the destinations. The first one decides what counts as written. The others get every batch that
+            it took, and their errors are only logged.
+        sidecar: the sidecar to keep current, if there is one.
+        clock: maps instants to wall time, for the sinks.
+        watch: checked at each drain for calls that do not end.
         interval_s: seconds within which a record is to be in the file.
-        device_timeout_s: how long ``close`` waits for what devices have not done yet; then their
-            records are written as unresolved.
+        device_timeout_s: seconds that ``close`` waits for operations that devices have not finished; after
+            that their records are written as unresolved.
         fsync: sync the sinks after every drain that wrote something.
     """
 
@@ -101,11 +106,11 @@ class Flusher:
         self._thread = self._start()
         when_events_are_low.append(self.hurry)
 
-    # -- asked by others --------------------------------------------------------------------
+    # -- called by other threads ------------------------------------------------------------
 
     @property
     def counters(self) -> Counters:
-        """Records by fate; exact at rest, never negative while recording goes on."""
+        """The number of records by fate: exact at rest, and never negative while recording goes on."""
         written, failed, lost = self._written, self._failed, self._lost
         accepted, overflowed, _ = self._channel.counts()
         dropped = overflowed + failed
@@ -113,11 +118,19 @@ class Flusher:
         return Counters(accepted, written - lost, dropped + lost, pending)
 
     def flush(self, timeout_s: float) -> bool:
-        """Whether every record accepted before the call was written or dropped within the time."""
+        """Wait up to ``timeout_s`` seconds until all records accepted before the call are written or dropped.
+
+        Returns:
+            Whether that was done within the time.
+        """
         return self._ask(closing=False, timeout_s=timeout_s)
 
     def close(self) -> bool:
-        """Write what waits, close the sinks, end the thread. Gives up when nothing moves, and only once."""
+        """Write the waiting records, close the sinks and end the thread; return whether that was completed.
+
+        Gives up when there is no more progress. A later call then does not wait again, unless there was
+        progress since.
+        """
         self._channel.close()
         while not self.closed and self._gave_up_at != self._progress():
             before = self._progress()
@@ -135,14 +148,14 @@ class Flusher:
         return self._written, self._failed, len(self._device_rows), within_batch
 
     def hurry(self) -> None:
-        """Drain soon: from any thread, without waiting."""
+        """Request a drain from any thread, without waiting for it."""
         self._requests.put(None)
 
     def _ask(self, *, closing: bool, timeout_s: float) -> bool:
         if self.closed:
             return True
         if threading.current_thread() is self._thread:
-            return False  # a sink or a finalizer on the flush thread itself: it cannot wait for itself
+            return False  # called by a sink or a finalizer on the flush thread, which cannot wait for itself
         deadline_s = time.monotonic() + timeout_s
         device_wait_s = self._device_timeout_s if closing else timeout_s
         request = _Request(queue.SimpleQueue(), closing, time.monotonic() + device_wait_s)
@@ -161,7 +174,7 @@ class Flusher:
             self._report("the flush thread had died and was started again")
             try:
                 self._thread = self._start()
-            except RuntimeError:  # the interpreter is going down: no thread starts any more
+            except RuntimeError:  # the interpreter is shutting down: no thread can be started any more
                 return False
         return self._thread.is_alive()
 
@@ -180,7 +193,7 @@ class Flusher:
             self._cpu_ns += time.thread_time_ns() - cpu_before_ns
 
     def _next_request(self) -> _Request | None:
-        """Wait for one; None when it is time to drain anyway."""
+        """Wait for a request and return it; None when a drain is due without one."""
         due_s = time.monotonic() + self._interval_s / 2
         while True:
             remaining_s = 0.0 if self._fills_fast() else due_s - time.monotonic()
@@ -194,22 +207,22 @@ class Flusher:
                 self._attempt(self._refresh_sidecar)
 
     def _fills_fast(self) -> bool:
-        """Whether much came since the last drain; not where that one could not hand over what it found."""
+        """Whether many records came since the last drain; False if that drain could not hand over all."""
         return not self._in_hand and len(self._channel) > self._channel.capacity // 4
 
     def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:
-        """Drain and answer. Whatever goes wrong is reported: nothing ends the thread."""
+        """Drain the channel and answer the request. Every error is reported: none ends the thread."""
         if not self._io_lock.acquire(timeout=timeout_s):
             return False
         try:
-            if self.closed:  # by another request while this one waited for its turn
+            if self.closed:  # by another request while this one waited for the lock
                 return self._answer(request, True)
             lost_before = self._lost
             self._attempt(self._look_for_hangs)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
-            done = done and self._lost == lost_before  # what was vouched for before is not there
+            done = done and self._lost == lost_before  # else rows reported as written before are gone
             if request is not None and request.closing:
                 done = self._attempt(self._finish)
             self._attempt(self._refresh_sidecar)
@@ -235,9 +248,10 @@ class Flusher:
         return True
 
     def _drain(self, asked: bool = False) -> bool:
-        """Hand over what waits now; False if a sink could not take it for the moment.
+        """Hand over the records that wait now; return False if a sink could not take them for the moment.
 
-        What a device has not done yet is none of it. ``asked``: see :meth:`DeviceRows.resolved`.
+        Records of operations that a device has not finished are not among them. ``asked``: see
+        :meth:`DeviceRows.resolved`.
         """
         before, began_ns = self._written, perf_counter_ns()
         remaining = len(self._channel)
@@ -260,7 +274,7 @@ class Flusher:
         return not self._in_hand
 
     def _look_after_sinks(self) -> None:
-        """Count and tell what somebody took away from under a sink."""
+        """Count and report rows that were removed from a sink's file from outside."""
         for sink in (self._sink, *self._other_sinks):
             look_after = getattr(sink, "look_after", None)
             for found in look_after() if look_after else ():
@@ -268,7 +282,7 @@ class Flusher:
         self._lost = getattr(self._sink, "lost", 0)
 
     def _drain_devices(self, deadline_s: float) -> bool:
-        """Hand over what devices have begun by now; False if they do not end it by the deadline."""
+        """Hand over what devices have begun by now; return False if they do not finish it by the deadline."""
         bookmark = self._device_rows.bookmark()
         done = self._drain(asked=True)
         pause_s, longest_s = _DEVICE_POLLS_S
@@ -283,7 +297,7 @@ class Flusher:
         return not self._in_hand
 
     def _hand_over(self, batch: list[RawRecord]) -> list[RawRecord]:
-        """What the sink could not take for now, to be offered again."""
+        """Write ``batch`` and return the records that the sink could not take, to be offered again."""
         try:
             self._sink.write(batch, self._clock.wall_offset_ns())
         except OSError as error:
@@ -293,7 +307,7 @@ class Flusher:
             return batch[taken:]
         except Exception as error:
             self._report(f"a record could not be written and was dropped: {error!r}")
-            if len(batch) > 1:  # find out which, and lose only that one
+            if len(batch) > 1:  # write each on its own, so that only the faulty one is lost
                 return [kept for record in batch for kept in self._hand_over([record])]
             self._failed += 1
             return []
@@ -301,7 +315,7 @@ class Flusher:
         return []
 
     def _note_written(self, batch: list[RawRecord]) -> None:
-        """Count what the first sink took, and hand it to the others."""
+        """Count the records that the first sink took, and hand them to the other sinks."""
         self._written += len(batch)
         for sink in self._other_sinks if batch else ():
             try:
@@ -310,7 +324,7 @@ class Flusher:
                 self._report(f"{type(sink).__name__} refused records: {error!r}")
 
     def _finish(self) -> bool:
-        """The last act: what cannot be written now never will be, and is counted as dropped."""
+        """Count the records that cannot be written any more as dropped; close the sidecar and the sinks."""
         if not self._in_hand:
             self._in_hand = self._device_rows.given_up()
             self._hand_over_in_hand()
@@ -330,7 +344,7 @@ class Flusher:
         self.closed = True
         return True
 
-    # -- telling ----------------------------------------------------------------------------------
+    # -- reporting --------------------------------------------------------------------------------
 
     def _refresh_sidecar(self) -> bool:
         if self.counters.dropped:
@@ -349,12 +363,12 @@ class Flusher:
         return True
 
     def _behind_s(self) -> float:
-        """Age of the oldest record that waits for the sink; 0 where none does."""
+        """Return the age in seconds of the oldest record that waits for the sink; 0 if none does."""
         try:
             ended_ns = (self._in_hand or self._channel.queue)[0][END]
         except IndexError:
             return 0.0
-        came_ns = self._caught_up_ns  # what came before that is written, whatever a record says of itself
+        came_ns = self._caught_up_ns  # all earlier records are written, whatever end a record states
         if type(ended_ns) is int:
             came_ns = max(came_ns, ended_ns)
         return max(0, perf_counter_ns() - came_ns) / NS_PER_S
@@ -373,7 +387,7 @@ class Flusher:
         )
 
     def _report(self, message: str) -> None:
-        """Log each kind of trouble once; the sidecar keeps the latest."""
+        """Log each kind of trouble once; the latest message goes into the sidecar."""
         self._last_error = message
         kind = message.partition(":")[0]
         if kind not in self._reported:

@@ -1,4 +1,4 @@
-"""The process's logger: all global state of the package stands here."""
+"""The process's logger: the only module with the global state of the package."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ _owner_pid: int = os.getpid()
 def init_timing_logger(
     rank: int, log_dir: str | os.PathLike[str] | None = "logs/timing", **options: Any
 ) -> TimingLogger:
-    """Make the process's logger; ``options`` are those of :class:`TimingLogger`.
+    """Create the process's logger.
+
+    Args:
+        rank, log_dir, options: the arguments of :class:`TimingLogger`.
 
     Raises:
-        AlreadyInitializedError: this process has one.
-        ConfigurationError, LogPathError: as :class:`TimingLogger`.
+        AlreadyInitializedError: this process already has a logger.
+        ConfigurationError, LogPathError: as raised by :class:`TimingLogger`.
     """
     global _logger, _owner_pid
     if _logger is not _OFF and _owner_pid == os.getpid():
@@ -35,12 +38,12 @@ def init_timing_logger(
 
 
 def get_timing_logger() -> TimingLogger:
-    """The process's logger; before ``init_timing_logger`` one that is off."""
+    """Return the process's logger; before ``init_timing_logger``, one that is off."""
     return _logger
 
 
 def shutdown_timing_logger() -> None:
-    """Close the process's logger, if there is one. Again is harmless."""
+    """Close the process's logger, if there is one. Calling it again is harmless."""
     global _logger
     logger, _logger = _logger, _OFF
     logger.close()

@@ -1,4 +1,4 @@
-"""What does not end: looked for on the flush thread, which runs on while the training thread hangs."""
+"""Detect calls that do not end: the flush thread looks for them while the training thread hangs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _OURS = ("timing_logger.", "allreduce_instrumentation.")
 _MOST_TOLD = 100
 
 HeldBack: TypeAlias = "Callable[[int], Iterable[tuple[object, RawRecord]]]"
-"""From an instant to what has waited for a device since before: its interval, and its record so far."""
+"""Maps an instant in ns to what has waited for a device since before it: intervals and their records."""
 
 
 class Standing(NamedTuple):
-    """How far a process has come, for its sidecar; the fields of :class:`RunInfo` explain them."""
+    """How far a process has come, for its sidecar; the fields of :class:`RunInfo` explain each."""
 
     open_calls: list[OpenCallInfo]
     groups: list[GroupProgress]
@@ -37,15 +37,15 @@ class Standing(NamedTuple):
 
 
 class HangWatch:
-    """Finds the calls of one logger that have been open for too long, and writes a row of each, once.
+    """Finds the calls of one logger that have been open for too long, and writes a row for each, once.
 
     Attributes:
-        at_once: have the next look write all that is open, whatever its age.
-        signal: the signal that the process was sent, if the logger sees it.
+        at_once: True to have the next look write all open calls, whatever their age.
+        signal: the name of the signal that the process received, if the logger handles it.
 
     Args:
-        open_calls: the logger's.
-        hang_after_s: how long is too long.
+        open_calls: the logger's open calls.
+        hang_after_s: seconds after which a call counts as hanging.
     """
 
     def __init__(self, open_calls: OpenCalls, hang_after_s: float) -> None:
@@ -58,19 +58,21 @@ class HangWatch:
         self._progress_ns = perf_counter_ns()
 
     def look(self, held_back: HeldBack, accepted: int) -> None:
-        """Write what has been open for too long now, and was not written before.
+        """Write a row for each call that has been open for too long and that was not written before.
 
         Args:
-            held_back: gives what has waited for a device since before an instant.
-            accepted: how many records came so far: whether there is progress.
+            held_back: returns the records that have waited for a device since before an instant.
+            accepted: the number of records accepted so far, from which progress is detected.
         """
         self._note_progress(accepted)
-        told = {id(call): (call, records) for call, records in self._too_old(held_back)}  # ids stay theirs
+        # Each entry keeps its call alive, so that no other object can get the same id.
+        told = {id(call): (call, records) for call, records in self._too_old(held_back)}
         for key in told.keys() - self._told.keys():
             self._write(told[key][1])
         self._told = told
 
     def standing(self) -> Standing:
+        """Return how far the process has come and what hangs, for its sidecar."""
         hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
         return Standing(
             open_calls=[_info(record) for _, told in self._told.values() for record in told][:_MOST_TOLD],
@@ -98,7 +100,7 @@ class HangWatch:
 
     def _write(self, records: list[RawRecord]) -> None:
         for record in records:
-            self._seen += 1  # a row of ours is no progress
+            self._seen += 1  # a row written here does not count as progress
             self._open_calls.channel.put(record)
 
     def _groups(self) -> list[GroupProgress]:
@@ -126,7 +128,7 @@ def _info(record: RawRecord) -> OpenCallInfo:
 
 
 def _main_thread_stack() -> Iterator[str]:
-    """Where the main thread is: the innermost call that is not ours, and those of the user's around it."""
+    """Yield the main thread's innermost call outside of these packages, then the user's calls around it."""
     frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
     innermost = True
     while frame is not None:
@@ -139,5 +141,5 @@ def _main_thread_stack() -> Iterator[str]:
 
 
 def _is_library(file: str) -> bool:
-    """Whether it is no file of the user's: of the standard library, or installed."""
+    """Whether ``file`` belongs to the standard library or an installed package, not to the user's code."""
     return file.startswith(("<frozen", _STANDARD_LIBRARY)) or not _INSTALLED.isdisjoint(Path(file).parts)

@@ -1,4 +1,4 @@
-"""What becomes of a logger when its process ends or forks."""
+"""Hooks for the exit and the forks of a logger's process."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 _HOOKS = 5
-"""An interrupt may strike a hook before it holds any back; then the next one has its turn."""
+"""How often the exit hook is registered: an interrupt may strike one before it holds interrupts back."""
 
 
 class Detachable(Protocol):
-    """Has something that belongs to the process that made it."""
+    """An object that holds resources of the process that created it."""
 
     def detach(self) -> None:
-        """Let go of it, in a forked child, and in that one's: without waiting for a lock, whose holder
-        may be gone."""
+        """Release the resources in a forked child, and in a child of that.
+
+        It must not wait for a lock, whose holder may not exist in the child.
+        """
 
 
 def at_exit(function: Callable[[], None]) -> None:
-    """Call ``function`` before the interpreter goes down, in this process only.
+    """Call ``function`` before the interpreter shuts down, in this process only.
 
-    It may be called again; interrupts do not break it off.
+    It may be called more than once. Interrupts do not abort it.
     """
     owner = os.getpid()
 
     def call() -> None:
-        if os.getpid() == owner:  # an os.fork child that leaves by sys.exit runs its parent's hooks
+        if os.getpid() == owner:  # an os.fork child that ends with sys.exit runs its parent's hooks
             with interrupts_held_back():
                 function()
 
@@ -41,16 +43,16 @@ def at_exit(function: Callable[[], None]) -> None:
     if "multiprocessing" in sys.modules:
         from multiprocessing import parent_process, util
 
-        if parent_process() is not None:  # its forked children run no atexit hooks
+        if parent_process() is not None:  # children forked by multiprocessing run no atexit hooks
             util.Finalize(None, call, exitpriority=10)
 
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """In the block handlers of SIGINT and SIGTERM do not run: what they raise would break it off.
+    """Hold back the handlers of SIGINT and SIGTERM during the block, which their exceptions would abort.
 
-    It runs right after, with all that follows from it. Elsewhere than in the main thread, which alone runs
-    handlers, nothing needs to be held back.
+    They run right after the block, with all consequences. Outside of the main thread nothing is held back,
+    since only the main thread runs handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -59,7 +61,7 @@ def interrupts_held_back() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     with contextlib.ExitStack() as afterwards:
         for number, handler in handlers.items():
-            if callable(handler):  # not the system's own ways, and none that is not Python's
+            if callable(handler):  # not SIG_DFL or SIG_IGN, and not a handler set outside of Python
                 afterwards.callback(_raise_if, came, number)
                 afterwards.callback(signal.signal, number, handler)
                 signal.signal(number, lambda number, _: came.add(number))

@@ -1,4 +1,4 @@
-"""TimingLogger: a recorder, the flush thread and sinks behind it, and their life in the process."""
+"""TimingLogger: a recorder with its flush thread and sinks, and their lifetime in the process."""
 
 from __future__ import annotations
 
@@ -32,42 +32,43 @@ BYTES_PER_MB = 10**6
 class TimingLogger(Recorder):
     """Records timed operations of one rank, and writes them in the background.
 
-    The ``record_*`` calls never raise, wait or do I/O, whatever they are given; values that the
-    schema cannot hold are left blank in a row whose status is ``error:InvalidValue``. They may be
-    called from any thread, from signal handlers and from finalizers. After ``close`` and in forked
-    children records are counted as dropped.
+    The ``record_*`` calls never raise, wait or do I/O, whatever they are given. Values that the schema cannot
+    hold are left blank in a row whose status is ``error:InvalidValue``. The calls may be made from any
+    thread, from signal handlers and from finalizers. After ``close`` and in forked children, records are
+    counted as dropped.
 
     Args:
         rank: this process's rank, >= 0.
-        log_dir: folder of ``timing-rank{rank}.csv``; made if missing. If a file of that name is
-            there already it is left alone and ``timing-rank{rank}.run2.csv`` is written. If somebody
-            deletes, moves, replaces or cuts the file meanwhile, rows go on in
-            ``timing-rank{rank}.part2.csv``, and those that are gone count as dropped. None: no file,
-            only ``sinks``.
+        log_dir: folder of ``timing-rank{rank}.csv``, created if missing. If a file of that name exists
+            already, it is left alone and ``timing-rank{rank}.run2.csv`` is written. If the file is deleted,
+            moved, replaced or cut from outside, rows continue in ``timing-rank{rank}.part2.csv``, and those
+            that are gone count as dropped. None: no file, only ``sinks``.
         world_size: number of ranks, for the sidecar.
-        labels: what the user wants to know of this rank later, such as ``{"pipeline_stage": 2}``;
-            JSON values.
-        flush_interval: seconds within which a record is in the file; half of it passes between writes.
-        maxsize: capacity of the queue in records, at most 400 bytes each; beyond it records are
+        labels: further information about this rank for the sidecar, such as ``{"pipeline_stage": 2}``; JSON
+            values.
+        flush_interval: seconds within which a record is in the file; the time between two writes is half of
+            it.
+        maxsize: capacity of the queue in records, at most 400 bytes each; when it is full, records are
             dropped and counted.
-        ranks: ranks that record; None for all. On others the logger is off.
+        ranks: ranks that record; None for all. On other ranks the logger is off.
         start_step, end_step, record_every_n_steps: see :class:`~timing_logger.recording.sampling.StepPolicy`.
         enabled: False for a logger that does nothing and touches no file.
-        device_timeout: seconds that ``close`` waits for what devices have not done yet; then their
-            rows are written with status ``unresolved``.
+        device_timeout: seconds that ``close`` waits for operations that devices have not finished; after that
+            their rows are written with status ``unresolved``.
         hang_after: seconds after which a call that has not ended is written as a row with status
-            ``inflight``, and told in the sidecar; its row follows if it ends after all.
-        handle_sigterm: see SIGTERM, also while the main thread is in a call that does not return: what is
-            open is written, with status ``inflight``, and what waits. Then happens what would have: the
-            handler that was there before is called, or the process ends by the signal, a moment later.
+            ``inflight``, and listed in the sidecar; its row follows if it ends after all.
+        handle_sigterm: handle SIGTERM, even while the main thread is in a call that does not return: the
+            waiting records are written, and open calls with status ``inflight``. Then the previous handling
+            follows: the handler that was set before is called, or the process ends by the signal, a moment
+            later.
         fsync: make every write survive a crash of the machine (costs a disk flush each).
-        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows go on in the next part of the
-            file, ``timing-rank{rank}.part2.csv``; None for no limit. Whatever reads timing files reads all
-            parts as one. Parts that are complete may be compressed or moved away while the run goes on;
-            reading then says which are missing.
-        file_mode: permissions of the files that are made, of which the process's umask takes some;
-            ``0o600`` for files that only their owner may read.
-        sinks: further places for the records, see :class:`~timing_logger.sinks.Sink`.
+        max_file_mb: megabytes (10^6 bytes, at least 1) after which rows continue in the next part of the
+            file, ``timing-rank{rank}.part2.csv``; None for no limit. All readers of timing files read the
+            parts as one. Complete parts may be compressed or moved away during the run; readers then report
+            which are missing.
+        file_mode: permissions of new files, from which the process's umask is subtracted; ``0o600`` for files
+            that only their owner may read.
+        sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
 
     Raises:
         ConfigurationError: an option is out of range or contradicts another.
@@ -128,33 +129,39 @@ class TimingLogger(Recorder):
 
     @property
     def stats(self) -> Counters:
-        """Records accepted, written, dropped and pending; at rest the first is the sum of the others."""
+        """The number of records accepted, written, dropped and pending.
+
+        At rest the first is the sum of the others.
+        """
         if self._flusher is not None:
             return self._flusher.counters
         overflowed = self._channel.counts().overflowed
         return Counters(accepted=overflowed, written=0, dropped=overflowed, pending=0)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until what was recorded before the call is with the operating system.
+        """Wait until all records made before the call are with the operating system.
 
         Args:
-            timeout: seconds to wait at most.
+            timeout: the longest time to wait, in seconds.
 
         Returns:
-            True if every such record was written or counted as dropped, within the time. False also where
-            rows are found to be gone that had been written before; they count as dropped from then on.
+            True if every such record was written or counted as dropped, within the time. False also if rows
+            that had been written before are found to be gone; they count as dropped from then on.
         """
         return self._flusher is None or self._flusher.flush(timeout)
 
     def flush_soon(self) -> None:
-        """Have what is done by now written, without waiting for it."""
+        """Request that completed records are written, without waiting for it."""
         if self._flusher is not None and not self._flusher.closed:
             self._flusher.hurry()
 
     def close(self) -> None:
-        """Write what waits and stop. Again is harmless; gives up on a disk that takes nothing."""
+        """Write the waiting records and stop; give up on a disk that accepts nothing.
+
+        Calling it again is harmless.
+        """
         if self._flusher is not None and not self._flusher.closed:
-            while self._last_calls:  # each once: an interrupt may end this close, and another follow
+            while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
             self._flusher.close()
@@ -162,11 +169,11 @@ class TimingLogger(Recorder):
             self._dropped_at_close = self.stats.dropped
 
     def before_close(self, call: Callable[[], None]) -> None:
-        """Have ``call`` make its last records when this logger is closed; for instrumentation."""
+        """Register ``call`` to make its last records when this logger is closed; for instrumentation."""
         self._last_calls.append(call)
 
     def add_clock_offset(self, offset: ClockOffset) -> None:
-        """Have the sidecar tell a measured offset of this process's clock; for instrumentation."""
+        """Add a measured offset of this process's clock to the sidecar; for instrumentation."""
         if self._flusher is None or self._sidecar is None:
             return
         if self._flusher.closed:
@@ -187,7 +194,7 @@ class TimingLogger(Recorder):
         state = "off" if self._flusher is None else str(self.path or "no file")
         return f"<TimingLogger rank {self.rank}: {state}>"
 
-    # -- beginnings and ends ------------------------------------------------------------------------
+    # -- start and end ------------------------------------------------------------------------------
 
     def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
         if options.handle_sigterm:
@@ -218,11 +225,11 @@ class TimingLogger(Recorder):
         at_exit(self._close_at_exit)
 
     def _see_sigterm(self, ends: bool) -> None:
-        """Leave evidence of what hangs; close if the process ends by the signal."""
+        """Write all open calls; close the logger if the process ends by the signal."""
         self._hang_watch.signal, self._hang_watch.at_once = "SIGTERM", True
         self.flush(timeout=1.0)
         if ends:
-            self._open_calls.forget()  # it is written
+            self._open_calls.forget()  # they have just been written
             self.close()
 
     def _close_at_exit(self) -> None:
@@ -233,7 +240,7 @@ class TimingLogger(Recorder):
             self._dropped_at_close += late
 
     def detach(self) -> None:
-        """In a forked child: the file, the thread and what waits are the parent's."""
+        """Let go of the file, the thread and the waiting records in a forked child: they are the parent's."""
         self._channel.abandon()
         self._open_calls.forget()
         self._flusher = None

@@ -1,7 +1,7 @@
-"""What each thread is in just now: its calls that have not ended, and what it left running.
+"""The open calls of each thread: calls that have not ended, and operations that a thread left running.
 
-Whoever wants to know what a process hangs in asks here, from another thread: entering and leaving a call
-links and unlinks one object, which is all that a training thread pays for it.
+Another thread reads them here to find out what a process hangs in. Entering and leaving a call links and
+unlinks one object, which is all that a training thread pays for it.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from timing_logger.recording.protocols import Counts
 
 _DEEPEST = 1000
-"""How many calls of a thread are looked at: who leaves blocks without end keeps no more of them than that."""
+"""The most open calls of one thread that are followed and kept, in case blocks are entered and never left."""
 
 
 class OpenCall:
     """A call that some thread has entered and, as long as it has no end, not left.
 
     Attributes:
-        caller: the thread that is in it.
-        outer: the call around it.
-        start_ns, end_ns: instants of ``perf_counter_ns``; the second is not there while it is open.
+        caller: the thread that is in the call.
+        outer: the call around this one; None if there is none.
+        start_ns, end_ns: instants of ``perf_counter_ns``; ``end_ns`` is not set while the call is open.
     """
 
     __slots__ = ("caller", "end_ns", "outer", "start_ns")
@@ -45,14 +45,14 @@ class OpenCall:
     end_ns: int
 
     def enter(self) -> None:
-        """The calling thread is in it from now on."""
+        """Begin the call now, as the innermost one of its thread."""
         caller = self.caller
         self.outer = caller.innermost
         caller.innermost = self
         self.start_ns = perf_counter_ns()
 
     def leave(self) -> int:
-        """It ends now; the instant."""
+        """End the call now and return that instant in ns."""
         self.end_ns = end_ns = perf_counter_ns()
         caller = self.caller
         if caller.innermost is self:
@@ -72,11 +72,11 @@ class OpenCall:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has begun, by the clock, and not ended."""
+        """Whether the call has a start time and no end time yet."""
         return hasattr(self, "start_ns") and not hasattr(self, "end_ns")
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
-        """What is known of it before it has ended."""
+        """Yield the records of the call as far as they are known before it has ended."""
         raise NotImplementedError
 
     def write_open(self, status: str) -> None:
@@ -84,11 +84,14 @@ class OpenCall:
             self.caller.channel.put(record)
 
     def leave_running(self) -> None:
-        """What it stands for goes on when its call returns, until somebody takes it with :meth:`claim`."""
+        """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""
         self.caller.running.add(self)
 
     def claim(self) -> bool:
-        """Whether the calling thread is the one that writes it. No lock: taking out of a set is one step."""
+        """Whether the calling thread is the one to write this operation: at most one thread gets True.
+
+        There is no lock: removal from a set is one step.
+        """
         try:
             self.caller.running.remove(self)
         except KeyError:
@@ -97,11 +100,12 @@ class OpenCall:
 
 
 class Caller:
-    """What a record takes from its thread: the name; and the calls that it is in.
+    """What a record takes from its thread: the thread's name, and the calls that it is in.
 
     Attributes:
-        channel: where the thread's records go.
-        running: the operations that threads of this logger left running, and that nobody saw end.
+        thread: the name of the thread.
+        channel: the channel of the thread's records.
+        running: the operations that threads of this logger left running and whose end was not seen yet.
         innermost: the call that the thread entered last, of those that it has not left.
     """
 
@@ -116,7 +120,7 @@ class Caller:
         self.innermost: OpenCall | None = None
 
     def calls(self) -> Iterator[OpenCall]:
-        """Those that it is in, the innermost first."""
+        """Yield the open calls of the thread, the innermost first."""
         call = self.innermost
         for _ in range(_DEEPEST):
             if call is None:
@@ -139,9 +143,10 @@ class ForeignCaller(Caller):
 
     @property
     def thread(self) -> str:
-        """The thread that called the backward pass under way here; else, or if nobody can tell, its own name.
+        """The name of the thread that called the current backward pass.
 
-        It is looked for once in a pass: the pass has one caller as long as it lasts.
+        Outside of a pass, or if that thread is unknown, it is this thread's own name. The caller is looked up
+        once per pass, since it never changes during one.
         """
         engine = find_engine()
         number = NO_PASS if engine is None else engine.current_pass()
@@ -159,9 +164,10 @@ class OpenCalls:
     """The calls that threads of one logger are in, and the operations that they left running.
 
     Attributes:
-        channel: where records go.
-        running: see :class:`Caller`. Taking one out is one step: of two who see its end, one writes it.
-        callers: by thread.
+        channel: the channel of the logger's records.
+        running: see :class:`Caller`. Removing an operation is one step: of two threads that see its end, only
+            one writes it.
+        callers: the :class:`Caller` of each thread, by thread identifier.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -171,7 +177,7 @@ class OpenCalls:
         self.callers: dict[int, Caller] = {}
 
     def add_group(self, group: Counts, name: str) -> None:
-        """Remember, as long as it lives, a group of ranks whose rows call it ``name``."""
+        """Remember a group of ranks, for as long as it lives, by the ``name`` that its rows have."""
         key = id(group)
         self._groups[key] = ref(group, lambda _: self._groups.pop(key, None)), name
 
@@ -184,7 +190,10 @@ class OpenCalls:
             yield from caller.calls()
 
     def write_all(self, status: str) -> None:
-        """Write what is open, as nobody will see it end; its end then writes nothing more."""
+        """Write all open calls and running operations with ``status``, because their end will not be seen.
+
+        When they end after all, nothing more is written.
+        """
         inside = [call for caller in list(self.callers.values()) for call in caller.calls()]
         for call in inside:
             call.write_open(status)
@@ -196,15 +205,16 @@ class OpenCalls:
         self.forget()
 
     def forget(self) -> None:
-        """In a forked child: these are its parent's."""
+        """Discard all open calls: in a forked child they are the parent's."""
         self.running.clear()
         for caller in self.callers.values():
             caller.innermost = None
 
 
 class Callers(threading.local):
-    """Each thread's :class:`Caller`, asked for once a record: what is local to a thread costs four times
-    as much to read.
+    """Gives each thread its :class:`Caller`, which is read once per record.
+
+    Reading a thread-local costs four times as much as reading a plain attribute.
     """
 
     def __init__(self, open_calls: OpenCalls) -> None:
@@ -215,7 +225,7 @@ class Callers(threading.local):
 
 
 class _NoChannel(Channel):
-    """Lets go of what was written already."""
+    """A channel that discards records without counting them, for calls that were written already."""
 
     def __init__(self) -> None:
         super().__init__(0)

@@ -1,4 +1,4 @@
-"""The logger's options, checked once, before training starts."""
+"""The logger's options, which are checked once, before training starts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.run_info import MAX_RANK
 
 _MOST_SECONDS = 10**9
-"""Thirty years. No thread can wait for much longer at a time."""
+"""The longest time allowed, about 30 years: no thread can wait for much longer at once."""
 
 _INTEGERS = {
     "rank": 0,
@@ -32,7 +32,7 @@ _OPTIONAL = {"world_size", "end_step"}
 
 @dataclass(slots=True, kw_only=True)
 class Options:
-    """See :class:`timing_logger.TimingLogger` for meanings and units.
+    """The options of a logger; see :class:`timing_logger.TimingLogger` for meanings and units.
 
     Raises:
         ConfigurationError: a value is out of range or contradicts another.
@@ -82,7 +82,7 @@ class Options:
         )
 
     def for_sidecar(self) -> dict[str, Any]:
-        """The options as JSON values: rank, world size and labels apart, the rest together."""
+        """Return the options as JSON values: rank, world size, labels, and the others in ``options``."""
         rest = asdict(self)
         return {name: rest.pop(name) for name in ("rank", "world_size", "labels")} | {"options": rest}
 

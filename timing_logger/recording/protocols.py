@@ -1,4 +1,4 @@
-"""What a logger asks of a call that it times: the group that counts it, and the handle to wait for."""
+"""Interfaces of what a logger times: the group that numbers a call, and the handle that is waited for."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Protocol
 
 
 class Counts(Protocol):
-    """How far a group of ranks has come.
+    """A group of ranks that counts the collectives it has begun.
 
     Attributes:
-        collectives: how many were begun.
+        size: the number of ranks.
+        collectives: the number of collectives begun.
     """
 
     size: int
@@ -17,7 +18,7 @@ class Counts(Protocol):
 
 
 class NumberedGroup(Protocol):
-    """A group of ranks that counts its operations."""
+    """A group of ranks that numbers its operations."""
 
     name: str
     size: int
@@ -25,11 +26,15 @@ class NumberedGroup(Protocol):
     def next_collective(self) -> int: ...
 
     def take_back(self, error: BaseException) -> bool:
-        """The call of the latest raised ``error``: whether that one did not begin, and no longer counts."""
+        """Take back the latest number if its call, which raised ``error``, did not begin.
+
+        Returns:
+            Whether the number was taken back.
+        """
 
 
 class Waitable(Protocol):
-    """What a call that goes on after its return gives to its caller."""
+    """The handle that a call returns when its operation goes on after the return."""
 
     def wait(self) -> object: ...
 
@@ -37,7 +42,11 @@ class Waitable(Protocol):
 
 
 def has_ended(begun: Waitable) -> bool:
-    """Asked when a wait for it has failed, whose error the caller shall see, and no other one."""
+    """Whether an operation has ended, asked after a wait for it failed.
+
+    Errors of the question itself count as False: the caller is to see the error of the wait, and no other
+    one.
+    """
     try:
         return begun.is_completed()
     except Exception:

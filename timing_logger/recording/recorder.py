@@ -1,7 +1,7 @@
-"""The recording half of a logger: everything that the training thread calls.
+"""The recording half of a logger: every call that the training thread makes.
 
-A recording call makes one tuple and appends it to a queue; a span does so when its block is left. What
-they have in common is written out in each, because a call more would cost a tenth of the whole.
+A recording call makes one tuple and appends it to a queue; a span does so when its block is left. Code that
+these calls share is repeated in each of them, because one more function call would cost a tenth of the whole.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Recorder:
         self._enabled = self.recording = True
 
     def _switch_off(self) -> None:
-        """Off is other methods, not a question asked at every call."""
+        """Replace the recording methods by ones that do nothing, which saves a check in every call."""
         vars(self).update(
             record_mpi_operation=_no_span, record_device_operation=_no_span,
             record_timing=_ignore, record_interval=_ignore,
@@ -81,7 +81,7 @@ class Recorder:
         message_size_bytes: int | None = None,
         mpi_op_name: str | None = None,
     ) -> Timer:
-        """Time a ``with`` block; an exception in it is passed on, and its row says so.
+        """Time a ``with`` block. An exception in it is passed on, and the row's status names its type.
 
         Args:
             operation: ``"ALLREDUCE"``, ``"H2D"``, ...; upper-cased when written.
@@ -91,8 +91,8 @@ class Recorder:
             group, group_size: communicator or process group, and its number of ranks.
             seq: the operation's number in its group.
             peer: the other rank of a point-to-point operation, or the root.
-            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used
-                where those are not given.
+            message_size_bytes, mpi_op_name: other spellings of message_size and operation, used if those are
+                not given.
 
         Returns:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block.
@@ -128,10 +128,10 @@ class Recorder:
         group_size: int,
         peer: int | None,
     ) -> S:
-        """A span of class ``kind`` that no ``with`` encloses: the shortest way in for instrumentation.
+        """Create a span of class ``kind`` that no ``with`` encloses: the fastest entry for instrumentation.
 
-        The caller enters it and writes it. Whether the current iteration is recorded is the caller's
-        question. The arguments are those of :meth:`record_mpi_operation`, all by position.
+        The caller enters the span and writes it, and checks whether the current iteration is recorded. The
+        arguments are those of :meth:`record_mpi_operation`, all by position.
         """
         span = _new_span(kind)
         span.caller = caller = self._callers.current
@@ -160,22 +160,22 @@ class Recorder:
         call: Callable[..., Any],
         args: tuple[Any, ...],
     ) -> Any:
-        """Make a call, wait for what it began, and record both as one operation: for instrumentation.
+        """Make a call, wait for the operation that it began, and record both as one: for instrumentation.
 
-        In an iteration that is not recorded it has a row only if the process hangs in it. It is in one piece,
-        since each Python function that it called would cost a tenth of the whole.
+        In an iteration that is not recorded, a row is written only if the process hangs in the call. The
+        method is one piece, since each Python function that it called would cost a tenth of the whole.
 
         Args:
             operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
-            group: gives the name, the size, and the number.
-            handle: what is waited for, if ``call`` returns one.
-            call, args: what blocks.
+            group: supplies the name, the size and the sequence number.
+            handle: the class of the handles that are waited for, if ``call`` returns one.
+            call, args: the blocking function and its arguments.
 
         Returns:
             What ``call`` returns.
 
         Raises:
-            BaseException: whatever the call or the wait raises; the row says so.
+            BaseException: whatever the call or the wait raises; the row's status records it.
         """
         recording = self.recording
         caller = self._callers.current
@@ -194,7 +194,7 @@ class Recorder:
         timed.start_ns = record[START] = perf_counter_ns()
         try:
             begun = call(*args)
-            if isinstance(begun, handle):  # else it was done on return
+            if isinstance(begun, handle):  # otherwise the operation was complete on return
                 begun.wait()
         except BaseException as error:
             counts = begun is not None or not group.take_back(error)
@@ -229,11 +229,11 @@ class Recorder:
         seq: int | None = None,
         peer: int | None = None,
     ) -> Timer:
-        """Time what a device does for a ``with`` block, by events in its stream.
+        """Time the work of a device for a ``with`` block, by events in its stream.
 
-        Nothing waits: the row is written when the device has passed the block's end. Without a
-        device the host's clock serves, and the row's ``clock`` says so. While the stream is being
-        captured into a graph the block is let pass and counted (``captured`` in the sidecar).
+        Nothing waits: the row is written when the device has passed the block's end. Without a device the
+        host's clock is used, and the row's ``clock`` says so. While the stream is being captured into a
+        graph, the block is not timed but counted (``captured`` in the sidecar).
 
         Args:
             stream: a ``torch.Stream``; None for the calling thread's current one.
@@ -241,8 +241,8 @@ class Recorder:
         The other arguments are those of :meth:`record_mpi_operation`.
 
         Returns:
-            A context manager that yields itself. Reading its ``elapsed_ms`` after the block waits for
-            the device.
+            A context manager that yields itself. Reading its ``elapsed_ms`` after the block waits for the
+            device.
         """
         if iteration is None:
             if not self.recording:
@@ -289,15 +289,14 @@ class Recorder:
 
         Args:
             elapsed_ms: the duration in ms, finite and >= 0; if None, end_counter - start_counter.
-            start_counter, end_counter: ``time.perf_counter()`` at start and end, in seconds.
-                Without them the operation is taken to end now. Where they contradict elapsed_ms
-                by more than 10% and 1 ms, elapsed_ms and start_counter stand and the row's status
-                is ``error:InconsistentCounters``.
+            start_counter, end_counter: ``time.perf_counter()`` at start and end, in seconds. Without them the
+                operation is taken to end now. If they contradict elapsed_ms by more than 10% and 1 ms,
+                elapsed_ms and start_counter are kept and the row's status is ``error:InconsistentCounters``.
 
         The other arguments are those of :meth:`record_mpi_operation`.
         """
         start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, perf_counter_ns())
-        # `is None` and nothing else: asking a caller's object for its truth may raise
+        # Only `is None` is safe here: the truth value of a caller's object may raise.
         name = operation if operation is not None else mpi_op_name
         size = message_size if message_size is not None else message_size_bytes
         self.record_interval(
@@ -324,10 +323,14 @@ class Recorder:
         status: str = OK,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Record an interval of the ``time.perf_counter_ns`` axis: the way in for instrumentation.
+        """Record an interval of the ``time.perf_counter_ns`` axis: the entry for instrumentation.
 
-        ``end_ns`` is None for an operation whose end is not known. The other arguments are those
-        of :meth:`record_mpi_operation`, and three fields of the record.
+        Args:
+            start_ns: the start in ns.
+            end_ns: the end in ns; None for an operation whose end is not known.
+            clock, status, metadata: the fields of the record.
+
+        The other arguments are those of :meth:`record_mpi_operation`.
         """
         if iteration is None:
             if not self.recording:
@@ -344,35 +347,40 @@ class Recorder:
 
     @property
     def enabled(self) -> bool:
-        """Whether anything is recorded on this rank, on some iterations at least."""
+        """Whether this rank records at all, on some iterations at least."""
         return self._enabled
 
     @property
     def calling_thread(self) -> str:
-        """What the calling thread's records say of it in ``thread``."""
+        """The name that the calling thread's records have in ``thread``."""
         return self._callers.current.thread
 
     def add_group(self, group: Counts, name: str) -> None:
-        """Have the sidecar tell how many collectives ``group`` has begun: for instrumentation.
+        """Have the sidecar state how many collectives ``group`` has begun: for instrumentation.
 
-        ``name`` is what its rows call it.
+        Args:
+            name: the name of the group in its rows.
         """
         self._open_calls.add_group(group, name)
 
     def begin_wait(self, of: Sequence[Span]) -> Wait:
-        """The calling thread is blocked on operations that were left running, until it leaves the wait."""
+        """Begin a wait of the calling thread for operations that were left running, and return it.
+
+        The thread counts as blocked until it leaves the wait.
+        """
         return Wait.begin(of, self._callers.current)
 
     @property
     def labelled(self) -> bool:
-        """Whether a label that names a layer is in force here, see :meth:`label`."""
+        """Whether a label that names a layer is in force in this context, see :meth:`label`."""
         return self._label.get()[2]
 
     @contextlib.contextmanager
     def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
-        """Name the records made in the block that bring no name themselves.
+        """Set the default layer name and phase of records made in the ``with`` block.
 
-        It holds for this thread, and under asyncio for this task and those that it creates in the block.
+        The label holds for this thread, and under asyncio for this task and those that it creates in the
+        block.
         """
         names = type(layer_name) is not str or layer_name != ""
         outer = self._label.get()
@@ -383,12 +391,12 @@ class Recorder:
             self._label.set(outer)
 
     def set_current_iteration(self, iteration: int) -> None:
-        """The iteration of records that bring none; decides whether they are recorded."""
+        """Set the iteration of records that state none; it decides whether they are recorded."""
         self._iteration = iteration
         self.recording = self._enabled and self._policy.records(iteration)
 
     def set_current_epoch(self, epoch: int) -> None:
-        """The epoch of records that bring none."""
+        """Set the epoch of records that state none."""
         self._epoch = epoch
 
 

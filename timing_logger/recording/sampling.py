@@ -1,4 +1,4 @@
-"""Which iterations are recorded, and on which ranks: one policy, the same answer on every rank."""
+"""The policy that selects which iterations are recorded, and on which ranks, consistently across ranks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from timing_logger.errors import ConfigurationError
 class StepPolicy:
     """Selects iterations ``start_step``, ``start_step + n``, ... below ``end_step``.
 
-    The choice depends on the iteration alone, so ranks that count iterations alike drop the same
-    ones. Records outside of any iteration (before the first ``set_current_iteration``) are kept.
+    The choice depends on the iteration alone, so ranks that count iterations alike leave out the same ones.
+    Records outside of any iteration (before the first ``set_current_iteration``) are kept.
 
     Attributes:
         start_step: first iteration recorded.
@@ -52,7 +52,7 @@ class StepPolicy:
         return self.start_step > 0 or self.end_step is not None or self.record_every_n_steps > 1
 
     def records(self, iteration: Any) -> bool:
-        """Whether ``iteration`` is recorded. Never raises: what is no integer is recorded."""
+        """Whether ``iteration`` is recorded. Never raises: a value that is no integer is recorded."""
         if type(iteration) is not int:
             try:
                 iteration = operator.index(iteration)
@@ -69,7 +69,11 @@ class StepPolicy:
 
 
 def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
-    """``value`` as an int between ``minimum`` and ``maximum``; a bool or a float is not one."""
+    """Return ``value`` as an int between ``minimum`` and ``maximum``; bools and floats are refused.
+
+    Raises:
+        ConfigurationError: the value is no integer or out of range; the message calls it ``name``.
+    """
     try:
         if isinstance(value, bool):
             raise TypeError

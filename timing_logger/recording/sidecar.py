@@ -1,4 +1,4 @@
-"""Keeps the sidecar beside a timing file current, at a cost that no file system notices."""
+"""Keep the sidecar of a timing file current, at a cost that no file system notices."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _RETRY_S = 0.1
 
 
 class Account(NamedTuple):
-    """What a sidecar says that changes; the fields of :class:`RunInfo` explain them."""
+    """The content of a sidecar that changes during a run; the fields of :class:`RunInfo` explain each."""
 
     counters: Counters
     written_bytes: int
@@ -45,23 +45,26 @@ class Account(NamedTuple):
 
 
 class Sidecar:
-    """The sidecar of one timing file. The flush thread says what stands in it; a thread of its own writes it.
+    """The sidecar of one timing file: the flush thread states its content, and a thread of its own writes it.
 
-    So a file system that answers neither ``open`` nor ``rename`` cannot hold up the rows. That thread
-    lives for as long as there is something to write: it takes the newest, and what that replaced is
-    never written.
+    A file system that answers neither ``open`` nor ``rename`` therefore cannot hold up the rows. The writing
+    thread lives as long as there is something to write. It takes the newest content; older content that was
+    not written yet never is.
     """
 
     def __init__(
         self, timing_file: Path, name: TimingFile, clock: WallClock, constants: dict[str, Any]
     ) -> None:
-        """Write the first one, before anything is recorded.
+        """Write the first sidecar, before anything is recorded.
 
         Args:
+            timing_file: the path of the timing file.
+            name: the file's parsed name.
+            clock: the wall clock, whose anchors are written.
             constants: the fields of :class:`RunInfo` that the logger's options fill.
 
         Raises:
-            LogPathError: it cannot be written.
+            LogPathError: the sidecar cannot be written.
         """
         self._path = sidecar_path(timing_file)
         self._clock = clock
@@ -85,17 +88,18 @@ class Sidecar:
             log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
 
     def add_clock_offset(self, offset: ClockOffset) -> None:
-        """Have the next refresh write ``offset`` too; from any thread."""
+        """Have the next refresh write ``offset``, too. May be called from any thread."""
         self._clock_offsets.append(offset)
 
     def refresh(self, account: Account) -> None:
-        """Have it written if it is due, without waiting for it.
+        """Have the sidecar written if a refresh is due, without waiting for it.
 
-        It is when the first rows are written, records begin to drop, a clock offset came, within a tenth of
-        a second of other trouble, and every 10 s: a reader sees from it that the process lives.
+        A refresh is due when the first rows are written, when records begin to drop, when a clock offset or a
+        part of the file is added or rows are found to be gone, within a tenth of a second of other trouble,
+        and every 10 s, so that a reader can see that the process lives.
 
         Raises:
-            Exception: with which the write before this one failed.
+            Exception: the error of the previous write, if that failed.
         """
         if not self._is_due(account):
             self._start_writer()
@@ -106,10 +110,11 @@ class Sidecar:
             raise failure
 
     def close(self, account: Account, *, timeout_s: float) -> None:
-        """Write the last one.
+        """Write the last sidecar and wait for it.
 
         Raises:
-            OSError: as the file system says; TimeoutError where it says nothing for so long.
+            OSError: the file system's error; TimeoutError if the write takes longer than ``timeout_s``
+                seconds.
         """
         self._hand_over(account, closed=True)
         deadline_s = time.monotonic() + timeout_s
@@ -139,7 +144,7 @@ class Sidecar:
         )
 
     def _text(self, account: Account, *, closed: bool = False) -> str:
-        """What the sidecar says from now on."""
+        """Update the content of the sidecar and return its text."""
         self._info.counters = account.counters
         self._info.written_bytes = account.written_bytes
         self._info.logger_cpu_ns = account.cpu_ns
@@ -162,18 +167,21 @@ class Sidecar:
     # -- writing it ---------------------------------------------------------------------------------
 
     def _hand_over(self, account: Account, *, closed: bool = False) -> None:
-        text = self._text(account, closed=closed)  # it may be of another file from now on
+        text = self._text(account, closed=closed)  # this may change the path
         self._newest.append((self._path, text))
         self._start_writer()
 
     def _start_writer(self) -> None:
-        """If there is something to write and nobody at it; also what came when the last one was ending."""
+        """Start the writing thread if there is something to write and no such thread is alive.
+
+        That includes content that came while the last thread was ending.
+        """
         if not self._newest or (self._writer is not None and self._writer.is_alive()):
             return
         writer = threading.Thread(target=self._write_newest, name="timing-logger-sidecar", daemon=True)
         try:
             writer.start()
-        except RuntimeError:  # the interpreter is going down, or the system has no thread left
+        except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
             self._write_newest()
         else:
             self._writer = writer
@@ -192,5 +200,5 @@ def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:
 
 
 def _extent(parts: Sequence[FilePart]) -> tuple[int, int]:
-    """What a refresh does not wait for: a new part, or rows that are gone."""
+    """Return the number of parts and of lost rows, whose changes are written at once."""
     return len(parts), sum(part.lost for part in parts)

@@ -1,4 +1,4 @@
-"""A timed block: two readings of the clock and one record."""
+"""Timed blocks: each is two readings of the clock and one record."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from timing_logger.recording.protocols import Waitable, has_ended
 
 
 class Timer(Protocol):
-    """What ``with logger.record_mpi_operation(...) as timer`` yields."""
+    """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
 
     @property
     def elapsed_ms(self) -> float:
-        """Duration of the block, in ms; NaN while it is open, and when it is not recorded."""
+        """Duration of the block, in ms; NaN while it is open, and if it is not recorded."""
 
     def __enter__(self) -> Timer: ...
 
@@ -42,7 +42,7 @@ class Timer(Protocol):
 
 
 class Span(OpenCall):
-    """A block that will be recorded. Its maker sets the slots: that saves a call to __init__."""
+    """A block that will be recorded. Its maker sets the slots, which saves a call to ``__init__``."""
 
     __slots__ = (
         "epoch", "group", "group_size", "iteration", "layer_name", "message_size_bytes", "operation", "peer",
@@ -69,7 +69,7 @@ class Span(OpenCall):
         except AttributeError:
             return math.nan
 
-    def __enter__(self) -> Span:  # OpenCall.enter, written out: a call would cost a tenth of the whole
+    def __enter__(self) -> Span:  # OpenCall.enter inlined: a call would cost a tenth of the whole
         caller = self.caller
         self.outer = caller.innermost
         caller.innermost = self
@@ -85,7 +85,7 @@ class Span(OpenCall):
             caller.innermost = self.outer
         else:
             self.unlink()
-        channel = caller.channel  # its put, written out as well
+        channel = caller.channel  # Channel.put, inlined as well
         queue = channel.queue
         if len(queue) < channel.capacity:
             queue.append((
@@ -97,17 +97,18 @@ class Span(OpenCall):
             channel.count_overflow()
 
     def finish(self, status: str) -> None:
-        """What was entered without ``with`` ends now."""
+        """End a span that was entered without ``with``, and write its record."""
         end_ns = self.leave()
         self.write(self.operation, self.start_ns, end_ns, status)
 
     def write(
         self, operation: Any, start_ns: int, end_ns: int | None, status: str, thread: str | None = None
     ) -> None:
-        """A record with this one's columns, of a block that no ``with`` encloses.
+        """Write a record with this span's columns, for a block that no ``with`` encloses.
 
-        ``end_ns`` is None if the end is not known. ``thread`` is the name of the thread that the block
-        belongs to; None for the one that made the span.
+        Args:
+            end_ns: the end in ns of ``perf_counter_ns``; None if it is not known.
+            thread: the name of the thread that the block belongs to; None for the thread that made the span.
         """
         self.caller.channel.put(self._record(operation, start_ns, end_ns, status, thread))
 
@@ -131,7 +132,7 @@ class Span(OpenCall):
 
 
 class Unrecorded(Span):
-    """A call in an iteration that sampling leaves out: a row only if the process hangs in it."""
+    """A call in an iteration that sampling leaves out: it has a row only if the process hangs in it."""
 
     __slots__ = ()
 
@@ -191,7 +192,7 @@ class UnrecordedCall(TimedCall):
 
 
 class Wait(OpenCall):
-    """A call that blocks its thread until operations have ended that were left running."""
+    """A call that blocks its thread until operations that were left running have ended."""
 
     __slots__ = ("of", "thread")
 
@@ -226,7 +227,7 @@ class DeviceSpan(Span):
 
     @property
     def elapsed_ms(self) -> float:
-        """Duration in ms; NaN while the block is open, and of one that cannot be known."""
+        """Duration in ms; NaN while the block is open, and if the duration can never be known."""
         interval = getattr(self, "interval", None)
         if interval is None:
             return math.nan
@@ -252,9 +253,13 @@ class DeviceSpan(Span):
             yield self._record(self.operation, self.start_ns, None, status, clock=DEVICE_CLOCK)
 
     def end_interval(self, kind: type[BaseException] | None) -> None:
-        """The block ends here in its stream; ``kind`` is the exception's that leaves it, if one does."""
+        """Mark the end of the block in its stream, and put its record.
+
+        Args:
+            kind: the type of the exception that leaves the block, if one does.
+        """
         interval = self.interval
-        if interval is None:  # a graph is being captured: what is queued now does not run now
+        if interval is None:  # a graph is being captured: the work is queued but does not run now
             return
         interval.end(self.stream)
         start, end, clock = interval.columns
@@ -267,7 +272,7 @@ class DeviceSpan(Span):
 
 
 class _NoSpan:
-    """A block that is not recorded: one shared object, safe to nest and to share by threads."""
+    """A block that is not recorded: one shared object, which may be nested and used by several threads."""
 
     __slots__ = ()
 
@@ -276,8 +281,8 @@ class _NoSpan:
 
 NO_SPAN: Any = _NoSpan()
 
-# Callables in C, because off must cost less than reading the clock twice: one that returns
-# NO_SPAN for ever, and one that takes the three arguments of __exit__ and returns "", which is
-# false, so that exceptions pass.
+# These callables are in C, because a logger that is off must cost less than two clock readings. The
+# first always returns NO_SPAN; the second takes the three arguments of __exit__ and returns "", which
+# is false, so that exceptions propagate.
 _NoSpan.__enter__ = repeat(NO_SPAN).__next__  # type: ignore[attr-defined]
 _NoSpan.__exit__ = "".format  # type: ignore[attr-defined]

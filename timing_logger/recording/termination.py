@@ -1,4 +1,4 @@
-"""SIGTERM, seen by a thread: a handler of Python's runs when the main thread leaves the call it hangs in."""
+"""Handle SIGTERM on a thread: a Python handler would run only after the main thread leaves a hanging call."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Any
 from timing_logger.errors import ConfigurationError
 
 Told = Callable[[bool], None]
-"""Called when the signal has come, with whether the process ends by it as soon as the call returns."""
+"""Callback for the signal. Its argument: whether the process ends by it as soon as the callback returns."""
 
 
 class TerminationWatch:
-    """Has the C half of Python's signal handling write to a pipe, from which a thread of ours reads.
+    """Has the C half of Python's signal handling write to a pipe, which a thread of this package reads.
 
-    Whatever else was to happen at the signal happens: a handler of Python's is called as before, and a
-    process that would have ended ends by the same signal, a moment later.
+    The previous handling of the signal still follows: a Python handler is called as before, and a process
+    that would have ended ends by the same signal, a moment later.
     """
 
     def __init__(self) -> None:
@@ -40,9 +40,9 @@ class TerminationWatch:
             self._told.remove(told)
 
     def _handle(self, number: int, frame: Any) -> None:
-        """On the main thread, once it runs Python again."""
+        """Handle the signal on the main thread, once that runs Python code again."""
         with contextlib.suppress(OSError):
-            os.write(self._write, bytes([number]))  # somebody else may have taken the place of our pipe
+            os.write(self._write, bytes([number]))  # other code may have replaced our wakeup descriptor
         if callable(self._previous):
             self._previous(number, frame)
 
@@ -64,7 +64,7 @@ class TerminationWatch:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def leave_child(self) -> None:
-        """In a forked child, whose signals are not its parent's."""
+        """Restore the previous signal handling in a forked child, whose signals are not its parent's."""
         self._told.clear()
         with contextlib.suppress(OSError, ValueError):
             signal.set_wakeup_fd(self._previous_descriptor)
@@ -77,10 +77,10 @@ _watch: TerminationWatch | None = None
 
 
 def at_sigterm(told: Told) -> None:
-    """Have ``told`` called when SIGTERM comes, also while the main thread is in a call that does not return.
+    """Have ``told`` called when SIGTERM comes, even while the main thread is in a call that does not return.
 
     Raises:
-        ConfigurationError: it cannot be had here.
+        ConfigurationError: called outside of the main thread, or SIGTERM has a handler not set from Python.
     """
     global _watch
     if _watch is None:
@@ -96,13 +96,13 @@ def at_sigterm(told: Told) -> None:
 
 
 def not_at_sigterm(told: Told) -> None:
-    """Undo :func:`at_sigterm`."""
+    """Remove a callback that :func:`at_sigterm` registered."""
     if _watch is not None:
         _watch.remove(told)
 
 
-# A signal for a child that comes before it has left our pipe would be told to its parent: it is held back
-# until then.
+# A signal that reaches a forked child before it has let go of the pipe would be reported to its parent, so
+# SIGTERM is blocked until then.
 
 _masks: list[set[signal.Signals | int]] = []
 

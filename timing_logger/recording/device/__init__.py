@@ -1,1 +1,1 @@
-"""Timing what a device does: events from a pool, and where their instants stand on the host's clock."""
+"""Timing of work on a device: events from a pool, and the mapping of their instants to the host's clock."""

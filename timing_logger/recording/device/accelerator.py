@@ -1,8 +1,8 @@
-"""What is asked of torch about devices: the only module that touches its device API.
+"""The queries to torch about devices: the only module that uses its device API.
 
-Only the generic part of it is used (``torch.Event``, ``torch.accelerator``), so CUDA, ROCm and XPU
-work alike; the one thing that has no generic name is the capture mode of a thread. Tests put a
-scripted stand-in in the place of :class:`Accelerator`.
+Only the generic part of that API is used (``torch.Event``, ``torch.accelerator``), so CUDA, ROCm and XPU work
+alike. The one thing without a generic name is the capture mode of a thread. Tests replace
+:class:`Accelerator` by a scripted stand-in.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 from typing import Any, Protocol
 
-_WITHOUT_TIMED_STREAMS = ("mps",)  # one stream, no second one on which to read its clock
+_WITHOUT_TIMED_STREAMS = ("mps",)  # has one stream only, and no second one for anchors of its clock
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed, and the same number in HIP
-_FIRST_HIP_WITH_MODES = (7, 2)  # before, asking broke a capture whatever the thread's mode (ROCm/hip#3876)
+_FIRST_HIP_WITH_MODES = (7, 2)  # earlier, a query broke a capture in any mode of the thread (ROCm/hip#3876)
 
 
 class Event(Protocol):
-    """A mark that a stream passes, as ``torch.Event(enable_timing=True)`` is."""
+    """A mark that a stream passes, such as ``torch.Event(enable_timing=True)``."""
 
     def record(self, stream: Any = None) -> None: ...
     def query(self) -> bool: ...
     def synchronize(self) -> None: ...
     def elapsed_time(self, other: Any, /) -> float:
-        """Milliseconds (a float32) from this event to ``other``."""
+        """Return the milliseconds (a float32) from this event to ``other``."""
 
 
 class Accelerator:
@@ -35,12 +35,12 @@ class Accelerator:
 
     Attributes:
         kind: ``"cuda"`` (ROCm too) or ``"xpu"``.
-        failed: what a device said when it failed, after which nothing is asked of any; else empty.
-        current_index: number of the calling thread's current device.
-        current_stream: the calling thread's current stream of the device with a number.
-        is_capturing: whether the calling thread's current stream is being captured into a graph; asking
-            makes a context on its device.
-        has_context: whether this process uses the device with a number, as far as torch tells.
+        failed: the error message of a device that failed, after which no device is queried; else empty.
+        current_index: returns the number of the calling thread's current device.
+        current_stream: returns the calling thread's current stream of the device with a number.
+        is_capturing: returns whether the calling thread's current stream is being captured into a graph. The
+            query creates a context on its device.
+        has_context: returns whether this process uses the device with a number, as far as torch knows.
     """
 
     def __init__(self, torch: Any, kind: str) -> None:
@@ -56,20 +56,20 @@ class Accelerator:
         self.has_context: Callable[[int], bool] = getattr(torch._C, f"_{kind}_hasPrimaryContext", _always)
 
     def used_devices(self) -> list[int]:
-        """Numbers of those on which this process has a context."""
+        """Return the numbers of the devices on which this process has a context."""
         return [index for index in range(self._module.device_count()) if self.has_context(index)]
 
     def new_event(self) -> Event:
-        """An event that belongs to the device on which it is recorded first."""
+        """Return an event, which belongs to the device on which it is recorded first."""
         event: Event = self._new_event()
         return event
 
     def new_stream(self, index: int) -> Any:
-        """A stream of device ``index``. Torch has 32 of them: somebody else may be given the same."""
+        """Return a stream of device ``index``. Torch has only 32, so other code may be given the same one."""
         return self._torch.Stream(device=f"{self.kind}:{index}", priority=-1)
 
     def look_at(self, stream: Any) -> tuple[bool, int]:
-        """Whether ``stream`` is being captured into a graph, and the number of its device."""
+        """Return whether ``stream`` is being captured into a graph, and the number of its device."""
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
         index = stream.device.index
@@ -78,7 +78,7 @@ class Accelerator:
 
     @contextmanager
     def current(self, stream: Any, index: int) -> Iterator[None]:
-        """A block in which ``stream``, of device ``index``, is the calling thread's current one."""
+        """Make ``stream``, of device ``index``, the calling thread's current one during the block."""
         with self._module.device(index), self._module.stream(stream):
             yield
 
@@ -88,7 +88,7 @@ class Accelerator:
             event.record(stream)
 
     def is_failure(self, error: Exception) -> bool:
-        """Whether ``error`` is a device's, and not a call's that asked for what cannot be."""
+        """Whether ``error`` is a failure of a device, and not of a call that asked for the impossible."""
         if is_about_capture(error):
             return False
         said = str(error).startswith((f"{self.kind} error", "CUDA error", "HIP error"))
@@ -96,13 +96,13 @@ class Accelerator:
 
     @contextmanager
     def asking(self, index: int) -> Iterator[bool]:
-        """A block in which this thread asks device ``index`` about events.
+        """Let this thread query events of device ``index`` during the block.
 
-        Yields whether that is harmless. In the mode "global", which is the default, a graph capture
-        breaks when any thread asks about any event (cudaStreamBeginCapture, "potentially unsafe API
-        calls"), unless the asking thread has exchanged its own mode; relaxed also covers the thread
-        that captures. The device is made current, and given up, in the way that makes no context on
-        another one: exchanging the mode alone would make one on device 0.
+        Yields whether queries are harmless. In the mode "global", which is the default, a graph capture
+        breaks when any thread queries any event (cudaStreamBeginCapture, "potentially unsafe API calls"),
+        unless the querying thread has exchanged its own mode; relaxed mode also covers the thread that
+        captures. The device is made current, and released, in the way that creates no context on another one:
+        exchanging the mode alone would create one on device 0.
         """
         import ctypes
 
@@ -117,7 +117,7 @@ class Accelerator:
 
     @cached_property
     def _exchange_mode(self) -> Callable[[Any], int]:
-        """The function that swaps the calling thread's capture mode: of the loaded runtime, or driver."""
+        """The function of the loaded runtime or driver that swaps the calling thread's capture mode."""
         version = self._torch.version
         if self.kind != "cuda":
             return _no_modes
@@ -133,12 +133,15 @@ class Accelerator:
 
 
 def is_about_capture(error: Exception) -> bool:
-    """Whether a graph capture is in the way, as it is of the legacy stream while another is captured."""
+    """Whether ``error`` was caused by a graph capture.
+
+    A use of the legacy stream fails in this way while another stream is captured.
+    """
     return "captur" in str(error)
 
 
 def _loaded(library: str, name: str) -> Callable[[Any], int] | None:
-    """A function of a library that this process has loaded already."""
+    """Return a function of a library that this process has loaded already; None if there is none."""
     import ctypes
 
     with contextlib.suppress(OSError, AttributeError):
@@ -168,10 +171,10 @@ _found: Accelerator | None = None
 
 
 def find_accelerator() -> Accelerator | None:
-    """The accelerator, once this process has used it; None without one, or a torch older than 2.7.
+    """Return the accelerator once this process has used it; None without one, or with torch older than 2.7.
 
-    Nothing is imported or initialised for it: that would take a second in a recording call, and a
-    process whose parent has initialised CUDA can never use it.
+    Nothing is imported or initialised: that would take a second in a recording call, and a process whose
+    parent has initialised CUDA can never use it.
     """
     return _found or _find()
 
@@ -190,7 +193,7 @@ def _find() -> Accelerator | None:
 
 
 def _forget() -> None:
-    """In a forked child: its parent's device is out of reach, as torch says when asked anew."""
+    """Forget the accelerator in a forked child, which cannot use the device of its parent."""
     global _found
     _found = None
 

@@ -1,7 +1,7 @@
-"""Anchors: moments known on a device's clock and on ``perf_counter``, and the line through them.
+"""Anchors, which are moments known on a device's clock and on ``perf_counter``, and the line through them.
 
-The two clocks run at slightly different rates, so between two anchors an instant is interpolated, and
-after the last one the rate goes on that was measured so far.
+The two clocks run at slightly different rates. Between two anchors an instant is interpolated; after the last
+one it is extrapolated at the rate measured so far.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 from timing_logger.record import NS_PER_MS
 
 DRIFT = 20e-6
-"""What the rates of two clocks differ by, as long as nothing better is known: 20 us in a second."""
+"""The assumed difference between the rates of two clocks until a better value is known: 20 us per second."""
 
 _MOST_OFF = 1e-3
-"""No clock is off by more, slewed by NTP or not: one of the two stood still for a while, as in a suspended
-machine, and that says nothing of their rates."""
+"""The largest plausible difference between the rates, even of a clock slewed by NTP.
+
+A larger one means that one of the two clocks stood still for a while, as in a suspended machine, and says
+nothing about their rates.
+"""
 
 _KEPT = 16
 
@@ -25,8 +28,8 @@ class Mark(NamedTuple):
     """An event that has passed.
 
     Attributes:
-        at_ns: when, in ``perf_counter_ns``.
-        uncertainty_ns: of that.
+        at_ns: when it passed, in ``perf_counter_ns``.
+        uncertainty_ns: the uncertainty of ``at_ns``.
         device_ns: the same moment on the device's axis, on which the first anchor is at 0.
     """
 
@@ -37,14 +40,14 @@ class Mark(NamedTuple):
 
 
 class AnchorLine:
-    """The latest anchors of one device, ascending, and where an instant stands that was seen beside them."""
+    """The latest anchors of one device, in ascending order, by which its instants are mapped to the host."""
 
     def __init__(self) -> None:
         self.marks: list[Mark] = []
         self._rate = 1.0
 
     def add(self, mark: Mark) -> int:
-        """Take a later mark in. Returns by how many ns the line, carried on to it, was off."""
+        """Add a later mark. Return by how many ns the line, extrapolated to the mark, was off."""
         missed_by_ns = 0
         if self.marks:
             last = self.marks[-1]
@@ -55,15 +58,16 @@ class AnchorLine:
         return missed_by_ns
 
     def place(self, event: Any, issued_ns: int) -> tuple[int, int]:
-        """When ``event`` passed, in ``perf_counter_ns``, and how far from the anchor that was asked.
+        """Return when ``event`` passed, in ``perf_counter_ns``, and its distance in ns from the anchor used.
 
         Args:
-            issued_ns: when it was issued: the device passed it then, or later.
+            issued_ns: when the event was issued: the device passed it then, or later.
         """
         nearest = min(self.marks, key=lambda mark: abs(mark.at_ns - issued_ns))
         distance_ns = ns_between(nearest.event, event)
         device_ns = nearest.device_ns + distance_ns
-        # A float32 of ms is coarse far away: what waited for long is asked of the anchor beside it.
+        # A float32 of ms is coarse over long distances: an event that waited for long is measured again
+        # from the anchor closest to when it passed.
         beside = min(self.marks, key=lambda mark: abs(mark.device_ns - device_ns))
         if beside is not nearest:
             distance_ns = ns_between(beside.event, event)
@@ -78,13 +82,17 @@ class AnchorLine:
 
 
 def ns_between(first: Any, second: Any) -> int:
-    """From one event to another, on the device's clock."""
+    """Return the time in ns from one event to another, on the device's clock."""
     elapsed_ms: float = first.elapsed_time(second)
     return round(elapsed_ms * NS_PER_MS)
 
 
 def _best_rate(marks: list[Mark]) -> float:
-    """Nanoseconds of the host for one of the device, from that anchor to the last which tells it best."""
+    """Return the host's ns per ns of the device, from the earlier anchor that gives the least error.
+
+    The rate is that from this anchor to the last. It is 1 if there is one anchor only, or if the error
+    exceeds :data:`DRIFT`.
+    """
     *earlier, last = marks
     first = min(earlier, key=lambda mark: _rate_error(mark, last), default=None)
     return 1.0 if first is None or _rate_error(first, last) > DRIFT else _rate(first, last)

@@ -1,11 +1,11 @@
-"""Where a device's instants stand on the ``perf_counter_ns`` axis.
+"""Map a device's instants to the ``perf_counter_ns`` axis.
 
-An anchor is an event in a stream that holds nothing else: it passes within microseconds, between
-the moment it was issued and the moment it was first seen done. Half of that span is its
-uncertainty. Nothing is synchronised, and the training's streams are left alone.
+An anchor is an event in a stream that holds nothing else. It passes within microseconds, between the moment
+it was issued and the moment it was first seen done. Half of that span is its uncertainty. Nothing is
+synchronised, and the training's streams are left alone.
 
-CUDA gives the time between two events as a float32 of milliseconds, whose resolution is 0.25 ms
-after an hour and 0.5 us after five seconds: so anchors are renewed every few seconds.
+CUDA states the time between two events as a float32 of milliseconds, whose resolution is 0.25 ms after an
+hour and 0.5 us after five seconds. Anchors are therefore renewed every few seconds.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterva
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
 
 RENEW_NS = 2_000_000_000
-"""Age at which an anchor gets a successor."""
+"""Age in ns at which an anchor is followed by a new one."""
 
 _FIRST_RENEWAL_NS = 250_000_000
 _TRIES = 4
 _PATIENCE_NS = 200_000
-_GOOD_NS = 100_000  # as far off as the first anchor may be, if a better one is to be had
-_PATIENT_LOOKS = 3  # so often a poor first one is left for a better
+_GOOD_NS = 100_000  # the largest uncertainty of a first anchor that is taken without a further try
+_PATIENT_LOOKS = 3  # after this many looks with marks, the best of them is taken, however uncertain
 _ANCHORS_KEPT = 100
 
 
 class DeviceClock:
-    """The mapping for one device; used by one thread at a time, and only while it is asking."""
+    """The clock mapping of one device, for one thread at a time, and only while that is asking the device."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -39,7 +39,7 @@ class DeviceClock:
         self._issued: tuple[Any, int] | None = None
         self._refused = ""
         self._line = AnchorLine()
-        self._first_ones: list[Mark] = []  # of which none is good enough yet
+        self._first_ones: list[Mark] = []  # candidates for the first anchor, none good enough so far
         self._looks = 0
         self._anchors: list[DeviceAnchor] = []
         self._worst_uncertainty_ns = 0
@@ -47,7 +47,7 @@ class DeviceClock:
         self._farthest_ns = 0
 
     def renew(self) -> None:
-        """Set a new anchor if the last one is old. On a device too busy for it, look again next time."""
+        """Set a new anchor if the last one is old. A device too busy for it is tried again next time."""
         if self._refused or not self._is_due():
             return
         try:
@@ -56,9 +56,10 @@ class DeviceClock:
             self._note(error)
 
     def place(self, interval: DeviceInterval) -> int | None:
-        """Start of a finished interval in ``perf_counter_ns``; None as long as no anchor has been set.
+        """Return the start of a finished interval in ``perf_counter_ns``; None while no anchor has been set.
 
-        Never before it was issued, which is also what it is where torch will set no anchor.
+        The start is never before the interval was issued. If torch cannot set or use anchors, it is that
+        moment.
         """
         if not self._line.marks:
             return interval.issued_ns if self._refused else None
@@ -71,7 +72,7 @@ class DeviceClock:
         return max(interval.issued_ns, start_ns)
 
     def info(self) -> DeviceClockInfo:
-        """What the sidecar says of it."""
+        """Return the content of the sidecar for this clock."""
         device = self._device
         return DeviceClockInfo(
             device=device.name,
@@ -87,7 +88,11 @@ class DeviceClock:
         )
 
     def _is_due(self) -> bool:
-        """Soon after the first, for the rate; then ever later, but every few seconds."""
+        """Whether a new anchor is due: soon after the first, for the rate, then at longer and longer
+        distances.
+
+        The longest distance is :data:`RENEW_NS`.
+        """
         marks = self._line.marks
         if not marks:
             return True
@@ -107,14 +112,18 @@ class DeviceClock:
             self._accept_unless_poor(min(found, key=_uncertainty_ns))
 
     def _note(self, error: Exception) -> None:
-        """A clock that gets no anchor is no reason to lose durations; one that has some goes on with them."""
+        """Drop the pending anchor and remember the error.
+
+        A clock without any anchor is marked as refused, so that durations are still written; one that has
+        anchors continues with them.
+        """
         self._issued = None
         self._device.note(error)
         if not self._line.marks and not is_about_capture(error):
             self._refused = repr(error)
 
     def _try_to_mark(self) -> Mark | None:
-        """A mark; None if it does not pass at once, and then it is looked at again the next time."""
+        """Return a mark; None if its event does not pass at once. It is then checked again next time."""
         event, before_ns = self._issued or self._issue()
         now_ns = begun_ns = perf_counter_ns()
         while event is not None and now_ns - begun_ns < _PATIENCE_NS:
@@ -129,7 +138,7 @@ class DeviceClock:
         accelerator, index = self._device.accelerator, self._device.index
         if self._stream is None:
             self._stream = accelerator.new_stream(index)
-        if accelerator.look_at(self._stream)[0]:  # somebody was given the same, and captures it
+        if accelerator.look_at(self._stream)[0]:  # torch gave other code the same stream, and it is captured
             return None, 0
         event = accelerator.new_event()
         self._issued = event, perf_counter_ns()
@@ -137,7 +146,10 @@ class DeviceClock:
         return self._issued
 
     def _accept_first(self, found: list[Mark]) -> None:
-        """A busy host may see a mark long after it passed: then wait for a better one, but not for ever."""
+        """Accept the best of the first marks if it is good, or after several looks without a good one.
+
+        A busy host may see a mark long after it passed, so a poor one is not accepted at once.
+        """
         self._first_ones += found
         self._looks += bool(self._first_ones)
         best = min(self._first_ones, key=_uncertainty_ns, default=None)
@@ -146,7 +158,7 @@ class DeviceClock:
             self._first_ones.clear()
 
     def _accept_unless_poor(self, mark: Mark) -> None:
-        """The last one may be worth more, carried on."""
+        """Accept ``mark`` unless the last mark, extrapolated to that time, is less uncertain."""
         last = self._line.marks[-1]
         if mark.uncertainty_ns <= last.uncertainty_ns + (mark.at_ns - last.at_ns) * DRIFT:
             self._accept(mark)

@@ -1,4 +1,4 @@
-"""A device as the clock knows it: its bounded pool of events, its streams, and whether it still works.
+"""A device with its bounded pool of events and its streams, and whether it still works.
 
 Making a CUDA event takes 2.4 us and destroying it 2.7 us; taking one from the pool takes 0.1 us.
 """
@@ -15,27 +15,27 @@ from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.stream_marks import StreamMarks
 
 PAIRS_PER_DEVICE = 4096
-"""At most so many intervals of one device are open, or not yet resolved, at any time."""
+"""The most intervals of one device that are open, or not yet resolved, at any time."""
 
 when_events_are_low: list[Callable[[], object]] = []
-"""Called by the thread that takes a pair, when three quarters of a pool are in use."""
+"""Functions called by the thread that takes a pair, when three quarters of a pool are in use."""
 
 
 class EventPair(NamedTuple):
-    """The start and the end of one interval."""
+    """The two events at the start and the end of an interval."""
 
     start: Event
     end: Event
 
 
 class EventPool:
-    """Pairs of events: made when first needed, at most ``capacity``, never destroyed.
+    """A pool of event pairs: made when first needed, at most ``capacity``, and never destroyed.
 
     Attributes:
-        free: pairs that nobody uses. Taking and giving back are single steps of a ``deque``, so no
-            lock is needed; a finalizer gives them back.
-        made: pairs in existence.
-        exhausted: counts the intervals that found none.
+        free: the pairs that are not in use. Taking and returning one are single steps of a ``deque``, so no
+            lock is needed; a finalizer returns them.
+        made: the number of pairs in existence.
+        exhausted: counts the intervals that found no pair.
     """
 
     def __init__(self, new_event: Callable[[], Event], capacity: int) -> None:
@@ -46,11 +46,11 @@ class EventPool:
         self._tickets = iter(range(1, capacity + 1))
         self._capacity = capacity
         self._low = capacity // 4
-        self._alarm = -1  # so many free pairs are few: none is, while more can be made
+        self._alarm = -1  # at most this many free pairs are too few; -1 as long as enough can be made
         self._told = False
 
     def take(self) -> EventPair | None:
-        """A pair, or None if all are in use."""
+        """Take a pair from the pool; None if all are in use."""
         try:
             pair = self.free.pop()
         except IndexError:
@@ -70,7 +70,7 @@ class EventPool:
         return EventPair(self._new_event(), self._new_event())
 
     def _look_at_level(self, left: int) -> None:
-        """Call the flush threads when it gets low, and not again before it has been half full."""
+        """Alert the flush threads when few pairs are left, and not again before half of the pool was free."""
         if left > self._low:
             self._told = self._told and left <= 2 * self._low
         elif not self._told:
@@ -87,8 +87,8 @@ class Device:
     """One device of the process's accelerator.
 
     Attributes:
-        pool: its events.
-        captured: counts intervals that were let pass because their stream was being captured.
+        pool: the device's events.
+        captured: counts intervals that were skipped because their stream was being captured.
         full: counts intervals that were not marked because their stream was full.
     """
 
@@ -104,24 +104,24 @@ class Device:
 
     @property
     def failed(self) -> str:
-        """What a device of this kind said when it failed; else empty."""
+        """The error message of a device of this kind that failed; "" if none has."""
         return self.accelerator.failed
 
     def marks_in(self, stream: Any) -> StreamMarks:
-        """Those of one of its streams."""
+        """Return the marks in one of the device's streams."""
         number = getattr(stream, "stream_id", None)
         return self._marks.get(number) or self._marks.setdefault(number, StreamMarks())
 
     @contextmanager
     def waiting_stream(self) -> Iterator[None]:
-        """A block whose current stream is one in which nothing but waiting and marking is done."""
+        """Make a stream current during the block in which there is nothing but waiting and marks."""
         if self._waiting is None:
             self._waiting = self.accelerator.new_stream(self.index)
         with self.accelerator.current(self._waiting, self.index):
             yield
 
     def note(self, error: Exception) -> None:
-        """Remember ``error`` if it is a device's failure: one leaves the others unusable, too."""
+        """Remember ``error`` if it is a failure of a device, which makes the other devices unusable, too."""
         if not self.failed and self.accelerator.is_failure(error):
             self.accelerator.failed = repr(error)
 
@@ -130,7 +130,7 @@ _in_use: dict[int, Device] = {}
 
 
 def device(accelerator: Accelerator, index: int) -> Device:
-    """Device ``index`` of the process's accelerator; there is one object for each."""
+    """Return device ``index`` of the process's accelerator; there is one object for each."""
     found = _in_use.get(index)
     return _in_use.setdefault(index, Device(accelerator, index)) if found is None else found
 
@@ -141,5 +141,5 @@ def is_in_use(index: int) -> bool:
 
 
 def devices_in_use() -> list[Device]:
-    """The devices on which this process has timed something."""
+    """Return the devices on which this process has timed something."""
     return list(_in_use.values())

@@ -1,8 +1,8 @@
-"""An interval that somebody opens and ends: on the host's clock, or between a device's events.
+"""Intervals that a block opens and ends: on the host's clock, or between two events of a device.
 
-What a device does has no duration yet when the call that queues it returns. So an interval is
-asked: ``finished()`` never waits, ``wait()`` does, and ``elapsed_ns`` is None until it is known.
-The events go back to their pool when nobody holds the interval any more.
+The duration of work on a device is not known yet when the call that queues it returns. An interval is
+therefore queried: ``finished()`` never waits, ``wait()`` does, and ``elapsed_ns`` is None until it is known.
+The events return to their pool when the last reference to the interval is gone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.devices import Device, device, is_in_use
 
 _BACKWARDS_NS = -1000
-"""A shorter duration than this is none: the block began in one stream and ended in another."""
+"""A duration in ns below this is not valid: the block began in one stream and ended in another."""
 
 TORCH_ERRORS = (RuntimeError, ValueError)
-"""What torch raises; see :func:`_pass_on_others`."""
+"""The exceptions that torch raises; see :func:`_pass_on_others`."""
 
 
 class HostInterval:
-    """Between two readings of the host's clock."""
+    """The interval between two readings of the host's clock."""
 
     __slots__ = ("end_ns", "start_ns")
 
@@ -34,15 +34,15 @@ class HostInterval:
         self.start_ns = perf_counter_ns()
 
     def end(self, stream: Any = None) -> None:
-        """It ends now."""
+        """End the interval now."""
         self.end_ns = perf_counter_ns()
 
     def finished(self) -> bool:
-        """Whether it has ended."""
+        """Whether the interval has ended."""
         return self.end_ns is not None
 
     def wait(self) -> None:
-        """Nothing to wait for: the end is known when it has been."""
+        """Return at once: the end of a host interval is known as soon as it has ended."""
 
     @property
     def elapsed_ns(self) -> int | None:
@@ -50,19 +50,20 @@ class HostInterval:
 
     @property
     def columns(self) -> tuple[Any, int | None, str]:
-        """``start_ns``, ``end_ns`` and ``clock`` of its record."""
+        """The fields ``start_ns``, ``end_ns`` and ``clock`` of the interval's record."""
         return self.start_ns, self.end_ns, HOST_CLOCK
 
 
 class DeviceInterval:
-    """Between two events in a device's stream. What torch raises is noted, and raised no further.
+    """The interval between two events in a device's stream. Exceptions of torch are noted and not propagated.
 
     Attributes:
+        device: the device of the stream.
         issued_ns: ``perf_counter_ns`` when it was opened: the device cannot have begun before.
-        elapsed_ns: the duration, once it is known.
+        elapsed_ns: the duration in ns; None until it is known.
         ended: whether its end was marked.
-        lost: the duration will never be known: the pool was exhausted, the stream full, the device
-            failed, the end was captured into a graph, or came before the start, in another stream.
+        lost: whether the duration will never be known: the pool was exhausted, the stream full, the device
+            failed, the end was captured into a graph, or the end came before the start, in another stream.
         stream: the ``torch.Stream`` that it occupies; None if that is not known.
     """
 
@@ -85,23 +86,26 @@ class DeviceInterval:
 
     @property
     def columns(self) -> tuple[Any, int | None, str]:
-        """``start_ns``, ``end_ns`` and ``clock`` of its record: the flush thread resolves it."""
+        """The fields ``start_ns``, ``end_ns`` and ``clock`` of the interval's record.
+
+        The interval itself stands in ``start_ns`` until the flush thread resolves it.
+        """
         return self, None, DEVICE_CLOCK
 
     @property
     def stream_name(self) -> str:
-        """Device and stream, as ``cuda:0/7``; blank if the stream is not known."""
+        """The device and stream, such as ``cuda:0/7``; "" if the stream is not known."""
         number = getattr(self.stream, "stream_id", None)
         return "" if number is None else f"{self.device.name}/{number}"
 
     @property
     def start_event(self) -> Event:
-        """The mark of its start; of a lost interval there may be none."""
+        """The event that marks the start; a lost interval may have none."""
         event: Event = self._events.start
         return event
 
     def has_begun(self) -> bool:
-        """Whether the device has passed its start, or cannot be asked."""
+        """Whether the device has passed the interval's start, or cannot be queried."""
         if self.lost:
             return True
         with self.device.accelerator.asking(self.device.index) as harmless:
@@ -110,7 +114,8 @@ class DeviceInterval:
     def end(self, stream: Any = None) -> None:
         """Mark the end in ``stream``; None for the calling thread's current one.
 
-        A block that has left its thread on another device ends in the current stream of its own.
+        If the block has left its thread on another device, the end is marked in the current stream of the
+        interval's own device.
         """
         self.ended = True
         on = self.device
@@ -138,7 +143,7 @@ class DeviceInterval:
     def finished(self) -> bool:
         """Whether ``elapsed_ns`` is known, or the interval is lost. Does not wait.
 
-        Where asking the device might break a graph capture, it is not asked: False.
+        If a query might break a graph capture, the device is not queried and the result is False.
         """
         if self.elapsed_ns is not None or self.lost:
             return True
@@ -152,7 +157,7 @@ class DeviceInterval:
             return True
 
     def wait(self) -> None:
-        """Wait until the device has passed the end, and for nothing else on it."""
+        """Wait until the device has passed the end of the interval, and for nothing else on it."""
         if self.elapsed_ns is not None or self.lost or not self.ended:
             return
         try:
@@ -165,7 +170,10 @@ class DeviceInterval:
             self.lose(error)
 
     def ask(self) -> bool:
-        """:meth:`finished` of one that ended, by a caller that is :meth:`Accelerator.asking` already."""
+        """Query an interval that has ended, like :meth:`finished`.
+
+        The caller must be inside a block of :meth:`Accelerator.asking`.
+        """
         if self.elapsed_ns is not None or self.lost:
             return True
         start, end = self._events
@@ -188,10 +196,10 @@ class DeviceInterval:
             self.elapsed_ns = max(0, elapsed_ns)
 
     def lose(self, error: Exception) -> None:
-        """It will never be known. After a failure of the device nothing is asked of it any more.
+        """Mark the interval as lost. After a failure of the device it is not queried any more.
 
         Raises:
-            Exception: ``error`` itself, if it is not torch's.
+            Exception: ``error`` itself, if torch did not raise it.
         """
         self.lost = True
         _pass_on_others(error)
@@ -204,10 +212,13 @@ _new_interval = object.__new__
 
 
 def open_interval(stream: Any = None) -> Interval | None:
-    """An interval that begins now, in ``stream`` or the calling thread's current one.
+    """Return an interval that begins now, in ``stream`` or the calling thread's current one.
 
-    Without a device, before this process has used one, or where it cannot be asked (in a forked
-    child, say), it is the host clock's. While the stream is being captured into a graph: None.
+    It uses the host clock if there is no device, if this process has not used one yet, or if the device
+    cannot be queried (in a forked child, for example).
+
+    Returns:
+        The interval; None while the stream is being captured into a graph.
     """
     issued_ns = perf_counter_ns()
     accelerator: Accelerator | None = None
@@ -223,7 +234,9 @@ def open_interval(stream: Any = None) -> Interval | None:
 
 
 def _on_device(accelerator: Accelerator, stream: Any, issued_ns: int) -> Interval | None:
-    """An interval of the stream's device, or of the thread's; None while the stream is being captured."""
+    """Return an interval on the device of ``stream`` or of the thread; None during a capture of the
+    stream.
+    """
     if stream is None and not _is_used(accelerator, accelerator.current_index()):
         stream = _stream_of_the_only_device(accelerator)
         if stream is None:
@@ -244,17 +257,17 @@ def _is_used(accelerator: Accelerator, index: int) -> bool:
 
 
 def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
-    """The current stream of the one device that this process uses; None if it uses several, or none.
+    """Return the current stream of the one device that this process uses; None if it uses several, or none.
 
-    A thread that was just started has device 0 as its current one, though the process may work on another:
-    a mark there would take some hundred MB of its memory for a context.
+    A new thread has device 0 as its current one, even if the process works on another. A mark on device 0
+    would then take some hundred MB of its memory for a context.
     """
     used = accelerator.used_devices()
     return accelerator.current_stream(used[0]) if len(used) == 1 else None
 
 
 def _begin_unless_full(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
-    """An interval in ``stream`` or the current one; without marks, and so lost, if that is full of them."""
+    """Return an interval in ``stream`` or the current one; it is lost if the stream is full of marks."""
     occupied = on.accelerator.current_stream(on.index) if stream is None else stream
     marks = on.marks_in(occupied)
     if marks.is_full(DeviceInterval.has_begun):
@@ -268,7 +281,7 @@ def _begin_unless_full(on: Device, stream: Any, issued_ns: int) -> DeviceInterva
 
 
 def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:
-    interval = _new_interval(DeviceInterval)  # slots set here: that saves a call to __init__
+    interval = _new_interval(DeviceInterval)  # setting the slots here saves a call to __init__
     interval._events = events
     interval.device = on
     interval.issued_ns = issued_ns
@@ -288,7 +301,7 @@ def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterv
 
 
 def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exception) -> Interval | None:
-    """What an interval is where not even the stream could be looked at."""
+    """Return an interval for the case that even a look at the stream raised ``error``."""
     _pass_on_others(error)
     if accelerator is None:
         return HostInterval()
@@ -303,14 +316,14 @@ def _without_looking(accelerator: Accelerator | None, issued_ns: int, error: Exc
 
 
 def _pass_on_others(error: Exception) -> None:
-    """A user's signal handler may raise in the middle of anything, and its exception is not ours to keep."""
+    """Raise ``error`` again unless torch raised it: a user's signal handler may raise anywhere."""
     kind = type(error)
     if kind not in TORCH_ERRORS and not kind.__module__.startswith("torch"):
         raise error
 
 
 def wait_for_stream() -> None:
-    """Wait until the device has passed what the current stream holds by now, and for nothing else."""
+    """Wait until the device has completed what the current stream holds now, and for nothing else."""
     mark = open_interval()
     if mark is not None:
         mark.end()

@@ -1,6 +1,6 @@
-"""Records that wait for a device: made with events, written with instants.
+"""Records that wait for a device: created with events, and written with instants.
 
-Only the thread that holds the flusher's lock works here.
+Only the thread that holds the flusher's lock may use this module.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _GROUP = Record._fields.index("group")
 class DeviceRows:
     """Holds records back until their device has passed the end of their interval.
 
-    Of those in one stream, an earlier one never comes out after a later one.
+    Records of one stream come out in their order.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class DeviceRows:
         return len(self._waiting)
 
     def sift(self, batch: list[RawRecord]) -> list[RawRecord]:
-        """What of ``batch`` waits for no device; the rest is held back."""
+        """Return the records of ``batch`` that wait for no device; the others are held back."""
         ready = []
         for record in batch:
             if type(record[START]) is DeviceInterval:
@@ -42,19 +42,19 @@ class DeviceRows:
         return ready
 
     def bookmark(self) -> int:
-        """Stands behind every record that is held back now, see :meth:`passed`."""
+        """Return a position after every record that is held back now, see :meth:`passed`."""
         return self._entered
 
     def passed(self, bookmark: int) -> bool:
-        """Whether every record has come out that was held back at ``bookmark``."""
+        """Whether every record that was held back at ``bookmark`` has come out."""
         return next(iter(self._waiting), bookmark) >= bookmark
 
     def resolved(self, *, asked: bool) -> list[RawRecord]:
-        """Records whose duration is known by now, or never will be. Does not wait.
+        """Return the records whose duration is known by now, or never will be. Does not wait.
 
         Args:
-            asked: whether a user waits for them. Where asking a device might break a graph capture
-                on another thread, it is asked only then.
+            asked: whether a user waits for them. If a query might break a graph capture on another thread,
+                the device is queried only then.
         """
         out = {key: _unresolved(record) for key, record in self._waiting.items() if _is_lost(record)}
         for device, keys in self._latest_first(out).items():
@@ -64,26 +64,35 @@ class DeviceRows:
         return [out[key] for key in sorted(out)]
 
     def given_up(self) -> list[RawRecord]:
-        """Everything still held back: ``unresolved``, or placed where it was issued if only that is open."""
+        """Return all records still held back, as ``unresolved``.
+
+        Records whose duration is known, and only the start is not, start at the moment they were issued.
+        """
         left = [_placed_by_issue(record) for record in self._waiting.values()]
         self._waiting.clear()
         return left
 
     def issued_before(self, instant_ns: int) -> Iterator[tuple[DeviceInterval, RawRecord]]:
-        """Parts of collectives and messages that are held back for so long, as they would be written now."""
+        """Yield the intervals issued before ``instant_ns`` that are held back and belong to a group.
+
+        Each comes with its record as it would be written now. Those are the parts of collectives and
+        messages.
+        """
         for record in list(self._waiting.values()):
             if record[_GROUP] and record[START].issued_ns < instant_ns:
                 yield record[START], _unresolved(record, INFLIGHT)
 
     def info(self) -> list[DeviceClockInfo]:
-        """What the sidecar says of each device's clock."""
+        """Return the content of the sidecar for each device's clock."""
         return [self._clock(device).info() for device in devices_in_use()]
 
     # -- parts ----------------------------------------------------------------------------------
 
     def _latest_first(self, settled: Container[int]) -> dict[Device, list[int]]:
-        """The other waiting records of each device. Asked in this order, what is found done has
-        nothing undone before it in its stream."""
+        """Return the keys of the other waiting records for each device, latest first.
+
+        When they are queried in this order, nothing before a finished record in its stream is unfinished.
+        """
         keys: dict[Device, list[int]] = {}
         for key in reversed(self._waiting):
             if key not in settled:
@@ -104,7 +113,7 @@ class DeviceRows:
                     record = _resolved(self._waiting[key], clock)
                     if record is not None:
                         out[key] = record
-        except Exception as error:  # the next pass writes what is lost by that
+        except Exception as error:  # the next call of resolved() writes the records lost by this
             device.note(error)
 
 
@@ -114,7 +123,7 @@ def _is_lost(record: RawRecord) -> bool:
 
 
 def _resolved(record: RawRecord, clock: DeviceClock) -> RawRecord | None:
-    """``record`` with its start and end; None if they are not known yet."""
+    """Return ``record`` with its start and end; None if they are not known yet."""
     interval: DeviceInterval = record[START]
     if not interval.ask():
         return None
@@ -125,7 +134,7 @@ def _resolved(record: RawRecord, clock: DeviceClock) -> RawRecord | None:
 
 
 def _placed_by_issue(record: RawRecord) -> RawRecord:
-    """``record`` without an anchor: it began when it was issued, or later."""
+    """Return ``record`` with the moment of issue as its start, which is the earliest possible one."""
     interval: DeviceInterval = record[START]
     return _unresolved(record) if interval.elapsed_ns is None else _placed(record, interval.issued_ns)
 
@@ -139,7 +148,7 @@ def _placed(record: RawRecord, start_ns: int) -> RawRecord:
 
 
 def _unresolved(record: RawRecord, status: str = UNRESOLVED) -> RawRecord:
-    """``record`` with the moment it was issued as its start, and no end."""
+    """Return ``record`` with the moment of issue as its start, and without an end."""
     interval: DeviceInterval = record[START]
     raw = Record(*record)
     status = status if raw.status == OK else raw.status

@@ -1,7 +1,7 @@
-"""How many marks a stream holds that the device has not passed: one more in a full stream blocks.
+"""Count the marks in a stream that the device has not passed: another mark in a full stream would block.
 
-A stream takes about a thousand launches and marks. Then the next call waits until the device gets on, and
-torch's mark holds the interpreter's lock meanwhile: every thread of the process would stand still.
+A stream takes about a thousand launches and marks. The next call then waits until the device makes progress.
+Torch holds the interpreter's lock during that wait, so every thread of the process would stand still.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 from weakref import ref
 
 MOST_INTERVALS = 256
-"""At most so many intervals, of two marks each, wait in one stream; the rest is left to the training."""
+"""The most intervals, of two marks each, that wait in one stream; the rest is left to the training."""
 
 _MILESTONE = 32
 
 
 class StreamMarks:
-    """The intervals of one stream, counted; threads that use one stream at once may miscount by a few."""
+    """Counts the intervals of one stream. Threads that use a stream at once may miscount by a few."""
 
     def __init__(self) -> None:
         self._begun = 0
@@ -27,16 +27,16 @@ class StreamMarks:
         self._milestones: deque[tuple[int, ref[Any]]] = deque()
 
     def note(self, interval: Any) -> None:
-        """One more has begun."""
+        """Count ``interval`` as begun."""
         self._begun += 1
         if self._begun % _MILESTONE == 0:
             self._milestones.append((self._begun, ref(interval)))
 
     def is_full(self, has_begun: Callable[[Any], bool]) -> bool:
-        """Whether as many wait as may.
+        """Whether the number of waiting intervals has reached its limit.
 
         Args:
-            has_begun: asks the device whether it has passed the first mark of an interval.
+            has_begun: queries the device whether it has passed the start of an interval.
         """
         if self._begun - self._passed < MOST_INTERVALS:
             return False
@@ -46,5 +46,8 @@ class StreamMarks:
         return self._begun - self._passed >= MOST_INTERVALS
 
     def _has_passed(self, interval: Any, has_begun: Callable[[Any], bool]) -> bool:
-        """One that nobody holds any more was asked for its duration."""
+        """Whether the device has passed the start of ``interval``.
+
+        An interval without references (None) had its duration queried already, so it has passed.
+        """
         return interval is None or has_begun(interval)
