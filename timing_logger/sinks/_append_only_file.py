@@ -1,10 +1,10 @@
-"""A file that a sink made itself: written by nobody else, never reopened, only ever appended to.
+"""A file that a sink created itself: written by this process only, never reopened, only appended to.
 
-Written with ``os.write`` on a descriptor: a buffered file holds a lock while it writes, which a
-daemon thread may take to its grave at interpreter exit.
+It is written with ``os.write`` on a descriptor, because a buffered file holds a lock while it writes. At
+interpreter exit a daemon thread may be stopped while it holds that lock.
 
-Others may do to it what they like: delete, move, replace or cut it, or close every descriptor of the
-process. :meth:`AppendOnlyFile.trouble` sees that, and is to be asked before each ``append``.
+Other code may delete, move, replace or cut the file, or close every descriptor of the process.
+:meth:`AppendOnlyFile.trouble` detects that, and is to be called before each ``append``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from timing_logger.sinks import PartlyWritten
 
 _END_OF_TORN = b"\0\n"
 _CREATE = (
-    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND  # after a cut, no hole
+    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND  # appending leaves no hole after a cut
     | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
 )  # fmt: skip
 _GONE = (FileNotFoundError, NotADirectoryError)
@@ -29,25 +29,25 @@ _Identity: TypeAlias = "tuple[int, int]"  # device, inode
 
 
 class AppendOnlyFile:
-    """Takes whole lines, batch by batch: all of a batch is in the file, or none of it.
+    """A file that takes whole lines, batch by batch: all of a batch is in the file, or none of it.
 
     Attributes:
-        path: the file.
-        written_bytes: its size.
-        records: how many are in it.
-        lost: how many were in it and no longer are, as far as :meth:`count_lost` was asked.
-        why: what was done to it; "" if nothing.
+        path: the path of the file.
+        written_bytes: the size of the file in bytes.
+        records: the number of records in it.
+        lost: the number of records that were in it and no longer are, as of the last :meth:`count_lost`.
+        why: what was done to the file from outside; "" if nothing.
     """
 
     def __init__(self, path: Path, *, mode: int, head: bytes) -> None:
         """Create the file, which is empty until something is appended.
 
         Args:
-            mode: its permissions, of which the process's umask takes some.
-            head: what it begins with, written before what is appended first.
+            mode: the permissions of the file, from which the process's umask is subtracted.
+            head: the beginning of the file, written before the first appended data.
 
         Raises:
-            OSError: it cannot be made; ``FileExistsError`` if there is something of this name.
+            OSError: the file cannot be created; ``FileExistsError`` if the name is taken.
         """
         self.path = path
         self.written_bytes = self.records = self.lost = 0
@@ -56,17 +56,17 @@ class AppendOnlyFile:
         self._torn = False
         self._descriptor = moved_up(os.open(path, _CREATE, mode))
         self._identity = _identity(os.fstat(self._descriptor))
-        # There are file systems where a name and a descriptor of one file never agree.
+        # On some file systems the identities of a name and a descriptor of one file never agree.
         self._is_known_by_name = self.is_at(path)
 
     def append(self, data: bytes, n_records: int) -> None:
-        """Write whole lines, ``n_records`` of them.
+        """Write ``data``, which consists of ``n_records`` whole lines.
 
         Raises:
-            PartlyWritten: some of them are in the file, and the rest is not.
+            PartlyWritten: some of the records are in the file, and the rest are not.
             OSError: none of them is in the file.
         """
-        # A piece of a line may stand at the end: a NUL keeps it from ever being a row.
+        # The file may end in the fragment of a line: a NUL prevents it from being read as a row.
         to_end_line = _END_OF_TORN if self._torn else b""
         before = to_end_line if self.written_bytes else self._head
         rest = memoryview(before + data)
@@ -82,10 +82,10 @@ class AppendOnlyFile:
         self.records += n_records
 
     def trouble(self) -> str:
-        """What was done to the file behind our back, in words; "" if it is as we left it.
+        """Return what was done to the file from outside, in words; "" if it is unchanged.
 
         Raises:
-            OSError: that cannot be found out for now.
+            OSError: it cannot be determined for now.
         """
         try:
             held = os.fstat(self._descriptor)
@@ -104,7 +104,7 @@ class AppendOnlyFile:
             named = os.lstat(self.path)
         except _GONE:
             return "was moved away" if held.st_nlink else "was deleted"
-        except OSError:  # nobody may look for now, and the descriptor is ours
+        except OSError:  # the name cannot be looked up for now, but the descriptor is still this file's
             return ""
         return "was replaced" if self._is_known_by_name and _identity(named) != self._identity else ""
 
@@ -117,17 +117,17 @@ class AppendOnlyFile:
         return "could not be begun" if torn_head else ""
 
     def is_at(self, path: Path) -> bool:
-        """Whether it is this file that is called ``path``."""
+        """Whether ``path`` is the name of this file."""
         try:
             return _identity(os.lstat(path)) == self._identity
         except OSError:
             return False
 
     def count_lost(self, why: str) -> int:
-        """Find out how many records are no longer in the file of this name; ``why`` is noted if any is.
+        """Count the records that are no longer in the file of this name, and note ``why`` if any is missing.
 
         Returns:
-            How many were found missing that had not been counted before.
+            The number of missing records that had not been counted before.
         """
         n_bytes, records = self._standing()
         missing = self.records - records
@@ -137,13 +137,16 @@ class AppendOnlyFile:
         return missing
 
     def give_up(self, why: str) -> int:
-        """Count all of its records as lost; how many there were."""
+        """Count all records of the file as lost, and return how many there were."""
         missing, self.records, self.written_bytes = self.records, 0, 0
         self.lost, self.why = self.lost + missing, why
         return missing
 
     def _standing(self) -> tuple[int, int]:
-        """Bytes and records of ours in the file of this name; all of them, where nobody may look for now."""
+        """Return how many bytes and records are still in the file of this name.
+
+        If it cannot be looked up for now, all of them are.
+        """
         try:
             named = os.lstat(self.path)
         except _GONE:
@@ -157,12 +160,15 @@ class AppendOnlyFile:
         return named.st_size, min(self.records, _lines_after(self.path, self._head))
 
     def sync(self) -> None:
-        """Make what was written survive a crash of the machine."""
+        """Make everything that was written survive a crash of the machine."""
         if self._has_descriptor():
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        """Again is harmless, and so is a descriptor whose number somebody else has by now."""
+        """Close the descriptor, unless other code has closed it already and its number is another file's.
+
+        Calling it again is harmless.
+        """
         if self._has_descriptor():
             os.close(self._descriptor)
         self._descriptor = -1
@@ -174,10 +180,10 @@ class AppendOnlyFile:
             return False
 
     def _take_back(self, written: bytes, n_before: int, error: BaseException) -> None:
-        """Remove the part of a batch that reached the file, so that no line is torn or doubled.
+        """Remove the part of a batch that reached the file, so that no line is torn or duplicated.
 
         Raises:
-            PartlyWritten: that cannot be done, and there are whole records in it.
+            PartlyWritten: it cannot be removed, and it contains whole records.
         """
         try:
             if self._has_descriptor():
@@ -192,7 +198,7 @@ class AppendOnlyFile:
 
 
 def _lines_after(path: Path, head: bytes) -> int:
-    """As many as can be read; without its head a file is worth nothing."""
+    """Return the number of lines after the head; 0 if the file cannot be read, or its head is damaged."""
     try:
         with path.open("rb") as file:
             if file.read(len(head)) != head:

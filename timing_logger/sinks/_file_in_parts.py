@@ -1,7 +1,7 @@
-"""What one process writes, in one file or in several, one after the other: its parts.
+"""The output of one process, in one file or in several consecutive ones, which are its parts.
 
-A new part is begun where the last one is as large as it may become, or where somebody did something to it:
-nothing is ever written into a file that may no longer be ours.
+A new part begins when the last one has reached its maximum size, or when it was changed from outside: nothing
+is ever written into a file that may belong to another process by then.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ DEFAULT_MODE = 0o644
 
 
 class FileInParts:
-    """Takes whole lines and begins new files where it must.
+    """A file of whole lines that continues in a new part where necessary.
 
     Attributes:
         path: the first file.
-        incarnation: 1 if its name was free at the first try, 2 at the second, ...; a higher one later where
-            somebody emptied the folder and another process took the names.
-        lost: records that were written and are in no file any more.
+        incarnation: 1 if its name was free at the first try, 2 at the second, and so on. It grows later if
+            the folder was emptied and another process took the names.
+        lost: the number of records that were written and are in no file any more.
     """
 
     def __init__(
@@ -41,21 +41,21 @@ class FileInParts:
         mode: int = DEFAULT_MODE,
         max_bytes: float | None = None,
     ) -> None:
-        """Create the first free file, and the folder if need be.
+        """Create the first free file, and the folder if it is missing.
 
         Args:
-            name: the file's name in an incarnation, and as which part.
-            argument: what the user knows ``folder`` as.
-            taken: whether a path of a first part is not free; see :func:`is_taken`.
-            claimed: whether what stands beside the path of our first part says that it is another
-                process's; None if it says nothing.
-            head: what each file begins with.
-            mode: permissions of the files, of which the process's umask takes some.
-            max_bytes: a file that has reached this size is followed by the next part.
+            name: returns the file's name for an incarnation and a part.
+            argument: the name of the user's argument for ``folder``, for messages.
+            taken: whether the path of a first part is not free; see :func:`is_taken`.
+            claimed: whether a file beside the path of the first part shows that it belongs to another
+                process; None if there is no such information.
+            head: the beginning of each file.
+            mode: permissions of the files, from which the process's umask is subtracted.
+            max_bytes: the size at which a file is followed by the next part; None for no limit.
 
         Raises:
-            LogPathError: the folder or a file name in it is taken by something else than a folder
-                or a regular file, or cannot be written.
+            LogPathError: the folder or a file name in it is taken by something other than a folder or a
+                regular file, or cannot be written.
         """
         self._folder = _usable_folder(folder, argument)
         self._name, self._taken, self._claimed = name, taken, claimed
@@ -63,7 +63,7 @@ class FileInParts:
         self.lost = 0
         self._current: AppendOnlyFile | None
         self._number = 1
-        self._left: list[AppendOnlyFile] = []  # earlier parts, of which some may not be closed
+        self._left: list[AppendOnlyFile] = []  # earlier parts, some of which may still be open
         self._unclosed: list[AppendOnlyFile] = []
         self._notices: list[str] = []
         try:
@@ -79,7 +79,7 @@ class FileInParts:
 
     @property
     def parts(self) -> list[FilePart]:
-        """All files of this incarnation."""
+        """All files of this incarnation, as :class:`FilePart`."""
         files = [*self._left, *([self._current] if self._current else [])]
         return [
             FilePart(file.path.name, file.records, file.written_bytes, file.lost, file.why) for file in files
@@ -87,15 +87,15 @@ class FileInParts:
 
     @property
     def written_bytes(self) -> int:
-        """Size of all files together."""
+        """The size of all files together, in bytes."""
         return sum(part.bytes for part in self.parts)
 
     def append(self, data: bytes, n_records: int) -> None:
-        """Write whole lines, ``n_records`` of them, into a file that is ours beyond doubt.
+        """Write ``data``, ``n_records`` whole lines, into a file that certainly belongs to this process.
 
         Raises:
-            PartlyWritten: some of them are in a file, and the rest is not.
-            OSError: none of them is.
+            PartlyWritten: some of the records are in a file, and the rest are not.
+            OSError: none of them is in a file.
         """
         self._look()
         if self._current is not None and self._current.written_bytes >= self._max_bytes:
@@ -105,13 +105,13 @@ class FileInParts:
         self._current.append(data, n_records)
 
     def look_after(self) -> list[str]:
-        """See whether everything is where it was put.
+        """Check whether all files are still as they were written, and close earlier parts.
 
         Returns:
-            What was found since the last call, in words.
+            Messages about what was found since the last call.
 
         Raises:
-            OSError: that cannot be found out for now.
+            OSError: it cannot be determined for now.
         """
         self._look()
         while self._unclosed:
@@ -120,16 +120,16 @@ class FileInParts:
         return notices
 
     def sync(self) -> None:
-        """Make what was written survive a crash of the machine."""
+        """Make everything that was written survive a crash of the machine."""
         for file in (*self._unclosed, *([self._current] if self._current else [])):
             file.sync()
 
     def close(self) -> None:
-        """Again is harmless."""
+        """Close all files. Calling it again is harmless."""
         for file in (*self._unclosed, *([self._current] if self._current else [])):
             file.close()
 
-    # -- what others did ----------------------------------------------------------------------------
+    # -- changes from outside -----------------------------------------------------------------------
 
     def _look(self) -> None:
         if self._current is not None and (why := self._current.trouble()):
@@ -140,14 +140,14 @@ class FileInParts:
             self._take_other_names()
 
     def _leave_current(self) -> None:
-        """It is closed when it has been synced, if that is wanted."""
+        """End the current part. It stays open until it can be synced."""
         if self._current is not None:
             self._left.append(self._current)
             self._unclosed.append(self._current)
             self._current = None
 
     def _count_lost(self, was: AppendOnlyFile, why: str) -> None:
-        """Who deletes one part often deletes them all."""
+        """Count the lost records of all parts: when one part is deleted, often all are."""
         missing = was.count_lost(why)
         was.why = why
         missing += sum(file.count_lost("was deleted, moved away or cut") for file in self._left)
@@ -159,7 +159,7 @@ class FileInParts:
         self._notices.append(f"{what}: {rows if missing else 'no row is lost'}; the next go into a new file")
 
     def _names_are_taken(self) -> bool:
-        """Whether our names are another process's by now: a part of ours would look like one of its own."""
+        """Whether another process uses the file names now: a new part would look like one of its own."""
         first = self._folder / self._name(self.incarnation, 1)
         claimed = self._claimed(first)
         if claimed is None:
@@ -167,7 +167,7 @@ class FileInParts:
         return claimed
 
     def _take_other_names(self) -> None:
-        """At once, and not when something is to be written: what is told beside it goes to its place, too."""
+        """Move to the next free incarnation at once, so that the sidecar beside the file moves, too."""
         missing = sum(file.give_up("belongs to another process") for file in self._left)
         self.incarnation, self._current = self._first_free(self.incarnation + 1)
         self._number = 1
@@ -194,7 +194,7 @@ class FileInParts:
             try:
                 return self._made(self._folder / self._name(self.incarnation, self._number))
             except FileExistsError:
-                pass  # nobody else's may be touched
+                pass  # the file may belong to another process
             except OSError:
                 self._number -= 1
                 raise
@@ -204,7 +204,7 @@ class FileInParts:
 
 
 class FileSink:
-    """What sinks that write into a file have in common."""
+    """The common part of sinks that write into a file."""
 
     def __init__(self, file: FileInParts) -> None:
         self._file = file
@@ -212,7 +212,7 @@ class FileSink:
 
     @property
     def written_bytes(self) -> int:
-        """Size of all parts of the file."""
+        """The size of all parts of the file, in bytes."""
         return self._file.written_bytes
 
     @property
@@ -221,11 +221,11 @@ class FileSink:
 
     @property
     def lost(self) -> int:
-        """Records that were written and are in no file any more."""
+        """The number of records that were written and are in no file any more."""
         return self._file.lost
 
     def look_after(self) -> list[str]:
-        """See whether everything is where it was put; what was found, in words."""
+        """Check whether all parts are still as they were written; return messages about what was found."""
         return self._file.look_after()
 
     def sync(self) -> None:
@@ -239,7 +239,7 @@ def is_taken(path: Path) -> bool:
     """Whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
 
     Raises:
-        OSError: there is something that no earlier run can have left.
+        OSError: there is something that is no regular file, and so not from an earlier run.
     """
     try:
         mode = path.lstat().st_mode
@@ -251,7 +251,7 @@ def is_taken(path: Path) -> bool:
 
 
 class _Misplaced(OSError):
-    """There is something else at a path than what was wanted there."""
+    """The path is occupied by something of another kind than the one needed."""
 
     def __init__(self, path: Path, wanted: str) -> None:
         kinds = {stat.S_ISLNK: "a symbolic link", stat.S_ISFIFO: "a FIFO", stat.S_ISDIR: "a directory",
@@ -263,7 +263,7 @@ class _Misplaced(OSError):
 
 def _usable_folder(given: str | os.PathLike[str], argument: str) -> Path:
     try:
-        folder = Path(given).absolute()  # whoever changes the process's folder must not move its files
+        folder = Path(given).absolute()  # a later change of the working directory must not move the files
     except TypeError:
         raise LogPathError(f"{argument} must be a path, and is {given!r}.") from None
     try:

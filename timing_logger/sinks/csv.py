@@ -1,4 +1,4 @@
-"""The timing file: one per rank and process incarnation, in one part or several."""
+"""The sink of the timing file: one per rank and process incarnation, in one part or several."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, FileSi
 
 
 class CsvSink(FileSink):
-    """Appends lines to a file that it created, and to the next part of it where it must.
+    """Appends lines to a file that it created, and continues in the next part where necessary.
 
     Attributes:
         path: the first part.
@@ -27,16 +27,17 @@ class CsvSink(FileSink):
         mode: int = DEFAULT_MODE,
         max_bytes: float | None = None,
     ) -> None:
-        """Create the first free file of ``rank`` in ``log_dir``, and the folder if need be.
+        """Create the first free file of ``rank`` in ``log_dir``, and the folder if it is missing.
 
         Args:
-            started_unix_ns: as the sidecar says it, which is known by that and by the process's number.
-            mode: permissions of the files, of which the process's umask takes some.
-            max_bytes: a file that has reached this size is followed by the next part.
+            started_unix_ns: the start time that the sidecar states. This and the process id tell whether a
+                sidecar is this process's own.
+            mode: permissions of the files, from which the process's umask is subtracted.
+            max_bytes: the size at which a file is followed by the next part; None for no limit.
 
         Raises:
-            LogPathError: the folder or a file name in it is taken by something else than a folder
-                or a regular file, or cannot be written.
+            LogPathError: the folder or a file name in it is taken by something other than a folder or a
+                regular file, or cannot be written.
         """
         self._rank = rank
         self._started_unix_ns = started_unix_ns
@@ -55,14 +56,17 @@ class CsvSink(FileSink):
 
     @property
     def name(self) -> TimingFile:
-        """Rank and incarnation, as the file names state them; another one where somebody took those."""
+        """The rank and incarnation in the file names.
+
+        The incarnation changes if another process takes the names.
+        """
         return TimingFile(self._rank, self._file.incarnation)
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
 
     def _is_claimed(self, first: Path) -> bool | None:
-        """Whether the sidecar of this name is another process's; None if there is none."""
+        """Whether the sidecar of this name belongs to another process; None if there is none."""
         sidecar = read_sidecar(first)
         if sidecar is None:
             return None
@@ -70,5 +74,5 @@ class CsvSink(FileSink):
 
 
 def _is_taken(path: Path) -> bool:
-    """A timing file, or the sidecar of one that is gone."""
+    """Whether a timing file is at ``path``, or the sidecar of one that is gone."""
     return is_taken(path) or is_taken(sidecar_path(path))

@@ -1,6 +1,6 @@
-"""Rows of JSON: one object per line, for records that say more than the columns of the CSV hold.
+"""A sink of JSON lines: one object per line, for records with values that the columns of the CSV cannot hold.
 
-A line is always one physical line of ASCII, and strict JSON: a reader that knows no ``NaN`` reads it.
+A line is always one physical line of ASCII, and strict JSON, so that readers without ``NaN`` can parse it.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")
 class JsonlSink(FileSink):
     """Appends ``{"name": ..., "step": ..., "rank": ..., "duration_ms": ..., <metadata>}`` per record.
 
-    ``name`` is the operation as it was given, ``step`` the iteration. Where the duration is not known
-    ``duration_ms`` is null. ``status`` is there only where it is not ``ok``: ``unresolved``, or
+    ``name`` is the operation as it was given, ``step`` the iteration. If the duration is not known,
+    ``duration_ms`` is null. ``status`` is present only if it is not ``ok``: ``unresolved``, or
     ``error:<type>`` of a block that raised.
 
-    Metadata values stand as JSON; NumPy's numbers as numbers, NaN and infinities as the strings
-    ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, any other object as the name of its type,
-    ``"<Tensor>"``: its ``str()`` might raise, or wait for a device. They are read when the row is
-    written, so do not change them afterwards.
+    Metadata values are written as JSON; NumPy's numbers as numbers, NaN and infinities as the strings
+    ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``, any other object as the name of its type, ``"<Tensor>"``:
+    its ``str()`` might raise, or wait for a device. They are read when the row is written, so do not change
+    them afterwards.
 
     Attributes:
-        path: ``cuda_events_rank_<rank>.jsonl``, or ``cuda_events_rank_<rank>.run2.jsonl`` where that
-            is there already, ... If somebody deletes, moves or cuts it, rows go on in
+        path: ``cuda_events_rank_<rank>.jsonl``, or ``cuda_events_rank_<rank>.run2.jsonl`` if that exists
+            already, and so on. If the file is deleted, moved or cut from outside, rows continue in
             ``cuda_events_rank_<rank>.part2.jsonl``.
         incarnation: 1 for the first of these names, 2 for the next.
     """
 
     def __init__(self, directory: str | os.PathLike[str], rank: int) -> None:
-        """Create the first free file of ``rank`` in ``directory``, and the folder if need be.
+        """Create the first free file of ``rank`` in ``directory``, and the folder if it is missing.
 
         Raises:
-            LogPathError: the folder or a file name in it is taken by something else than a folder
-                or a regular file, or cannot be written.
+            LogPathError: the folder or a file name in it is taken by something other than a folder or a
+                regular file, or cannot be written.
         """
         self._rank = rank
         super().__init__(
@@ -85,12 +85,12 @@ def _duration_ms(record: Record) -> float | None:
 def _metadata(record: Record) -> dict[Any, Any]:
     try:
         return {} if record.metadata is None else dict(record.metadata)
-    except Exception:  # a caller's own kind of mapping
+    except Exception:  # the caller's own mapping type may raise anything
         return {"metadata": record.metadata}
 
 
 def _free_key(key: Any, row: dict[str, Any]) -> str:
-    """``key``, or a longer one where that is the sink's own or taken."""
+    """Return ``key``, or a longer name if the sink uses it itself or it is taken."""
     name = str.__add__("", key) if isinstance(key, str) else _type_name(key)
     while name in OWN_KEYS or name in row:
         name = f"metadata_{name}"
@@ -103,12 +103,12 @@ _strict = json.JSONEncoder(allow_nan=False).encode
 
 
 def _line(row: dict[str, Any]) -> str:
-    """Never raises, whatever the row holds."""
+    """Return the JSON line of ``row``. Never raises, whatever the row holds."""
     try:
         line = _strict(row)
-    except Exception:  # some value is not JSON: find out which
+    except Exception:  # some value is not JSON: convert each on its own
         return _careful_line(row)
-    return _careful_line(row) if "\\ud" in line else line + "\n"  # perhaps half a character, which is no text
+    return _careful_line(row) if "\\ud" in line else line + "\n"  # this may be a lone surrogate
 
 
 def _careful_line(row: dict[str, Any]) -> str:
@@ -116,16 +116,16 @@ def _careful_line(row: dict[str, Any]) -> str:
 
 
 def _held(value: Any) -> Any:
-    """``value`` as strict JSON can hold it."""
+    """Return ``value`` in a form that strict JSON can hold."""
     try:
         lenient = json.dumps(value, ensure_ascii=False, default=_stand_in)
         return json.loads(lenient.encode(errors="replace"), parse_constant=str)
-    except Exception:  # a circle, or keys that are no text
+    except Exception:  # a circular reference, or keys that are no text
         return _type_name(value)
 
 
 def _stand_in(value: Any) -> Any:
-    """For what ``json`` does not know: NumPy's numbers are numbers."""
+    """Return a replacement for a value that ``json`` does not know; NumPy's numbers become plain numbers."""
     if isinstance(value, numbers.Integral):
         return int(value)
     if isinstance(value, numbers.Real):

@@ -10,8 +10,8 @@ from timing_logger.record import RawRecord, Record
 class MemorySink:
     """Collects every record as a :class:`~timing_logger.record.Record`.
 
-    ``TimingLogger(0, log_dir=None, sinks=[sink])`` writes nowhere else; call ``logger.flush()``
-    before looking at ``sink.records``.
+    ``TimingLogger(0, log_dir=None, sinks=[sink])`` writes to no other place; call ``logger.flush()`` before
+    looking at ``sink.records``.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Means of durations, for anything that has ``add_scalar(tag, value, step)``: TensorBoard, say.
+"""A sink that writes mean durations to anything with ``add_scalar(tag, value, step)``, such as TensorBoard.
 
-Records are averaged over windows. Each says in its metadata which window it belongs to; one more
-record closes the window, and says how many there are and at which step the means stand. A window
-is emitted when all of its records are there: those that waited for a device arrive after the host's.
+Records are averaged over windows. The metadata of each states its window. One more record closes the window,
+and states how many records it has and the step of its means. A window is emitted when all of its records have
+arrived: those that waited for a device arrive after the host's.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLOSE_WINDOW = "CLOSE_WINDOW"
 
 
 class ScalarWriter(Protocol):
-    """Takes scalars, as ``torch.utils.tensorboard.SummaryWriter`` does."""
+    """An object that takes scalars, such as ``torch.utils.tensorboard.SummaryWriter``."""
 
     def add_scalar(self, tag: str, value: float, step: int, /) -> Any: ...
 
@@ -37,17 +37,25 @@ class LogWriter:
 
 
 def in_window(number: int) -> Mapping[str, Any]:
-    """Metadata of a record that belongs to window ``number`` of its phase, counted from 0."""
+    """Return the metadata of a record that belongs to window ``number`` of its phase, counted from 0."""
     return {"window": number}
 
 
 def closes_window(number: int, *, records: int, step: int) -> Mapping[str, Any]:
-    """Metadata of the record that closes window ``number``, which has so many others."""
+    """Return the metadata of the record that closes window ``number``.
+
+    Args:
+        records: the number of other records in the window.
+        step: the step of the window's means.
+    """
     return {"window": number, "records": records, "step": step}
 
 
 class _Window:
-    """Sums until all records are there. ``records`` and ``step`` are None until it is closed."""
+    """The sums of one window until all records have arrived.
+
+    ``records`` and ``step`` are None until the window is closed.
+    """
 
     def __init__(self) -> None:
         self.sums: dict[str, tuple[int, int]] = {}
@@ -72,11 +80,11 @@ class _Phase:
         self.emitted = -1
 
     def window(self, number: int) -> _Window:
-        """The window, or the next one where it is emitted already."""
+        """Return window ``number``, or the next one after the last emitted if that one is emitted already."""
         return self.open.setdefault(max(number, self.emitted + 1), _Window())
 
     def due(self, *, at_once: bool) -> Iterator[tuple[_Window, int]]:
-        """Take out each window that is complete, or with ``at_once`` closed, and give it with its step."""
+        """Remove each window that is complete, or with ``at_once`` closed, and yield it with its step."""
         for number in sorted(self.open):
             window = self.open[number]
             if window.step is None or not (window.complete or at_once):
@@ -89,16 +97,17 @@ class _Phase:
 class ScalarsSink:
     """Writes the mean of each tag in a window, in ms; the steps of a tag come in order.
 
-    A record counts if its status is ok and its duration is known; a tag without any has no scalar.
-    What a writer raises is logged once for it, and the others are served. Writers are never closed.
+    A record counts if its status is ok and its duration is known; a tag without such records has no scalar.
+    The exceptions of a writer are logged once for it, and the other writers are still served. Writers are
+    never closed.
 
     Attributes:
-        taken: records averaged so far, those that close windows not counted.
-        progress: scalars written so far; a logger that is closed waits for a sink that gets on.
+        taken: records averaged so far, without those that close windows.
+        progress: scalars written so far; a logger that is being closed waits as long as it grows.
 
     Args:
-        writers: where the scalars go.
-        tag: the tag of a record.
+        writers: the destinations of the scalars.
+        tag: returns the tag of a record.
     """
 
     def __init__(self, writers: Sequence[ScalarWriter], tag: Callable[[Record], str]) -> None:
@@ -118,14 +127,14 @@ class ScalarsSink:
         pass
 
     def close(self) -> None:
-        """Emit what is closed; a window that is open was never due."""
+        """Emit the closed windows; a window that is still open is discarded."""
         self._emit_due(at_once=True)
 
     def _take(self, record: Record) -> None:
         if record.metadata is None:
             return
         phase, number = self._phases[record.phase], record.metadata["window"]
-        in_time = number > phase.emitted  # else another thread recorded it while the window was being closed
+        in_time = number > phase.emitted  # else another thread recorded it while the window was closing
         window = phase.window(number)
         if record.operation != CLOSE_WINDOW:
             self.taken += 1
@@ -145,7 +154,7 @@ class ScalarsSink:
             for writer in self._writers:
                 try:
                     writer.add_scalar(tag, sum_ns / count / NS_PER_MS, step)
-                except BaseException as error:  # SystemExit, too: on this thread it could end nothing
+                except BaseException as error:  # even SystemExit, which would end only this thread
                     self._report(writer, error)
                 self.progress += 1
 

@@ -88,11 +88,7 @@ class DeviceClock:
         )
 
     def _is_due(self) -> bool:
-        """Whether a new anchor is due: soon after the first, for the rate, then at longer and longer
-        distances.
-
-        The longest distance is :data:`RENEW_NS`.
-        """
+        """Whether a new anchor is due: soon after the first, then ever later, up to :data:`RENEW_NS`."""
         marks = self._line.marks
         if not marks:
             return True

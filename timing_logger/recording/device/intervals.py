@@ -234,9 +234,7 @@ def open_interval(stream: Any = None) -> Interval | None:
 
 
 def _on_device(accelerator: Accelerator, stream: Any, issued_ns: int) -> Interval | None:
-    """Return an interval on the device of ``stream`` or of the thread; None during a capture of the
-    stream.
-    """
+    """Return an interval on the device of ``stream`` or of the thread; None while the stream is captured."""
     if stream is None and not _is_used(accelerator, accelerator.current_index()):
         stream = _stream_of_the_only_device(accelerator)
         if stream is None:
