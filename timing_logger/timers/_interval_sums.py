@@ -1,7 +1,8 @@
-"""Many intervals as a few sums, in constant memory and without waiting for a device.
+"""Sums over many intervals, in constant memory and without waiting for a device.
 
-Any thread adds; whoever finds that enough have gathered folds the finished ones into the sums. Only
-folding takes a lock, and one who adds never waits for it: what he leaves, the next one folds.
+Any thread may add an interval. When enough have gathered, the adding thread folds the finished ones into the
+sums. Only folding takes a lock, and adding never waits for it: intervals that could not be folded are left
+for the next fold.
 """
 
 from __future__ import annotations
@@ -15,23 +16,23 @@ from timing_logger.recording.device.devices import Device
 from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval, HostInterval, Interval
 
 FOLD_EVERY = 32
-"""So many more intervals gather before the next attempt to fold: it costs as much as asking a device."""
+"""The number of new intervals between two attempts to fold, which cost as much as a query of the device."""
 
 KEPT = 2048
-"""So many wait at most for a device; of more the newest are counted as unresolved."""
+"""The most intervals that wait for a device; beyond that the newest are counted as unresolved."""
 
 _PAUSE_S = 0.0002
-_PATIENCE_S = 0.1  # for a reader in a signal handler that interrupted the folding of its own thread
+_PATIENCE_S = 0.1  # limits the wait of a signal handler that interrupted a fold of its own thread
 
 
 class Sums(NamedTuple):
-    """What is known of the intervals so far.
+    """The state of the intervals so far.
 
     Attributes:
-        known: intervals whose duration is known.
-        total_ns: sum of those durations.
-        unresolved: intervals whose duration will never be known.
-        waiting: intervals that their device has not finished, or that nobody has folded yet.
+        known: the number of intervals whose duration is known.
+        total_ns: the sum of those durations, in ns.
+        unresolved: the number of intervals whose duration will never be known.
+        waiting: the number of intervals that their device has not finished, or that are not folded yet.
     """
 
     known: int
@@ -41,10 +42,10 @@ class Sums(NamedTuple):
 
 
 class IntervalSums:
-    """Sums over ended intervals.
+    """Sums over intervals that have ended.
 
     Attributes:
-        last: the interval added last, by whatever thread; None before the first.
+        last: the interval added last, by any thread; None before the first.
     """
 
     __slots__ = ("_ended", "_fold_at", "_folding", "_known", "_total_ns", "_unresolved", "last")
@@ -57,33 +58,33 @@ class IntervalSums:
         self._known = self._total_ns = self._unresolved = 0
 
     def add(self, interval: Interval) -> None:
-        """Count an interval that has ended. Never blocks, never raises."""
+        """Count an interval that has ended. Never blocks or raises."""
         self.last = interval
         self._ended.append(interval)
         if len(self._ended) >= self._fold_at:
             self.fold()
 
     def fold(self) -> None:
-        """Fold what is finished, unless somebody else is at it. Asks the device, never waits for it."""
-        # Not acquire(): an exception of a signal handler, just behind it, would leave the lock for ever.
+        """Fold the finished intervals, unless another thread is doing so; never wait for the device."""
+        # Not acquire(): an exception from a signal handler just after it would leave the lock held for ever.
         if not self._folding.locked():
             with self._folding:
                 self._fold()
 
     def wait(self) -> None:
-        """Wait until devices have finished what was added before the call."""
+        """Wait until devices have finished the intervals added before the call."""
         for interval in self._ended.copy():
             interval.wait()
 
     def read(self) -> Sums:
-        """The sums as of now, without waiting for a device."""
+        """Return the current sums, without waiting for a device."""
         if self._is_free():
             with self._folding:
                 self._fold()
         return Sums(self._known, self._total_ns, self._unresolved, len(self._ended))
 
     def clear(self) -> None:
-        """Forget everything that was added."""
+        """Forget all intervals that were added."""
         if self._is_free():
             with self._folding:
                 self._clear()
@@ -91,11 +92,14 @@ class IntervalSums:
             self._clear()
 
     def detach(self) -> None:
-        """In a forked child: the thread that held the lock may be the parent's."""
+        """Replace the lock in a forked child: a thread that exists only in the parent may have held it."""
         self._folding = threading.Lock()
 
     def _is_free(self) -> bool:
-        """Wait a little for one who folds: in vain if that is the caller's own thread, interrupted."""
+        """Wait briefly until no thread folds, and return whether that is so.
+
+        The wait is in vain if the caller interrupted a fold of its own thread.
+        """
         deadline_s = time.monotonic() + _PATIENCE_S
         while self._folding.locked():
             if time.monotonic() > deadline_s:
@@ -121,11 +125,11 @@ class IntervalSums:
         self._fold_at = len(ended) + FOLD_EVERY
 
     def _fold_run(self, ended: deque[Interval]) -> bool:
-        """Fold from the oldest on, as long as the clock is the same; False if the oldest is not finished."""
+        """Fold intervals of one clock from the oldest on; return False if the oldest is not finished."""
         first = ended[0]
         if isinstance(first, HostInterval):
             return self._fold_host(ended)
-        try:  # as its finished() does, but the thread is prepared once for all of them
+        try:  # like DeviceInterval.finished(), but with a single asking() block for all intervals
             with first.device.accelerator.asking(first.device.index) as harmless:
                 return self._fold_device(ended, first.device, ask=harmless)
         except TORCH_ERRORS as error:

@@ -1,4 +1,4 @@
-"""What a region timer is made with, and what a function must be to be timed."""
+"""The settings of a region timer, and the check that a function can be timed."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from timing_logger.errors import ConfigurationError
 
 
 class Settings(NamedTuple):
-    """The settings of a timer; None in a call that leaves one open."""
+    """The settings of a timer; in a call, None for a setting that is left open."""
 
     timer_type: str | None = None
     cuda_sync: bool | None = None
     enabled: bool | None = None
 
     def check(self) -> None:
-        """
+        """Check the values of the settings.
+
         Raises:
-            ConfigurationError: a value is none of those that its setting can have.
+            ConfigurationError: a value is not one of those allowed for its setting.
         """
         if self.timer_type not in (None, "cuda", "cpu"):
             raise ConfigurationError(f"timer_type must be 'cuda' or 'cpu', and is {self.timer_type!r}.")
@@ -27,9 +28,10 @@ class Settings(NamedTuple):
                 raise ConfigurationError(f"{name} must be True or False, and is {value!r}.")
 
     def check_asked(self, asked: Settings, name: str) -> None:
-        """
+        """Check that the settings asked for agree with these, which are those of the timer ``name``.
+
         Raises:
-            ConfigurationError: these are of the timer ``name``, and another value is asked for.
+            ConfigurationError: a setting asked for has another value.
         """
         for setting, has, wanted in zip(self._fields, self, asked, strict=True):
             if wanted is not None and wanted != has:
@@ -43,7 +45,8 @@ class Settings(NamedTuple):
 
 
 def check_timeable(function: Any) -> None:
-    """
+    """Check that calls of ``function`` can be timed.
+
     Raises:
         ConfigurationError: it is no function, or its body does not run when it is called.
     """

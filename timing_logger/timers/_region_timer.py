@@ -1,4 +1,4 @@
-"""The timer of one named region of a program; ``timing_logger.timers`` makes them."""
+"""The timer of one named region of a program; ``timing_logger.timers`` creates them."""
 
 from __future__ import annotations
 
@@ -19,24 +19,29 @@ from timing_logger.timers._interval_sums import IntervalSums
 from timing_logger.timers._region_settings import Settings, check_timeable
 
 REGION = "REGION"
-"""The operation of a region's row; its name is the row's ``layer_name``, for a region that is called
-``send`` must not count as communication."""
+"""The operation of a region's row.
+
+The region's name is the row's ``layer_name``, because a region that is named ``send`` must not count as
+communication.
+"""
 
 MOST_OPEN = 1024
-"""Of so many calls that a thread has started and not ended, the oldest is forgotten for the next: it
-would keep its events for ever."""
+"""The most calls of one thread that are started and not ended.
+
+Beyond that the oldest is forgotten, since it would keep its events for ever.
+"""
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Rows:
-    """Where the rows of a registry's timers go, and how another process finds such a timer.
+    """The destination of the rows of a registry's timers, and how another process finds such a timer.
 
     Attributes:
-        logger: gets the rows; None for nobody.
-        find: gives the timer of a name and settings in a process that unpickles one; None if there is
-            no such way.
+        logger: the logger that gets the rows; None for no rows.
+        find: returns the timer with a name and settings in a process that unpickles one; None if timers
+            cannot be pickled.
     """
 
     __slots__ = ("find", "logger")
@@ -47,7 +52,7 @@ class Rows:
 
 
 class _Open(threading.local):
-    """What the calling thread has started and not ended, the innermost last.
+    """The intervals that the calling thread has started and not ended, the innermost last.
 
     None stands for a call that is not timed: the timer was off, or a graph was being captured.
     """
@@ -59,21 +64,21 @@ class _Open(threading.local):
 
 
 class RegionTimer:
-    """The timer of one name; made and found again by calling a :class:`RegionTimers`.
+    """The timer of one region, which a call of a :class:`RegionTimers` creates, or finds by its name.
 
-    Use it as ``with timer:``, as the decorator ``@timer``, or by ``start()`` and ``end()``. Calls may
-    nest and recur: each is an interval of its own, and ``end`` ends the innermost of its thread.
-    Threads may share a timer. Calls made while a CUDA graph is captured are not timed, only counted.
+    Use it as ``with timer:``, as the decorator ``@timer``, or by ``start()`` and ``end()``. Calls may nest
+    and recur: each is an interval of its own, and ``end`` ends the innermost of its thread. Threads may share
+    a timer. Calls made while a CUDA graph is captured are not timed, only counted.
 
     Attributes:
-        name: what it was made for.
+        name: the name of the region.
         timer_type: ``"cuda"`` or ``"cpu"``.
-        cuda_sync: whether the current stream is waited for at start and end.
-        sums: the intervals that ended.
+        cuda_sync: whether the timer waits for the current stream at start and end.
+        sums: the sums over the intervals that ended.
 
     Args:
-        settings: all of them given.
-        rows: where a row for each interval goes.
+        settings: all settings, none of them left open.
+        rows: the destination of a row for each interval.
     """
 
     __slots__ = (
@@ -95,7 +100,7 @@ class RegionTimer:
 
     @property
     def enabled(self) -> bool:
-        """Whether calls are timed. One that has started is ended all the same."""
+        """Whether calls are timed. A call that has started is ended in any case."""
         return not isinstance(self, _Off)
 
     @enabled.setter
@@ -106,7 +111,7 @@ class RegionTimer:
     # -- timing -----------------------------------------------------------------------------------
 
     def start(self) -> RegionTimer:
-        """Begin an interval; returns the timer."""
+        """Begin an interval, and return the timer."""
         if len(self._open.intervals) == MOST_OPEN:
             self._forgotten.increment()
         self._open.push(self._begin())
@@ -116,7 +121,7 @@ class RegionTimer:
         """End the interval that this thread started last. Read ``elapsed`` for its duration.
 
         Raises:
-            TimerNotStartedError: this thread has started none.
+            TimerNotStartedError: this thread has no open interval.
         """
         try:
             interval = self._open.pop()
@@ -137,13 +142,13 @@ class RegionTimer:
     ) -> None:
         try:
             interval = self._open.pop()
-        except IndexError:  # the block itself has called end()
+        except IndexError:  # end() was called inside the block
             return
         if interval is not None:
             self._finish(interval, OK if kind is None else "error:" + kind.__name__)
 
     def __call__(self, function: Callable[P, R]) -> Callable[P, R]:
-        """Decorate ``function``: each of its calls is timed.
+        """Return a function that times each call of ``function``.
 
         Raises:
             ConfigurationError: it is not a function, or its body does not run when it is called.
@@ -182,7 +187,7 @@ class RegionTimer:
 
     @property
     def elapsed(self) -> float:
-        """Seconds of the interval that ended last, 0.0 before the first; waits for the device.
+        """Duration in seconds of the interval that ended last, 0.0 before the first; waits for the device.
 
         NaN if it cannot be known: the pool of events was exhausted, or the device failed.
         """
@@ -200,9 +205,9 @@ class RegionTimer:
 
     @property
     def average_time(self) -> float:
-        """Seconds per interval whose duration is known; waits for the device.
+        """Mean seconds of the intervals whose duration is known; waits for the device.
 
-        0.0 before the first interval, NaN if there are some and none is known.
+        0.0 before the first interval; NaN if there are intervals and none has a known duration.
         """
         self.sums.wait()
         sums = self.sums.read()
@@ -212,28 +217,31 @@ class RegionTimer:
 
     @property
     def call_count(self) -> int:
-        """Intervals that ended, those not included that were captured."""
+        """The number of intervals that ended, without those captured into a graph."""
         sums = self.sums.read()
         return sums.known + sums.unresolved + sums.waiting
 
     @property
     def unresolved_count(self) -> int:
-        """Calls whose duration will never be known: of ``call_count``, and calls that nobody ended."""
+        """The number of calls whose duration will never be known.
+
+        They are calls in ``call_count`` that were lost, and calls that were started and never ended.
+        """
         return self.sums.read().unresolved + self._forgotten.value
 
     @property
     def captured_count(self) -> int:
-        """Calls not timed because their stream was being captured into a graph."""
+        """The number of calls not timed because their stream was being captured into a graph."""
         return self._captured.value
 
     def reset(self) -> None:
-        """Forget what has ended. An interval that is open now counts when it ends."""
+        """Forget the intervals that have ended. An interval that is open now counts when it ends."""
         self.sums.clear()
         self._captured = AtomicCounter()
         self._forgotten = AtomicCounter()
 
     def describe(self) -> str:
-        """One line of all of the above, in ms; waits for the device."""
+        """Return one line with calls, total and average in ms, and calls not timed; waits for the device."""
         average_ms = self.average_time * 1000
         sums = self.sums.read()
         parts = [
@@ -250,21 +258,22 @@ class RegionTimer:
         return f"region {self.name!r} ({self.timer_type}): {', '.join(parts)}"
 
     def check_asked(self, asked: Settings) -> None:
-        """
+        """Check that the settings asked for are those of the timer.
+
         Raises:
-            ConfigurationError: the timer was made with another value of a setting that is asked for.
+            ConfigurationError: the timer was created with another value of a setting that is asked for.
         """
         self._settings.check_asked(asked, self.name)
 
     def __copy__(self) -> RegionTimer:
-        """Itself: a model that holds a timer is copied, and times on."""
+        """Return the timer itself, so that the copy of a model that holds a timer continues to use it."""
         return self
 
     def __deepcopy__(self, memo: dict[int, Any]) -> RegionTimer:
         return self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """In another process, that one's timer of the same name."""
+        """Pickle the timer as a reference to the timer of the same name in the other process."""
         if self._rows.find is None:
             raise TypeError(
                 f"the timer {self.name!r} belongs to a RegionTimers that no other process has: only timers "
@@ -277,10 +286,10 @@ class RegionTimer:
 
 
 class _Off(RegionTimer):
-    """A timer while it is off: other methods, not a question asked at every call.
+    """A timer that is off: its methods do nothing, which saves a check in every call.
 
-    A ``with`` block has looked up its ``__exit__`` when it begins, so it ends as it began, whatever is
-    switched meanwhile; ``start`` must leave a mark for its ``end``.
+    A ``with`` block looks up ``__exit__`` when it begins, so it ends as it began, even if the timer is
+    switched in between. ``start`` must leave a mark for its ``end``.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Timers that are started and stopped: one at a time, and a fixed set of regions.
+"""Timers that are started and stopped: a single one, and a collection for a fixed set of regions.
 
     timers = CUDATimerCollection(["forward", "backward"])
     timers.start("forward")
@@ -6,8 +6,8 @@
     timers.stop("forward")
     timers.elapsed_all()  # {"forward": 12.3, "backward": 0.0}; reading waits for the device
 
-Durations are those of the device, measured by events in the current stream; without a device the
-host's clock serves.
+Durations are those of the device, measured by events in the current stream; without a device the host's clock
+is used.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from timing_logger.recording.device.intervals import Interval, open_interval
 
 
 class CUDATimer:
-    """A timer that is started and stopped again and again. It belongs to one thread at a time.
+    """A timer that may be started and stopped repeatedly, by one thread at a time.
 
     Attributes:
         running: whether it has been started and not stopped.
@@ -33,15 +33,15 @@ class CUDATimer:
         self.running = False
 
     def start(self) -> None:
-        """Begin an interval; one that is open already is forgotten."""
+        """Begin an interval; an interval that is still open is discarded."""
         self.running = True
         self._open = open_interval()
 
     def stop(self) -> None:
-        """End the interval. One that a graph captured was not run, and leaves no duration.
+        """End the interval. An interval captured into a graph did not run, and leaves no duration.
 
         Raises:
-            TimerNotStartedError: there is none.
+            TimerNotStartedError: there is no open interval.
         """
         if not self.running:
             raise TimerNotStartedError("stop() without start(): call start() first.")
@@ -51,10 +51,10 @@ class CUDATimer:
             self._last = interval
 
     def elapsed_ms(self) -> float:
-        """Milliseconds between the last start and its stop; waits until the device has passed the stop.
+        """Return the milliseconds between the last start and its stop; waits for the device to pass the stop.
 
-        While the timer runs this is the interval before; without any it is 0.0. NaN if it cannot be
-        known: the pool of events was exhausted, or the device failed.
+        While the timer runs, the result is that of the previous interval; 0.0 if there is none. NaN if it
+        cannot be known: the pool of events was exhausted, or the device failed.
         """
         last = self._last
         if last is None:
@@ -64,15 +64,15 @@ class CUDATimer:
 
 
 class CUDATimerCollection:
-    """A timer for each of some regions.
+    """A collection of timers, one for each of a fixed set of regions.
 
     Args:
-        regions: their names.
-        enabled: False for a collection whose ``start`` and ``stop`` do nothing and whose durations
-            are all 0.0; it makes no events.
+        regions: the names of the regions.
+        enabled: False for a collection whose ``start`` and ``stop`` do nothing and whose durations are all
+            0.0; it creates no events.
 
     Raises:
-        ConfigurationError: ``regions`` are no names or hold one twice, or ``enabled`` is no bool.
+        ConfigurationError: ``regions`` are not names or contain one twice, or ``enabled`` is no bool.
     """
 
     def __init__(self, regions: Iterable[str], enabled: bool = True) -> None:
@@ -100,13 +100,13 @@ class CUDATimerCollection:
 
         Raises:
             ConfigurationError: there is no such region.
-            TimerNotStartedError: it was not started.
+            TimerNotStartedError: the region was not started.
         """
         if self._enabled:
             self._stop(region)
 
     def elapsed_ms(self, region: str) -> float:
-        """Milliseconds of the region, see :meth:`CUDATimer.elapsed_ms`.
+        """Return the milliseconds of the region, see :meth:`CUDATimer.elapsed_ms`.
 
         Raises:
             ConfigurationError: there is no such region.
@@ -114,7 +114,7 @@ class CUDATimerCollection:
         return self._timer(region).elapsed_ms()
 
     def elapsed_all(self) -> dict[str, float]:
-        """Milliseconds of each region, 0.0 for those that never ran; waits for the device."""
+        """Return the milliseconds of each region, 0.0 for regions that never ran; waits for the device."""
         return {region: timer.elapsed_ms() for region, timer in self._timers.items()}
 
     def _stop(self, region: str) -> None:

@@ -4,8 +4,8 @@
         ...
     region_timer("forward").average_time  # seconds; reading waits for the device
 
-A region's duration is what the device did for it, measured by events in the current stream, or the
-host's time (``timer_type="cpu"``, or no device). Timing waits for nothing; only reading does.
+A region's duration is the device's time for it, measured by events in the current stream, or the host's time
+(``timer_type="cpu"``, or no device). Timing does not wait; only reading does.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ log = logging.getLogger("timing_logger")
 
 
 class RegionTimers:
-    """Timers by name. ``region_timer`` is the process's own; a library may have one to itself.
+    """A registry of timers by name. ``region_timer`` is the process's own; a library may create another one.
 
     Args:
-        enabled: whether timers are on that say nothing else when they are made.
-        timing_logger: gets a row for each interval that ended, of operation ``REGION`` and with the
-            timer's name as ``layer_name``; None for no rows. Also an attribute that can be set.
+        enabled: whether timers are on if they are created without this setting.
+        timing_logger: gets a row for each interval that ended, of operation ``REGION`` and with the timer's
+            name as ``layer_name``; None for no rows. Also an attribute that can be set.
 
     Raises:
-        ConfigurationError: ``timing_logger`` is none.
+        ConfigurationError: ``timing_logger`` is no TimingLogger, or ``enabled`` is no bool.
     """
 
     def __init__(self, *, enabled: bool = True, timing_logger: TimingLogger | None = None) -> None:
@@ -51,7 +51,7 @@ class RegionTimers:
 
     @property
     def timing_logger(self) -> TimingLogger | None:
-        """Where rows go."""
+        """The logger that gets a row for each interval; None for no rows."""
         return self._rows.logger
 
     @timing_logger.setter
@@ -81,18 +81,19 @@ class RegionTimers:
         cuda_sync: bool | None = None,
         enabled: bool | None = None,
     ) -> Any:
-        """The timer of that name, made by the first call.
+        """Return the timer of a name; the first call creates it.
 
         Args:
-            name: its name; or a function, which is decorated with the timer of its qualified name.
-            timer_type: ``"cuda"`` for events in the device's current stream, which is the default
-                (without a device the host's clock serves), or ``"cpu"`` for the host's clock.
-            cuda_sync: wait for the current stream before the start and at the end. That stops the
-                host from running ahead of the device, and is costly. Default False.
-            enabled: default as the registry. ``enable`` and ``disable`` change it later.
+            name: the timer's name; or a function, which is decorated with the timer of its qualified name.
+            timer_type: ``"cuda"`` for events in the device's current stream, which is the default (without a
+                device the host's clock is used), or ``"cpu"`` for the host's clock.
+            cuda_sync: wait for the current stream before the start and at the end. That stops the host from
+                running ahead of the device, and is costly. Default False.
+            enabled: whether the timer is on; the default is the registry's. ``enable`` and ``disable`` change
+                it later.
 
         Raises:
-            ConfigurationError: a setting is none, or not the one that the timer was made with.
+            ConfigurationError: a setting is invalid, or differs from the one that the timer was created with.
         """
         try:
             timer = self._timers[name]
@@ -103,31 +104,31 @@ class RegionTimers:
         return timer
 
     def items(self) -> list[tuple[str, RegionTimer]]:
-        """Names and timers, in the order of their making."""
+        """Return the names and timers, in the order of their creation."""
         return list(self._timers.items())
 
     # -- on and off -------------------------------------------------------------------------------
 
     def enable(self, name: str | None = None) -> None:
-        """Switch one timer on; without a name all there are, and those made from now on."""
+        """Switch one timer on; without a name, all existing timers and those created later."""
         self._switch(name, True)
 
     def disable(self, name: str | None = None) -> None:
-        """Switch one timer off; without a name all there are, and those made from now on."""
+        """Switch one timer off; without a name, all existing timers and those created later."""
         self._switch(name, False)
 
     def is_enabled(self, name: str | None = None) -> bool:
-        """Whether that timer is on; without a name, whether timers made from now on will be."""
+        """Whether the timer ``name`` is on; without a name, whether timers created from now on will be."""
         return self._enabled if name is None else self._known(name).enabled
 
     # -- results ----------------------------------------------------------------------------------
 
     def reset(self, name: str) -> None:
-        """Forget what the timer has measured."""
+        """Forget the measurements of the timer ``name``."""
         self._known(name).reset()
 
     def reset_all(self) -> None:
-        """Forget what all timers have measured; they stay as they are."""
+        """Forget the measurements of all timers; the timers themselves stay."""
         for _, timer in self.items():
             timer.reset()
 
@@ -141,7 +142,7 @@ class RegionTimers:
         (logger or log).info("%s", self._known(name).describe())
 
     def log_all(self, logger: logging.Logger | None = None) -> None:
-        """:meth:`log` for each timer that has been called."""
+        """Log one line, as :meth:`log` does, for each timer that has been called. Waits for the device."""
         for _, timer in self.items():
             if timer.call_count or timer.captured_count:
                 (logger or log).info("%s", timer.describe())
@@ -149,7 +150,7 @@ class RegionTimers:
     # -- parts ------------------------------------------------------------------------------------
 
     def detach(self) -> None:
-        """In a forked child: a thread of the parent may have been at work here."""
+        """Replace the timers' locks in a forked child: a thread of the parent may have held one."""
         for _, timer in self.items():
             timer.sums.detach()
 
@@ -165,7 +166,7 @@ class RegionTimers:
             enabled=self._enabled if asked.enabled is None else asked.enabled,
         )
         timer = self._timers.setdefault(name, RegionTimer(name, settings, self._rows))
-        timer.check_asked(asked)  # another thread may have been first
+        timer.check_asked(asked)  # another thread may have created it first
         return timer
 
     def _decorated(self, function: Any) -> Any:
@@ -198,8 +199,8 @@ _registries: weakref.WeakSet[RegionTimers] = weakref.WeakSet()
 
 
 def _fold_all() -> None:
-    """Give events back that finished intervals still hold: each timer lets a few gather."""
-    with contextlib.suppress(RuntimeError):  # another thread makes a registry right now
+    """Return the events that finished intervals still hold to their pools: each timer lets a few gather."""
+    with contextlib.suppress(RuntimeError):  # another thread is creating a registry
         for registry in list(_registries):
             for _, timer in registry.items():
                 timer.sums.fold()
@@ -213,5 +214,5 @@ def _of_this_process(name: str, timer_type: str, cuda_sync: bool) -> RegionTimer
 
 
 region_timer = RegionTimers()
-"""The timers of this process."""
+"""The registry of the timers of this process."""
 region_timer._rows.find = _of_this_process
