@@ -1,4 +1,4 @@
-"""The names of the dataloaders that a profiler wraps, and which of them are validation's."""
+"""The names of the dataloaders that a profiler wraps, and which of them are for validation."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from collections.abc import Iterator, Sequence
 from timing_logger.errors import ConfigurationError
 
 UNKNOWN_LOADER = "unknown"
-"""Stands for a loader that cannot be told, so that its times are in nobody else's mean."""
+"""The name used if the loader cannot be determined, so that its times are in no other loader's mean."""
 
 
 class LoaderNames:
-    """Each name belongs to one loader.
+    """The registry of loader names: each name belongs to one loader.
 
     Args:
-        given: names for training loaders that bring none, in the order of wrapping; None for "0", "1", ...
+        given: names for training loaders wrapped without one, in the order of wrapping; None for "0", "1",
+            ...
     """
 
     def __init__(self, given: Sequence[str] | None) -> None:
@@ -23,10 +24,10 @@ class LoaderNames:
         self._training: dict[str, bool] = {}
 
     def add(self, name: str | None, *, training: bool) -> str:
-        """The name of one more loader: ``name``, or the next free one.
+        """Register one more loader, and return its name: ``name``, or the next free one.
 
         Raises:
-            ConfigurationError: it is taken, or no name, or there is none left.
+            ConfigurationError: the name is taken or invalid, or there is none left.
         """
         if name is None:
             name = next((free for free in self._unnamed(training) if free not in self._training), None)
@@ -50,7 +51,7 @@ class LoaderNames:
         return not self._training.get(name, True)
 
     def or_only(self, name: str | None, *, training: bool) -> str:
-        """``name``; for None the only loader that it can be, or else :data:`UNKNOWN_LOADER`."""
+        """Return ``name``; for None, the only loader that is possible, or else :data:`UNKNOWN_LOADER`."""
         if name is None:
             possible = [each for each, trains in self._training.items() if trains or not training]
             if len(possible) == 1:

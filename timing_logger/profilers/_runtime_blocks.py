@@ -1,7 +1,6 @@
-"""What a runtime profiler measures: blocks, batches and validations, each put where it belongs.
+"""The measurements of a runtime profiler: blocks, batches and validations, each recorded in its place.
 
-Recording takes no lock, waits for nothing (but the device, where ``synchronize`` asks for it) and
-never raises.
+Recording takes no lock, never raises, and does not wait, except for the device if ``synchronize`` is set.
 """
 
 from __future__ import annotations
@@ -25,12 +24,13 @@ TRAIN, VAL = "train", "val"
 
 
 class _Thread(threading.local):
-    """What a block takes from its thread.
+    """The state of a thread that its blocks use.
 
     Attributes:
         fetched: the loader whose batch this thread got last.
-        validating: whether it is in a validation block.
-        idle_since_ns: when it last left a block, got a batch, or asked for an iterator.
+        validating: whether the thread is in a validation block.
+        idle_since_ns: when the thread last left a block, got a batch, or asked for an iterator, in ns of
+            ``perf_counter_ns``.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,14 @@ class _Thread(threading.local):
 
 
 class Recording:
-    """Where measured intervals go, and what they are numbered with.
+    """The destinations of measured intervals, and the step that they are numbered with.
 
     Attributes:
+        names: the names of the loaders.
+        windows: the windows that produce scalars; None on ranks that write none, and after closing.
+        synchronize: whether blocks wait for the device.
         step: the last step completed.
-        windows: where scalars come from; None on ranks that write none, and once closed.
+        thread: the state of the calling thread.
     """
 
     def __init__(
@@ -66,16 +69,20 @@ class Recording:
         self._every_n_steps = every_n_steps
 
     def loader_name(self, name: str | None) -> str:
-        """The loader that a block is for: ``name``, or the one whose batch this thread got last."""
+        """Return the loader that a block is for: ``name``, or the loader whose batch this thread got last."""
         thread = self.thread
         return self.names.or_only(thread.fetched if name is None else name, training=not thread.validating)
 
     def phase(self, name: str) -> str:
-        """Whether fetching and running forward for a loader is training or validation."""
+        """Return ``TRAIN`` or ``VAL``: what fetching and forward passes for the loader ``name`` count
+        as now.
+        """
         return VAL if self.thread.validating or self.names.is_for_validation(name) else TRAIN
 
     def next_step(self, stated: Any) -> int:
-        """The number of the step under way: the one that the caller states, if it is a whole number."""
+        """Return the number of the current step: ``stated``, if it is a whole number, else the last
+        plus one.
+        """
         if stated is None:
             return self.step + 1
         try:
@@ -112,17 +119,17 @@ class Recording:
             )
 
     def complete_step(self, step: int) -> None:
-        """Have scalars written, if ``step`` is due, or one since the last was.
+        """Complete ``step``, and have scalars written if it is due, or if a step since the last one was.
 
-        Whoever completes a step of training validates no more: a validation that was never left, by an
-        abandoned generator or an interrupt, ends here.
+        A thread that completes a training step is no longer validating: this ends a validation that was never
+        left, because of an abandoned generator or an interrupt.
         """
         last, self.step = self.step, step
         n = self._every_n_steps
         self.thread.validating = False
         if n is None or step // n != last // n:
             self.close_window(TRAIN)
-            self.close_window(VAL)  # of validation that no block enclosed
+            self.close_window(VAL)  # for validation outside of a validation block
 
     def close_window(self, phase: str) -> None:
         """Have the means since the last time written, for the last step completed."""
@@ -132,7 +139,7 @@ class Recording:
 
 
 class Block:
-    """Times what a ``with`` block has the device do, or the host where there is no device."""
+    """A ``with`` block that times the work of the device, or of the host if there is no device."""
 
     __slots__ = ("_interval", "_name", "_on", "_operation", "_phase", "_step")
 
@@ -154,7 +161,7 @@ class Block:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         on, interval = self._on, self._interval
-        if interval is not None:  # else a graph is being captured: what is queued now does not run now
+        if interval is not None:  # else a graph is being captured: the work is queued but does not run now
             interval.end()
             if on.synchronize:
                 interval.wait()
@@ -198,7 +205,7 @@ class CountedStep:
 
 
 class Validation:
-    """A block in which its thread validates; when it ends, training goes on where it was."""
+    """A block in which its thread validates; after it, the thread's state of training is restored."""
 
     __slots__ = ("_fetched", "_on", "_validating")
 
@@ -221,7 +228,7 @@ class Validation:
 
 
 class LoaderTimes:
-    """Records what a timed loader says of its batches, see :class:`_timed_loader.FetchTimes`."""
+    """Records the batches that a timed loader reports, see :class:`_timed_loader.FetchTimes`."""
 
     def __init__(self, on: Recording, name: str) -> None:
         self._on = on

@@ -1,4 +1,4 @@
-"""The runtime profiler's options, checked once, before training starts."""
+"""The runtime profiler's options, which are checked once, before training starts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _PLACES = {
     "log_scalars_every_n_steps": ("logging", "log_scalars_every_n_steps"),
     "dataloader_names": ("data", "train", "dataloader_names"),
 }
-"""Where an option stands in a configuration file."""
+"""The path of each option in a configuration file."""
 
 
 @dataclass(slots=True, kw_only=True)
 class RuntimeOptions:
-    """See :class:`timing_logger.profilers.runtime.RuntimeProfiler` for meanings.
+    """The options of a profiler; see :class:`timing_logger.profilers.runtime.RuntimeProfiler` for meanings.
 
     Raises:
         ConfigurationError: a value is of the wrong type or out of range, or contradicts another.
@@ -60,13 +60,13 @@ class RuntimeOptions:
 
     @property
     def writers(self) -> list[ScalarWriter]:
-        """Where this rank writes scalars: nowhere, unless it is the primary one and profiles."""
+        """The writers of this rank's scalars: none, unless it is rank 0 and profiles."""
         writers = [*_writers(self.writer), *_log_writers(self.log)]
         return writers if self.profile_training and self.rank == 0 else []
 
 
 def options_from_config(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """``options`` and, where ``config`` has them, those of :data:`_PLACES`.
+    """Return ``options`` together with those of :data:`_PLACES` that ``config`` has.
 
     Raises:
         ConfigurationError: a group is no mapping, or an option has two values.

@@ -1,6 +1,6 @@
-"""The recording side of :class:`~timing_logger.sinks.scalars.ScalarsSink`: a pipeline of its own.
+"""The recording side of :class:`~timing_logger.sinks.scalars.ScalarsSink`: a logger of its own.
 
-Nothing here waits, but ``flush`` and ``close``: the means are taken and written by its flush thread.
+Only ``flush`` and ``close`` wait: the means are computed and written by the logger's flush thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ log = logging.getLogger("timing_logger")
 
 FLUSH_INTERVAL_S = 0.2
 MAX_WAITING = {HOST_CLOCK: 40_000, DEVICE_CLOCK: 2_000}
-"""While a writer is stuck, at most so many records wait to be averaged; further ones are left out. A
-device's hold a pair of events each, of which there are 4096, and others time something too."""
+"""The most records that wait to be averaged while a writer is stuck, by clock; further ones are left out.
+
+Each record of a device holds a pair of events. There are 4096 pairs, which other timing code uses, too.
+"""
 
 
 class _OpenWindow:
@@ -49,7 +51,7 @@ class ScalarWindows:
         self._open = {phase: _OpenWindow(0) for phase in phases}
 
     def record(self, operation: str, name: str, phase: str, columns: tuple[Any, ...], status: str) -> None:
-        """Put an interval into the open window of ``phase``; ``columns`` are those of an interval."""
+        """Add an interval to the open window of ``phase``; ``columns`` are its start, end and clock."""
         start, end, clock = columns
         if self._recorded.value - self._sink.taken >= MAX_WAITING[clock]:
             self._left_out.increment()
@@ -58,7 +60,7 @@ class ScalarWindows:
         self._logger.record_interval(
             operation, start, end, None, name, phase, clock=clock, status=status, metadata=window.metadata
         )
-        # After the record is put: an interrupt in between must not leave a window that waits for ever.
+        # Only after the record is put: an interrupt in between must not leave a window that waits for ever.
         window.records.increment()
         self._recorded.increment()
 
@@ -71,7 +73,11 @@ class ScalarWindows:
             self._open[phase] = _OpenWindow(window.number + 1)
 
     def flush(self, timeout_s: float) -> bool:
-        """Wait until the windows closed before the call are written; False if the time was too short."""
+        """Wait until the windows closed before the call are written.
+
+        Returns:
+            Whether that was done within ``timeout_s`` seconds.
+        """
         return self._logger.flush(timeout_s)
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A dataloader whose batches are timed: otherwise it behaves like the one it stands for."""
+"""A proxy for a dataloader that times its batches, and otherwise behaves like the loader."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from timing_logger.recording.clock import perf_counter_ns
 
 
 class FetchTimes(Protocol):
-    """Where a timed loader says what it saw."""
+    """The receiver of a timed loader's reports."""
 
     def began(self) -> None:
-        """Somebody asks for an iterator."""
+        """Report that an iterator was asked for."""
 
     def fetched(self, start_ns: int, end_ns: int, status: str) -> None:
-        """A batch was asked for at ``start_ns``, and there, or an error, at ``end_ns``."""
+        """Report that a batch was asked for at ``start_ns``, and arrived, or failed, at ``end_ns``."""
 
 
 class TimedLoader:
-    """Stands for ``loader``: its length, its attributes, and iterators that are timed.
+    """A proxy for ``loader`` with its length and attributes, whose iterators are timed.
 
-    The host's clock measures ``next(iterator)``; the end of an iteration is no batch.
+    The host's clock measures ``next(iterator)``; the end of an iteration is not a batch.
     """
 
     __slots__ = ("_loader", "_times")
@@ -54,7 +54,7 @@ class TimedLoader:
         return type(self)(self._loader, self._times)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A deep copy, and what another process gets, is the loader itself: nobody times it there."""
+        """Pickle or deep-copy the loader itself, which is not timed in the copy or in another process."""
         return _itself, (self._loader,)
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class TimedLoader:
 
 
 class TimedIterator(TimedLoader):
-    """A timed loader that is an iterator too, as generators are."""
+    """A timed loader that is also an iterator, as generators are."""
 
     __slots__ = ()
 
@@ -89,5 +89,5 @@ def _itself(loader: Any) -> Any:
 
 
 def timed(loader: Iterable[Any], times: FetchTimes) -> TimedLoader:
-    """``loader``, timed: an iterator if it is one."""
+    """Return a proxy that times ``loader``: an iterator if the loader is one."""
     return (TimedIterator if isinstance(loader, Iterator) else TimedLoader)(loader, times)

@@ -1,7 +1,7 @@
-"""Coarse phases of sampled steps, timed where they happen and written as JSON lines, one file per rank.
+"""A profiler for coarse phases of sampled steps, timed on the device and written as JSON lines per rank.
 
-The training thread marks two events per phase and puts a record into a queue. A background thread
-asks the device, and writes.
+The training thread marks two events per phase and puts a record into a queue. A background thread queries the
+device and writes the rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("timing_logger")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CudaEventProfilerConfig:
-    """Which steps are recorded, and when rows are handed over; all in steps.
+    """The steps that are recorded, and when rows are handed over; all values are in steps.
 
     Attributes:
         start_step: first step recorded; then every ``record_every_n_steps``-th from there.
@@ -50,11 +50,11 @@ class CudaEventProfilerConfig:
 
     def __post_init__(self) -> None:
         check_integer("flush_every_n_steps", self.flush_every_n_steps, minimum=1)
-        _ = self.recording  # checks the others
+        _ = self.recording  # checks the other options
 
     @property
     def recording(self) -> StepPolicy:
-        """What is recorded."""
+        """The policy that selects the recorded steps and ranks."""
         return StepPolicy(
             start_step=self.start_step,
             end_step=self.end_step,
@@ -64,15 +64,15 @@ class CudaEventProfilerConfig:
 
     @property
     def flushing(self) -> StepPolicy:
-        """When rows are handed over."""
+        """The policy that selects the steps at which rows are handed over."""
         return StepPolicy(record_every_n_steps=self.flush_every_n_steps)
 
     @classmethod
     def of(cls, given: CudaEventProfilerConfig | Mapping[str, Any] | None) -> CudaEventProfilerConfig:
-        """From a mapping, such as a section of a YAML file; None for the defaults.
+        """Return the configuration in a mapping, such as a section of a YAML file; None for the defaults.
 
         Raises:
-            ConfigurationError: a key is unknown, or as for the class.
+            ConfigurationError: a key is unknown, or a value is invalid.
         """
         if isinstance(given, cls):
             return given
@@ -92,24 +92,24 @@ class CudaEventProfilerConfig:
 
 
 class CudaEventProfiler:
-    """Times phases of sampled steps on one rank, into ``cuda_events_rank_<rank>.jsonl``.
+    """Times phases of sampled steps on one rank, and writes them to ``cuda_events_rank_<rank>.jsonl``.
 
-    On a device a phase is timed by two events in the stream that does its work; without one the
-    host's clock serves. Nothing is resolved or written on the calling thread. The file is made here,
-    so that a directory that cannot be used is an error before training; a file of an earlier run is
-    left alone and ``cuda_events_rank_<rank>.run2.jsonl`` made. What is disabled, on a rank that was
-    not selected or at a step that is not sampled makes no file, no folder and no event.
+    On a device a phase is timed by two events in the stream that does its work; without one the host's clock
+    is used. Nothing is resolved or written on the calling thread. The file is created with the profiler, so
+    an unusable directory is an error before training. A file of an earlier run is left alone and
+    ``cuda_events_rank_<rank>.run2.jsonl`` is created. A profiler that is disabled, or on a rank that is not
+    selected, creates no file and no folder; neither it nor a step that is not sampled uses an event.
 
-    Rows are written within a second, sooner by ``maybe_flush``; the last ones by ``close``, at the
-    end of a ``with profiler:`` block, or when the interpreter ends, on an exception too.
+    Rows are written within a second, sooner after ``maybe_flush``. The last ones are written by ``close``, at
+    the end of a ``with profiler:`` block, or when the interpreter ends, even after an exception.
 
     Args:
         enable: False for a profiler that does nothing.
-        directory: folder of the file; made if missing. Needed if enabled.
-        rank: this process's rank, >= 0. Needed if enabled.
+        directory: folder of the file, created if missing. Required if enabled.
+        rank: this process's rank, >= 0. Required if enabled.
         profiler_config: a :class:`CudaEventProfilerConfig`, or a mapping with its fields.
-        timing_logger: a logger that gets each recorded phase too: the name as its operation, the
-            step as its iteration.
+        timing_logger: a logger that also gets each recorded phase: the name as its operation, the step as its
+            iteration.
 
     Attributes:
         path: the file; None if there is none.
@@ -154,35 +154,36 @@ class CudaEventProfiler:
     def record(
         self, name: str, step: int, *, stream: Any = None, **metadata: Any
     ) -> AbstractContextManager[object]:
-        """Time a ``with`` block; an exception in it is passed on, and its row says so. Never waits.
+        """Time a ``with`` block, without waiting.
 
-        While the stream is being captured into a graph the block is let pass without a row.
+        An exception in the block is passed on, and the row's status names its type. While the stream is being
+        captured into a graph, the block is not timed and has no row.
 
         Args:
             name: ``"host_to_device"``, ``"training_step"``, ``"training_metrics"``, ...
             step: training step; decides whether the block is recorded.
-            stream: the ``torch.Stream`` that does the work, such as that of a prefetching copy; None
-                for the calling thread's current one.
+            stream: the ``torch.Stream`` that does the work, such as that of a prefetching copy; None for the
+                calling thread's current one.
             metadata: further keys of the row, JSON values; see :class:`~timing_logger.sinks.jsonl.JsonlSink`
-                for others, and for keys that the row has already.
+                for other values, and for keys that the row has already.
         """
         if not self.should_record(step):
             return NO_SPAN  # type: ignore[no-any-return]
         return _Phase(self._loggers, name, step, stream, metadata)
 
-    # -- the rest of a life -------------------------------------------------------------------------
+    # -- flushing and closing -----------------------------------------------------------------------
 
     def maybe_flush(self, step: int) -> None:
-        """Every ``flush_every_n_steps`` steps, have what devices have done by now written. Does not wait."""
+        """Request a write of what devices have done, every ``flush_every_n_steps`` steps. Does not wait."""
         if self._on and self._flushing.records(step):
             self._logger.flush_soon()
 
     def flush(self, blocking: bool = False, timeout: float = 5.0) -> bool:
-        """Have what was recorded before the call written.
+        """Have the rows recorded before the call written.
 
         Args:
-            blocking: whether to wait for devices and the file; else the call only asks for it.
-            timeout: seconds to wait at most.
+            blocking: whether to wait for devices and the file; otherwise the call only requests the write.
+            timeout: the longest time to wait, in seconds.
 
         Returns:
             Whether every such row is with the operating system, or was counted as dropped.
@@ -193,12 +194,15 @@ class CudaEventProfiler:
         return self.stats.pending == 0
 
     def close(self) -> None:
-        """Write what waits, and stop; what is recorded later is dropped and counted. Again is harmless."""
+        """Write the waiting rows and stop; later records are dropped and counted.
+
+        Calling it again is harmless.
+        """
         self._logger.close()
 
     @property
     def stats(self) -> Counters:
-        """Rows by fate: accepted, written, dropped and pending."""
+        """The number of rows by fate: accepted, written, dropped and pending."""
         return self._logger.stats
 
     def __enter__(self) -> CudaEventProfiler:
@@ -214,7 +218,7 @@ class CudaEventProfiler:
 
 
 class _Phase:
-    """A block that will be a row."""
+    """A timed block that becomes one row."""
 
     __slots__ = ("_interval", "_loggers", "_metadata", "_name", "_step", "_stream")
 
@@ -235,7 +239,7 @@ class _Phase:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         interval = self._interval
-        if interval is None:  # a graph is being captured: what is queued now does not run now
+        if interval is None:  # a graph is being captured: the work is queued but does not run now
             return
         interval.end(self._stream)
         start, end, clock = interval.columns

@@ -1,4 +1,4 @@
-"""RuntimeProfiler: what each dataloader costs, in fetching, forward, backward and optimizer."""
+"""RuntimeProfiler: the time of each dataloader for fetching, forward, backward and optimizer."""
 
 from __future__ import annotations
 
@@ -42,33 +42,34 @@ class RuntimeProfiler:
     batch_wait, and ``profile/val/dl_{name}/time_{what}_ms`` for data and forward.
 
     - *data* is ``next(iterator)``, by the host's clock.
-    - *batch_wait* is what lies between batches: from when this thread last left a block, got a batch or
-      asked for an iterator, until it has the batch. So it contains *data*.
-    - The others are what a block has the device do, by the device's clock, or the host's where there
-      is no device. Nothing waits for the device, unless ``synchronize`` says so.
+    - *batch_wait* is the time between batches: from when this thread last left a block, got a batch or asked
+    for an iterator, until it has the batch. It therefore contains *data*.
+    - The others are the device's work for a block, by the device's clock, or by the host's if there is no
+    device. Nothing waits for the device, unless ``synchronize`` is set.
 
-    Leaving :meth:`optimizer` completes a step. There, if the step is due, scalars are written: the means
-    over everything since the last time. Validation's are written when its block ends. That is done by a
-    thread of its own, so no writer can hold up training or raise into it. An exception in a block
-    passes; its duration is in no mean, its row has the status ``error:<type>``, and no step is completed.
+    Leaving :meth:`optimizer` completes a step. If the step is due, scalars are written then: the means over
+    everything since the last time. Those of validation are written when its block ends. A separate thread
+    writes them, so no writer can hold up training or raise into it. An exception in a block is passed on; its
+    duration is in no mean, its row has the status ``error:<type>``, and no step is completed.
 
     Args:
-        writer: has ``add_scalar(tag, value, step)``, as TensorBoard's SummaryWriter; or a list of such.
+        writer: an object with ``add_scalar(tag, value, step)``, such as TensorBoard's SummaryWriter; or a
+            list of such objects.
         profile_training: False for a profiler that only counts steps, and returns loaders as they are.
         dataloader_names: names of the training loaders, in the order of wrapping; None for "0", "1", ...
-        log_scalars_every_n_steps: a step divisible by this is due, or the first one after it; None for
-            every step.
+        log_scalars_every_n_steps: a step divisible by this is due, or the first one after it; None for every
+            step.
         rank: this process's rank; scalars are written on rank 0 alone.
-        synchronize: wait for the current stream before each block and at its end. Costs speed; what was
-            queued before a block is then over when it begins.
+        synchronize: wait for the current stream before each block and at its end. Costs speed; work queued
+            before a block is then complete when it begins.
         timing_logger: gets every interval as a row, on every rank: operation DATA, BATCH_WAIT, FORWARD,
-            BACKWARD or OPTIMIZER; layer_name is the loader, phase "train" or "val", and iteration the
-            step under way, or for "val" the last one completed.
+            BACKWARD or OPTIMIZER; layer_name is the loader, phase "train" or "val", and iteration the current
+            step, or for "val" the last one completed.
         log: True to write scalars as lines of the log "timing_logger", level INFO; or a logger for them.
 
     Raises:
-        ConfigurationError: an argument is of the wrong type or out of range, or rank 0 has nowhere to
-            write to.
+        ConfigurationError: an argument is of the wrong type or out of range, or rank 0 has no place to write
+            to.
     """
 
     def __init__(
@@ -107,7 +108,7 @@ class RuntimeProfiler:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], **options: Any) -> RuntimeProfiler:
-        """Make one from the mapping that a configuration file holds; the rest of it is left alone.
+        """Create a profiler from the mapping in a configuration file, whose other entries are ignored.
 
         Args:
             config: may have ``training.profile_training``, ``logging.log_scalars_every_n_steps`` and
@@ -115,36 +116,40 @@ class RuntimeProfiler:
             options: the other arguments of :class:`RuntimeProfiler`.
 
         Raises:
-            ConfigurationError: as :class:`RuntimeProfiler`, or an argument has two values.
+            ConfigurationError: as for :class:`RuntimeProfiler`, or an argument has two values.
         """
         return cls(**options_from_config(config, options))
 
     # -- dataloaders ------------------------------------------------------------------------------
 
     def wrap(self, loader: Loader, name: str | None = None, training: bool = True) -> Loader:
-        """``loader``, timed: with its length and attributes, to be iterated as often as it can be.
+        """Return a proxy that times ``loader``, and has its length and attributes.
 
-        Wrap it once, not once per epoch, and after whatever looks at its class. An iterator stays one.
+        The proxy can be iterated as often as the loader. Wrap a loader once, not once per epoch, and after
+        any code that checks its class. The proxy of an iterator is an iterator.
 
         Args:
             name: None for the next of ``dataloader_names``; for validation "val_0", "val_1", ...
             training: False for a loader whose times are always validation's.
 
+        Returns:
+            The proxy; ``loader`` itself if this rank measures nothing.
+
         Raises:
-            ConfigurationError: the name is taken, there is none left, or nothing can be iterated.
+            ConfigurationError: the name is taken, there is none left, or the loader cannot be iterated.
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
         times = LoaderTimes(self._recording, self._names.add(name, training=training))
         if not self._measuring:
             return loader
-        return timed(loader, times)  # type: ignore[return-value]  # that is what standing for it means
+        return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
 
     def wrap_all(self, loaders: Iterable[Loader], training: bool = True) -> list[Loader]:
-        """:meth:`wrap` for each of ``loaders``, which are named in their order.
+        """Wrap each of ``loaders`` as :meth:`wrap` does; they are named in their order.
 
         Raises:
-            ConfigurationError: as :meth:`wrap`, or they are a mapping, whose keys are no loaders.
+            ConfigurationError: as for :meth:`wrap`, or ``loaders`` is a mapping, whose keys are no loaders.
         """
         if isinstance(loaders, Mapping):
             raise ConfigurationError(
@@ -159,8 +164,8 @@ class RuntimeProfiler:
         """Time a forward pass, with its loss.
 
         Args:
-            name: the loader that the batch is from. None for the one whose batch this thread got last;
-                if it got none, for the only loader there is, or else "unknown".
+            name: the loader that the batch is from. None for the loader whose batch this thread got last; if
+                it got none, for the only loader that there is, or else "unknown".
         """
         if not self._measuring:
             return _NOTHING
@@ -168,7 +173,11 @@ class RuntimeProfiler:
         return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
     def backward(self, name: str | None = None) -> TimedBlock:
-        """Time a backward pass; ``name`` as in :meth:`forward`."""
+        """Time a backward pass.
+
+        Args:
+            name: as in :meth:`forward`.
+        """
         if not self._measuring:
             return _NOTHING
         return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
@@ -178,7 +187,7 @@ class RuntimeProfiler:
 
         Args:
             name: as in :meth:`forward`.
-            step: the number of this step where the caller counts; None for one more than the last.
+            step: the number of this step if the caller counts steps; None for one more than the last.
         """
         recording = self._recording
         number = recording.next_step(step)
@@ -188,22 +197,22 @@ class RuntimeProfiler:
         return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
     def validation(self) -> TimedBlock:
-        """A block in which what this thread fetches and runs forward is validation's.
+        """Mark a ``with`` block in which this thread's fetching and forward passes count as validation.
 
-        When it ends, validation's scalars are written, for the last step completed.
+        When the block ends, validation's scalars are written, for the last step completed.
         """
         return Validation(self._recording) if self._measuring else _NOTHING
 
-    # -- the rest of a life -------------------------------------------------------------------------
+    # -- steps, flushing and closing ------------------------------------------------------------------
 
     @property
     def global_step(self) -> int:
-        """The last step completed: 0, until the first one is. Set it when training resumes.
+        """The last step completed, 0 until the first one is. Set it when training resumes.
 
-        Who counts from 0 sets it to -1.
+        Set it to -1 to count steps from 0.
 
         Raises:
-            ConfigurationError: it is set to what is no integer >= -1.
+            ConfigurationError: it is set to something other than an integer >= -1.
         """
         return self._recording.step
 
@@ -212,19 +221,22 @@ class RuntimeProfiler:
         self._recording.step = check_integer("global_step", step, minimum=-1)
 
     def flush(self, timeout: float = 5.0) -> bool:
-        """Wait until the writers have what is due.
+        """Wait until the writers have the scalars that are due.
 
         Args:
-            timeout: seconds to wait at most.
+            timeout: the longest time to wait, in seconds.
 
         Returns:
-            True if they have it, within the time.
+            Whether they have them within the time.
         """
         windows = self._recording.windows
         return windows is None or windows.flush(timeout)
 
     def close(self) -> None:
-        """Write what is due, then no scalars any more. Comes before the writer's. Again is harmless."""
+        """Write the scalars that are due, and none after that. Call it before closing the writer.
+
+        Calling it again is harmless.
+        """
         self._recording.close_window(VAL)
         windows, self._recording.windows = self._recording.windows, None
         if windows is not None:
@@ -240,5 +252,5 @@ class RuntimeProfiler:
 
 
 def scalar_key(record: Record) -> str:
-    """``profile/train/dl_main/time_forward_ms``."""
+    """Return the tag of a record's scalar, such as ``profile/train/dl_main/time_forward_ms``."""
     return f"profile/{record.phase}/dl_{record.layer_name}/time_{record.operation.lower()}_ms"
