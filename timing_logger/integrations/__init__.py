@@ -1,4 +1,4 @@
-"""Ready-made hooks for training frameworks: one module for each, which imports its framework.
+"""Hooks for training frameworks that are ready to use, with one module for each framework, which imports it.
 
 ``timing_logger.integrations.lightning``: PyTorch Lightning, the ``lightning`` package.
 ``timing_logger.integrations.pytorch_lightning``: the same for the ``pytorch_lightning`` package.

@@ -1,4 +1,4 @@
-"""What the callbacks of all frameworks are: a choice of logger, and what is open in it."""
+"""The common base of the callbacks for all frameworks: the choice of a logger, and the open intervals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from timing_logger.recording.logger import TimingLogger
 class FrameworkCallback:
     """Keeps the user's choice of a logger, and the parts of a step that are open.
 
-    A copy of it, in this process or another one, begins with the choice and nothing open. Whatever else
-    a framework attaches to a callback (Lightning: methods of the model) stays behind.
+    A copy, in this process or another one, starts with the same choice and nothing open. Other attributes
+    that a framework attaches to a callback (Lightning: methods of the model) are not copied.
     """
 
     def __init__(

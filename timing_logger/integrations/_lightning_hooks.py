@@ -1,7 +1,7 @@
-"""What Lightning's hooks say about a training step; the modules beside this one add a base class.
+"""Lightning's hooks and profiler actions as rows; the modules beside this one add a base class.
 
-``lightning.pytorch`` and ``pytorch_lightning`` are two packages with the same hooks, so nothing here
-imports either of them.
+``lightning.pytorch`` and ``pytorch_lightning`` are two packages with the same hooks, so nothing here imports
+either of them.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ class CallbackHooks(FrameworkCallback):
     """Times ``Trainer.fit``: training steps, their parts, and validation steps.
 
     ``iteration`` is ``trainer.global_step`` when the batch begins, which counts optimizer steps: with
-    ``accumulate_grad_batches=4`` four batches share an iteration, and with two optimizers stepping by
-    hand every other number is left out. Validation has the number of steps done so far.
+    ``accumulate_grad_batches=4`` four batches share an iteration, and with two optimizers stepped manually
+    every other number is missing. Validation has the number of steps done so far.
 
-    - ``DATA`` (host clock): from the end of a batch to the beginning of the next one: the data
-      loader, the batch's way to the device, and what loggers and other callbacks do in between.
-      The first of an epoch begins with the epoch, the first after a validation with its end. The one in
-      which a checkpoint was saved is left out.
+    - ``DATA`` (host clock): from the end of a batch to the beginning of the next one: the data loader, the
+    batch's transfer to the device, and what loggers and other callbacks do in between. The first of an epoch
+    begins with the epoch, the first after a validation with its end. An interval in which a checkpoint was
+    saved is left out.
     - ``TRAIN_STEP``: the whole batch, ``on_train_batch_start`` to ``on_train_batch_end``.
     - ``FORWARD``: from the beginning of the batch until gradients are zeroed or the backward pass begins,
-      whichever is first: ``training_step``, and hooks before it.
-    - ``BACKWARD``: one row for each ``backward``, of DDP with its all-reduce.
-    - ``OPTIMIZER``: one row for each step: clipping and the optimizer's ``step``. Where the optimizer
-      has no ``register_step_post_hook``, or a gradient scaler skips the step, it ends with the batch;
-      under manual optimization there is no row then.
-    - ``VALIDATION_STEP``, phase ``val``: one batch of validation. The sanity check leaves none.
+    whichever is first: ``training_step``, and hooks before it.
+    - ``BACKWARD``: one row for each ``backward``; with DDP this includes the all-reduce.
+    - ``OPTIMIZER``: one row for each step: clipping and the optimizer's ``step``. If the optimizer has no
+    ``register_step_post_hook``, or a gradient scaler skips the step, it ends with the batch; under manual
+    optimization there is then no row.
+    - ``VALIDATION_STEP``, phase ``val``: one batch of validation. The sanity check leaves no rows.
 
-    Where there is a device, all but ``DATA`` are timed by its events. Under manual optimization
-    ``FORWARD`` is what comes before the first ``manual_backward``; a later forward pass has no row.
-    ``trainer.validate``, ``test`` and ``predict`` leave no rows.
+    If there is a device, its events time everything but ``DATA``. Under manual optimization ``FORWARD`` is
+    the time before the first ``manual_backward``; a later forward pass has no row. ``trainer.validate``,
+    ``test`` and ``predict`` leave no rows.
 
     Args:
-        log_dir: folder for a logger that is opened with the training and closed with it; each ``fit``
-            writes a file of its own. Unless the process has a logger already, it is the process's as
-            long, and other instrumentation writes into the same file. None for the process's logger, or,
-            if there is none, ``logs/timing``.
-        timing_logger: a logger to use instead; it is left open. A copy of the callback in another
-            process (``ddp_spawn``) uses that process's logger, if it has one.
+        log_dir: folder for a logger that is opened and closed with the training; each ``fit`` writes a file
+            of its own. Unless the process has a logger already, this one becomes the process's for that time,
+            and other instrumentation writes into the same file. None for the process's logger, or, if there
+            is none, ``logs/timing``.
+        timing_logger: a logger to use instead, which is left open. A copy of the callback in another process
+            (``ddp_spawn``) uses that process's logger, if it has one.
         options: ``labels``, ``flush_interval``, ``record_every_n_steps``, ... of
             :class:`~timing_logger.TimingLogger`, for a new logger. Rank and world size are the trainer's.
 
@@ -72,15 +72,18 @@ class CallbackHooks(FrameworkCallback):
     # -- the run --------------------------------------------------------------------------------------
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """The process group exists: open the logger."""
+        """Open the logger, now that the process group exists."""
         self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size, trainer))
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """The last hook of a run that went well."""
+        """Close the logger in the last hook of a run that succeeded."""
         self._stop()
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """The last hook of a run that did not: what was going on says so in its row."""
+        """End open intervals with a status that names the exception, and close the logger.
+
+        This is the last hook of a run that failed.
+        """
         self._phases.end_all(f"error:{type(exception).__name__}")
         self._stop()
 
@@ -108,14 +111,14 @@ class CallbackHooks(FrameworkCallback):
 
     def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
         self._phases.end(FORWARD)
-        self._phases.drop(OPTIMIZER)  # nothing told its end, and by now it is over
+        self._phases.drop(OPTIMIZER)  # it has ended by now, but no hook reported when
         self._phases.begin(BACKWARD)
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
         self._phases.end(BACKWARD)
 
     def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
-        self._phases.drop(FORWARD)  # a backward pass without hooks is in it
+        self._phases.drop(FORWARD)  # still open: it contains a backward pass that called no hooks
         if id(optimizer) not in self._step_ends and hasattr(optimizer, "register_step_post_hook"):
             self._step_ends[id(optimizer)] = optimizer.register_step_post_hook(self._on_optimizer_stepped)
         self._phases.begin(OPTIMIZER)
@@ -129,11 +132,11 @@ class CallbackHooks(FrameworkCallback):
         if pl_module.automatic_optimization:
             self._phases.end(OPTIMIZER)
         self._phases.end(TRAIN_STEP)
-        self._phases.drop_all()  # a forward pass without a backward one, say
+        self._phases.drop_all()  # such as a forward pass without a backward pass
         self._phases.wait()
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        self._phases.drop_all()  # a batch that ended the epoch by returning -1 had no end of its own
+        self._phases.drop_all()  # a batch that ends the epoch by returning -1 has no end hook
 
     def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
         self._phases.drop_wait()
@@ -155,20 +158,20 @@ class CallbackHooks(FrameworkCallback):
         self._phases.end(VALIDATION_STEP, VALIDATION)
 
     def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
-        self._phases.wait()  # what waited before it is forgotten
+        self._phases.wait()  # replaces the wait that was open before the validation
 
 
 class ProfilerActions:
-    """Every action that Lightning names, as a row of the process's logger, timed by the host's clock.
+    """Records every action that Lightning names as a row of the process's logger, timed by the host's clock.
 
     ``[Strategy]DDPStrategy.training_step`` has the operation ``TRAINING_STEP`` and the layer name
-    ``[Strategy]DDPStrategy``. Together with the callback, its rows stand in the same file and have its
-    iterations; ``TRAIN_DATALOADER_NEXT`` is the data loader alone, and has the iteration before the
-    one that it fetches for.
+    ``[Strategy]DDPStrategy``. Together with the callback, its rows are in the same file and have its
+    iterations. ``TRAIN_DATALOADER_NEXT`` is the data loader alone, and has the iteration before the one that
+    it fetches for.
 
     Args:
-        actions: last parts of the names to record, such as ``["train_dataloader_next"]``; None for
-            all of them, which are some thirty rows a batch, and more with more callbacks.
+        actions: last parts of the names to record, such as ``["train_dataloader_next"]``; None for all of
+            them, which are some thirty rows a batch, and more with more callbacks.
 
     Raises:
         ConfigurationError: ``actions`` is a single name.

@@ -1,4 +1,4 @@
-"""The parts of a training step that a framework's hooks open and end, in whatever order they come."""
+"""The parts of a training step, which a framework's hooks begin and end in any order."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LOG = "LOG"
 
 
 class Phases:
-    """Open intervals by operation, and what hooks do not know of: the wait before the next of them.
+    """The open intervals by operation, and the wait before the next of them, for which there is no hook.
 
-    Nothing here raises. What is ended without having begun leaves no row, and what begins again
-    without having ended is forgotten. A row has the iteration that is current when it ends.
+    Nothing here raises. An operation that ends without having begun leaves no row; one that begins again
+    without having ended is discarded. A row has the iteration that is current when it ends.
 
     Attributes:
-        logger: where rows go; while nothing is being trained one that is off.
+        logger: the logger that gets the rows; outside of a training, one that is off.
     """
 
     def __init__(self) -> None:
@@ -46,11 +46,11 @@ class Phases:
         self.start(OFF)
 
     def begin(self, operation: str) -> None:
-        """``operation`` begins now, on the device if there is one."""
+        """Begin ``operation`` now, on the device if there is one."""
         self._open[operation] = open_interval() if self.logger.recording else None
 
     def end(self, operation: str, phase: str = TRAIN, status: str = OK) -> None:
-        """``operation`` ends now, and leaves a row."""
+        """End ``operation`` now, and write its row."""
         interval = self._open.pop(operation, None)
         if interval is not None:
             interval.end()
@@ -58,35 +58,35 @@ class Phases:
             self.logger.record_interval(operation, start, end, phase=phase, clock=clock, status=status)
 
     def drop(self, operation: str) -> None:
-        """Where ``operation`` ends cannot be known: no row."""
+        """Discard ``operation`` without a row, because its end cannot be known."""
         self._open.pop(operation, None)
 
     def drop_all(self) -> None:
-        """Forget what is open."""
+        """Discard all open intervals without a row."""
         self._open.clear()
         self._wait = None
 
     def end_all(self, status: str) -> None:
-        """The training was interrupted: what is open gets a row that says so, a wait gets none."""
+        """End all open intervals of an interrupted training with ``status``; an open wait has no row."""
         for operation in list(self._open):
             self.end(operation, VALIDATION if operation == VALIDATION_STEP else TRAIN, status)
         self._wait = None
 
-    # -- waits: the host's clock, because they are the host's ----------------------------------------
+    # -- waits, which are the host's and are timed by its clock --------------------------------------
 
     def wait(self) -> None:
-        """A wait begins now. Of which iteration it is, and what for, says the hook that ends it."""
+        """Begin a wait now. The hook that ends it determines its operation and iteration."""
         self._wait = HostInterval()
 
     def end_wait(self, operation: str, phase: str = TRAIN) -> None:
-        """The wait, if there is one, ends now and was ``operation``."""
+        """End the wait now, if there is one, and write it as a row of ``operation``."""
         wait, self._wait = self._wait, None
         if wait is not None:
             wait.end()
             self.logger.record_interval(operation, wait.start_ns, wait.end_ns, phase=phase)
 
     def drop_wait(self) -> None:
-        """Something else came between: no row."""
+        """Discard the wait without a row, because it contains something else."""
         self._wait = None
 
 

@@ -1,4 +1,4 @@
-"""Which logger a callback records into, and what becomes of it when the training ends."""
+"""The choice of the logger that a callback records into, and its closing when the training ends."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DEFAULT_LOG_DIR = "logs/timing"
 
 
 class RunLogger:
-    """Opens a logger when a training begins, and closes it at its end if it opened it.
+    """Opens a logger when a training begins, and closes it at the end if it opened it.
 
-    In this order: the logger that the user gave; the process's own, where there is one and no
-    ``log_dir`` was given; a new one, which is made the process's unless there is one already.
+    The logger is the first of these: the one that the user gave; the process's own, if there is one and no
+    ``log_dir`` was given; a new one, which becomes the process's unless there is one already.
 
     Args:
         log_dir: see :class:`~timing_logger.TimingLogger`; None for the process's logger, or else
@@ -54,17 +54,19 @@ class RunLogger:
         self._borrowed: TimingLogger | None = None
 
     def open(self, rank: int, world_size: int, run: object) -> TimingLogger:
-        """The logger of this process for a training that begins now.
+        """Return the logger of this process for a training that begins now.
+
+        A logger that another training opened for the process and never closed, because it was interrupted, is
+        closed now.
 
         Args:
-            run: stands for the training, the same object for all its callbacks. What another training
-                opened for the process and never closed, because it was interrupted, is closed now.
+            run: identifies the training: the same object for all its callbacks.
 
         Raises:
             ConfigurationError: there are options for a new logger, and the process has one.
-            LogPathError: as :class:`~timing_logger.TimingLogger`.
+            LogPathError: as raised by :class:`~timing_logger.TimingLogger`.
         """
-        self.close()  # of a training that never said that it ended
+        self.close()  # in case the previous training never reported its end
         _close_abandoned(run)
         if not self._may_open:
             return self._borrow(self._given or get_timing_logger())
@@ -80,7 +82,10 @@ class RunLogger:
         return self._opened
 
     def close(self) -> None:
-        """Close what was opened, and write what waits in what was not. Again is harmless."""
+        """Close the logger if it was opened here; otherwise only write its waiting records.
+
+        Calling it again is harmless.
+        """
         opened, self._opened = self._opened, None
         borrowed, self._borrowed = self._borrowed, None
         if opened is not None and opened is get_timing_logger():
@@ -109,7 +114,7 @@ class RunLogger:
         return copy
 
     def __getstate__(self) -> dict[str, Any]:
-        """In another process a given logger cannot be: that one's own stands in for it."""
+        """Return the state without loggers; in another process, that process's own replaces a given one."""
         return {**vars(self), "_given": None, "_opened": None, "_borrowed": None}
 
 
@@ -122,7 +127,7 @@ def _note(logger: TimingLogger, run: object) -> None:
 
 
 def _close_abandoned(run: object) -> None:
-    """Shut the process's logger down, if a callback opened it for another training than this one."""
+    """Shut down the process's logger if a callback opened it for another training than ``run``."""
     if _opened_for_process is not None:
         logger, other_run = (reference() for reference in _opened_for_process)
         if logger is not None and logger is get_timing_logger() and other_run is not run:
@@ -130,7 +135,7 @@ def _close_abandoned(run: object) -> None:
 
 
 def _check(options: Mapping[str, Any]) -> None:
-    """Refuse bad options where they are given, not when the training begins."""
+    """Refuse invalid options where they are given, and not only when the training begins."""
     for name in ("rank", "world_size"):
         if name in options:
             raise ConfigurationError(f"{name} is what the trainer says it is: leave it out.")

@@ -36,36 +36,36 @@ __all__ = ["TimingLoggerCallback"]
 class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     """Times ``Trainer.train``.
 
-    ``iteration`` is ``state.global_step`` when the step begins: it counts optimizer steps, and with
-    ``gradient_accumulation_steps=4`` one of them has four batches. What comes after a step (``LOG``,
-    ``EVALUATE``, ``SAVE``) has the number of steps done so far, as in the trainer's own log.
+    ``iteration`` is ``state.global_step`` when the step begins. It counts optimizer steps: with
+    ``gradient_accumulation_steps=4`` a step has four batches. Rows of operations after a step (``LOG``,
+    ``EVALUATE``, ``SAVE``) have the number of steps done so far, as in the trainer's own log.
 
-    - ``DATA`` (host clock): until a step begins, since the last thing that the trainer announced: all
-      batches of the step are fetched in it. The first of an epoch also starts the loader's workers, and
-      after a resume it skips what was trained before.
+    - ``DATA`` (host clock): from the trainer's last event until a step begins; all batches of the step are
+    fetched in it. The first of an epoch also contains the start of the loader's workers, and after a resume
+    the skipping of what was trained before.
     - ``TRAIN_STEP``: ``on_step_begin`` to ``on_step_end``, with all its batches, the optimizer and the
-      learning rate scheduler.
-    - ``FORWARD_BACKWARD``: one row for each batch, its way to the device included. No hook parts the
-      two passes. That of the last batch contains the clipping of gradients.
+    learning rate scheduler.
+    - ``FORWARD_BACKWARD``: one row for each batch, including its transfer to the device. No hook separates
+    the two passes. The row of the last batch contains the clipping of gradients.
     - ``OPTIMIZER``: the optimizer's ``step``, ``on_pre_optimizer_step`` to ``on_optimizer_step``.
-    - ``LOG``, ``SAVE`` (host clock): until the trainer says that it has logged or saved, since
-      it last announced something. To log, it gathers the loss of all ranks and waits for the device.
-    - ``EVALUATE`` (host clock), phase ``val``: one evaluation of the training loop, loader and metrics
-      included.
+    - ``LOG``, ``SAVE`` (host clock): from the trainer's last event until it reports that it has logged or
+    saved. To log, it gathers the loss of all ranks and waits for the device.
+    - ``EVALUATE`` (host clock), phase ``val``: one evaluation of the training loop, including loader and
+    metrics.
 
-    Where there is a device, ``TRAIN_STEP``, ``FORWARD_BACKWARD`` and ``OPTIMIZER`` are timed by its
-    events. ``evaluate`` and ``predict`` outside of ``train`` leave no rows.
+    If there is a device, its events time ``TRAIN_STEP``, ``FORWARD_BACKWARD`` and ``OPTIMIZER``. ``evaluate``
+    and ``predict`` outside of ``train`` leave no rows.
 
-    The trainer tells no callback of an exception. What was open then leaves no row, and a logger that
-    the callback opened stays so until the next training or the end of the process: nothing is lost.
+    The trainer reports no exception to callbacks. Intervals that are open then leave no row, and a logger
+    that the callback opened stays open until the next training or the end of the process: nothing is lost.
 
     Args:
-        log_dir: folder for a logger that is opened with the training and closed with it; each ``train``
-            writes a file of its own. Unless the process has a logger already, it is the process's as
-            long, and other instrumentation writes into the same file. None for the process's logger, or,
-            if there is none, ``logs/timing``.
-        timing_logger: a logger to use instead; it is left open. A copy of the callback in another
-            process uses that process's logger, if it has one.
+        log_dir: folder for a logger that is opened and closed with the training; each ``train`` writes a file
+            of its own. Unless the process has a logger already, this one becomes the process's for that time,
+            and other instrumentation writes into the same file. None for the process's logger, or, if there
+            is none, ``logs/timing``.
+        timing_logger: a logger to use instead, which is left open. A copy of the callback in another process
+            uses that process's logger, if it has one.
         options: ``labels``, ``flush_interval``, ``record_every_n_steps``, ... of
             :class:`~timing_logger.TimingLogger`, for a new logger. Rank and world size are the trainer's.
 
@@ -92,7 +92,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         self._run_logger.close()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        # counted, because state.epoch is behind in the beginning of an epoch after one that stopped early
+        # Counted here, because state.epoch lags behind in the epoch after one that stopped early.
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
         self._phases.logger.set_current_epoch(self._epoch)
         self._phases.wait()
@@ -129,7 +129,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     # -- between steps --------------------------------------------------------------------------------
 
     def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._evaluated is None:  # an evaluation logs its metrics before it is over
+        if self._evaluated is None:  # an evaluation logs its metrics before it ends
             self._phases.end_wait(LOG)
             self._phases.wait()
 
@@ -139,7 +139,7 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
         if eval_dataloader is self._evaluated:
             return
         by_the_trainer = control.should_evaluate or self._epoch is None  # eval_on_start comes before epochs
-        if self._evaluated is not None or not by_the_trainer:  # the wait is one of an interrupted training
+        if self._evaluated is not None or not by_the_trainer:  # the wait is that of an interrupted training
             self._phases.drop_wait()
         self._evaluated = eval_dataloader
 

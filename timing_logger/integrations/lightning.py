@@ -6,8 +6,8 @@
 
     trainer = lightning.Trainer(callbacks=[TimingLoggerCallback("logs/timing")])
 
-These are for trainers of the ``lightning`` package, or, where that one is not installed, of
-``pytorch_lightning``. Where both are and you use ``pytorch_lightning``, import from
+These are for trainers of the ``lightning`` package, or, if that is not installed, of ``pytorch_lightning``.
+If both are installed and you use ``pytorch_lightning``, import from
 :mod:`timing_logger.integrations.pytorch_lightning`.
 """
 

@@ -74,14 +74,12 @@ class Recording:
         return self.names.or_only(thread.fetched if name is None else name, training=not thread.validating)
 
     def phase(self, name: str) -> str:
-        """Return ``TRAIN`` or ``VAL``: what fetching and forward passes for the loader ``name`` count
-        as now.
-        """
+        """Return ``TRAIN`` or ``VAL``: what a batch or forward pass of the loader ``name`` counts as now."""
         return VAL if self.thread.validating or self.names.is_for_validation(name) else TRAIN
 
     def next_step(self, stated: Any) -> int:
-        """Return the number of the current step: ``stated``, if it is a whole number, else the last
-        plus one.
+        """Return the number of the current step: ``stated`` if it is a whole number, else one after
+        the last.
         """
         if stated is None:
             return self.step + 1
