@@ -78,9 +78,7 @@ class Recording:
         return VAL if self.thread.validating or self.names.is_for_validation(name) else TRAIN
 
     def next_step(self, stated: Any) -> int:
-        """Return the number of the current step: ``stated`` if it is a whole number, else one after
-        the last.
-        """
+        """Return the number of the current step: ``stated`` if that is a whole number, else the next one."""
         if stated is None:
             return self.step + 1
         try:

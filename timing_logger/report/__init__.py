@@ -1,4 +1,4 @@
-"""Draws what the analyses return, and computes nothing. A report is a string, a trace a file."""
+"""Reports drawn from the results of analyses, without computing any. A report is a string, a trace a file."""
 
 from timing_logger.report._words import size
 from timing_logger.report.answers import (

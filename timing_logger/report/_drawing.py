@@ -1,4 +1,4 @@
-"""How reports are drawn in a terminal: in plain ASCII, as wide as asked."""
+"""Drawing of reports for a terminal: plain ASCII of a given width."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.table import Table
 
-_LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # a rule below the heads and nothing else
+_LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
 
 
 def new_table(first: str, *others: str) -> Table:
@@ -41,5 +41,5 @@ def wrapped(line: str, width: int) -> str:
 
 
 def bar(value: float, most: float, width: int) -> str:
-    """As long as ``value`` is of ``most``; anything above nothing is seen."""
+    """Return a bar of ``#`` for ``value``, ``width`` long at ``most``; every value above 0 is visible."""
     return "#" * math.ceil(width * value / most) if most > 0 else ""

@@ -1,4 +1,4 @@
-"""Tables of hundreds of ranks: of each kind of row the ends and the middle, since nobody reads them all."""
+"""Selection of rows for tables of hundreds of ranks: the extremes and the middle of each kind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 MOST_SHOWN = 16
-"""More rows than these are not all shown."""
+"""The most rows that a table shows in full."""
 
 _AT_EACH_END = 2
 
@@ -14,9 +14,9 @@ _RowT = TypeVar("_RowT", bound=Mapping[str, Any])
 
 
 def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
-    """All rows if they are few; else those with the least and the most of ``name``, and the middle one.
+    """Return all rows if they are few; else those with the extreme values of ``name``, and the middle one.
 
-    Of many the least comes first; a NaN counts as more than any number.
+    In the latter case the smallest comes first; a NaN counts as more than any number.
     """
     if len(rows) <= MOST_SHOWN:
         return list(rows)
@@ -26,7 +26,7 @@ def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
 
 
 def on_many_ranks(n_processes: int) -> Iterable[str]:
-    """What must be known to read such tables."""
+    """Yield the sentence that explains which rows such tables show, if ``n_processes`` is large."""
     if n_processes > MOST_SHOWN:
         yield (
             f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "

@@ -1,4 +1,4 @@
-"""What is remarkable or missing in a folder of timings, in sentences."""
+"""Sentences about what is remarkable or missing in a folder of timings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _Row: TypeAlias = Mapping[str, Any]
 
 
 def remarks(summary: Summary) -> Iterable[str]:
-    """One sentence each: rows that did not end well, files that are not whole, what is in no file."""
+    """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record."""
     yield from on_different_runs(summary.different_runs)
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
@@ -32,7 +32,11 @@ def remarks(summary: Summary) -> Iterable[str]:
 
 
 def on_different_runs(why: str) -> Iterable[str]:
-    """What is to be said of files of which ``analysis`` found out why they are not of one run, if it did."""
+    """Yield the warning that files are not of one run; nothing if ``why`` is empty.
+
+    Args:
+        why: the reason that ``analysis`` found, or "".
+    """
     if why:
         yield (
             f"These files look like those of different runs: {escape_text(why)}. What compares ranks then "
@@ -41,7 +45,7 @@ def on_different_runs(why: str) -> Iterable[str]:
 
 
 def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
-    """What figures of ``analysis.overlap`` are not known, and why."""
+    """Yield a sentence for each kind of figure of ``analysis.overlap`` that is not known, with the reason."""
     known = overlap[overlap["communication_ms"].notna()]
     if len(without_work := known[known["compute_ms"].isna()]):
         yield (
@@ -66,7 +70,11 @@ def _their(rows: pd.DataFrame) -> str:
 
 
 def on_problems(files: Iterable[_Row]) -> Iterable[str]:
-    """What of files and sidecars cannot be used or trusted, by ``attrs["files"]``."""
+    """Yield a sentence for each part of files and sidecars that cannot be used or trusted.
+
+    Args:
+        files: ``attrs["files"]`` of the table of timings.
+    """
     for file in files:
         for problem in (*problems_of(file), *uncounted(file)):
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."

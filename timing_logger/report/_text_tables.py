@@ -1,4 +1,4 @@
-"""Tables and paragraphs of a text answer: their columns, how cells are written, how it stands together."""
+"""Tables and paragraphs of a text report: columns, the formatting of cells, and the layout."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Column(NamedTuple):
     """One column of a table.
 
     Attributes:
-        name: of the analysis.
-        head: what stands above it.
-        shown: a value as text.
+        name: the column's name in the analysis.
+        head: the text above the column.
+        shown: converts a value to text.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Column(NamedTuple):
 
 
 def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
-    """``frame`` as a table; columns that it lacks, or in which nothing is known, are left out."""
+    """Return ``frame`` as a text table, without columns that are missing or hold no known value."""
     present = [column for column in columns if _tells_something(frame, column.name)]
     if not present:
         return "There are no such rows."
@@ -47,7 +47,7 @@ def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> st
 
 
 def _least_width(column: Column, cells: Sequence[str]) -> int:
-    """Where it is narrow, heads take several lines and long names fold, so that figures stay whole."""
+    """Return the minimum width of a column: heads wrap and long names fold, but figures stay whole."""
     longest = max(map(len, cells))
     if column.shown is as_word:
         longest = min(longest, _LEAST_WIDTH_OF_NAMES)

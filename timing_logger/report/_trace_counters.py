@@ -1,4 +1,4 @@
-"""How many bytes of communication each process has under way."""
+"""The number of bytes of communication in flight in each process, over time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timing_logger.report._trace_rows import TraceRows
 
 
 class Counters(NamedTuple):
-    """Whenever the number of bytes under way in a process changes: the process, when, and the number."""
+    """The changes of the number of bytes in flight: the process, the instant in ns, and the new number."""
 
     process: Ints
     at_ns: Ints
@@ -21,9 +21,9 @@ class Counters(NamedTuple):
 
 
 def bytes_in_flight(rows: TraceRows) -> Counters:
-    """The sum of ``message_size_bytes`` over the communication that is going on, by process, then time.
+    """Return the sum of ``message_size_bytes`` over the communication in progress, by process, then time.
 
-    What goes on until nobody knows when is left out.
+    Operations whose end is not known are left out.
     """
     size = numbers(rows.frame, "message_size_bytes")
     has_end = rows.ended & ~covers_issue_alone(rows.frame)
@@ -33,7 +33,7 @@ def bytes_in_flight(rows: TraceRows) -> Counters:
     change = np.concatenate([size[row], -size[row]]).astype(np.int64)
     order = np.lexsort((at_ns, process))
     process, at_ns = process[order], at_ns[order]
-    n_bytes = np.cumsum(change[order])  # back at 0 when the last operation of a process ends
+    n_bytes = np.cumsum(change[order])  # returns to 0 when the last operation of a process ends
     return _when_they_differ(process, at_ns, n_bytes)
 
 

@@ -1,4 +1,4 @@
-"""Which spans of different ranks are one operation: arrows are drawn between them."""
+"""The arrows of a trace, between spans of different ranks that are parts of one operation."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from timing_logger.report._trace_rows import TraceRows
 
 
 class Flows(NamedTuple):
-    """For each row the number of the flow that goes through it, or ``NONE``; and how.
+    """The flow of each row, one entry per row.
 
-    ``comes_in`` is true for all spans of a flow but the first to begin, ``goes_out`` for all but the last.
+    Attributes:
+        number: the number of the flow that the row belongs to, or ``NONE``.
+        comes_in: true for all spans of a flow but the first to begin.
+        goes_out: true for all spans of a flow but the last to begin.
     """
 
     number: Ints
@@ -30,10 +33,10 @@ class Flows(NamedTuple):
 
 
 def find_flows(rows: TraceRows, world_size: int | None) -> Flows:
-    """The parts of each collective from the first rank to begin to the last, and SEND to its RECV.
+    """Join the parts of each collective in the order in which ranks begin, and each SEND with its RECV.
 
     Args:
-        world_size: how many ranks the run has; None if unknown.
+        world_size: the number of ranks of the run; None if unknown.
     """
     collective_row, instance = collective_parts(rows)
     message_row, message = message_parts(rows.frame, world_size)
@@ -57,7 +60,10 @@ def _chained(row: Ints, number: Ints, n_rows: int) -> Flows:
 
 
 def collective_parts(rows: TraceRows) -> tuple[Ints, Ints]:
-    """Rows that are a rank's part in a collective, and the number of its instance."""
+    """Return the rows that are a rank's part in a collective, and the number of the instance of each.
+
+    Collectives in which ranks disagree about the operation are left out.
+    """
     parts = find_instances(rows.frame)
     state = states(find_problems(rows.frame, parts))[parts.instance]
     of_one_operation = state != STATES.index("mismatched")
@@ -65,6 +71,6 @@ def collective_parts(rows: TraceRows) -> tuple[Ints, Ints]:
 
 
 def message_parts(frame: Frame, world_size: int | None) -> tuple[Ints, Ints]:
-    """Rows of messages whose other side has a row too, and the number of the message."""
+    """Return the rows of messages whose other side has a row, too, and the number of the message of each."""
     send, receive = find_messages(frame, world_size)
     return np.concatenate([send, receive]), np.tile(np.arange(len(send)), 2)

@@ -1,6 +1,6 @@
-"""Spans, instants, counters and names as events of the Trace Event Format, which Chrome and Perfetto read.
+"""Write spans, instants, counters and names as Trace Event Format, which Chrome and Perfetto read.
 
-Times are microseconds there, with up to three decimals: nothing of a nanosecond is lost.
+Times in it are microseconds with up to three decimals, so no nanosecond is lost.
 """
 
 from __future__ import annotations
@@ -23,17 +23,20 @@ ARGUMENTS = (
     "iteration", "epoch", "layer_name", "phase", "message_size_bytes", "group", "group_size", "seq", "peer",
     "status", "clock", "stream", "metadata",
 )  # fmt: skip
-"""Columns that are shown with each span, where they are not blank."""
+"""The columns shown with each span, unless they are blank."""
 
 
 def _json(value: Any) -> str:
-    r"""Perfetto shows ``\u00e4`` as it stands, and takes the quote in ``"\\"`` for an escaped one."""
+    r"""Return the JSON of ``value`` in a form that Perfetto parses correctly.
+
+    Perfetto shows ``\u00e4`` as it stands, and takes the quote in ``"\\"`` for an escaped one.
+    """
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
     return text.replace(r"\\", r"\u005c")
 
 
 class _Argument(dict[Any, str]):
-    """A memo from the values of one column to their text: most come again and again."""
+    """A cache from the values of one column to their text, since most values repeat."""
 
     MAX_VALUES = 4096
 
@@ -48,7 +51,7 @@ class _Argument(dict[Any, str]):
         return text
 
     def texts(self, values: Sequence[Any]) -> Iterable[str]:
-        if self._name == "metadata":  # of mappings, which are no keys
+        if self._name == "metadata":  # mappings, which are not hashable
             return [_argument(self._name, value) for value in values]
         return map(self.__getitem__, values)
 
@@ -59,7 +62,7 @@ def _argument(name: str, value: Any) -> str:
 
 
 class _Head(dict[tuple[int, str], str]):
-    """A memo from lane and operation to the part that all their events begin with."""
+    """A cache from lane and operation to the JSON prefix that all their events share."""
 
     def __init__(self, lanes: Lanes, pids: Sequence[int]) -> None:
         super().__init__()
@@ -79,7 +82,7 @@ class _Head(dict[tuple[int, str], str]):
 
 
 def _tid(lane: int) -> int:
-    return lane + 1  # Perfetto keeps 0 for a processor that idles
+    return lane + 1  # Perfetto reserves 0 for the idle task
 
 
 def _category(operation: str) -> str:
@@ -89,7 +92,7 @@ def _category(operation: str) -> str:
 
 
 def name_events(lanes: Lanes, process_names: Sequence[str], pids: Sequence[int]) -> Iterator[str]:
-    """What processes and lanes are called, and the order in which they are shown."""
+    """Yield the events that set the names of processes and lanes, and their order of display."""
     for order, (pid, name) in enumerate(zip(pids, process_names, strict=True)):
         yield _named(pid, 0, "process_name", "name", name)
         yield _named(pid, 0, "process_sort_index", "sort_index", order)
@@ -103,7 +106,7 @@ def _named(pid: int, tid: int, what: str, key: str, value: str | int) -> str:
 
 
 def row_events(rows: TraceRows, here: Ints, lanes: Lanes, flows: Flows, pids: Sequence[int]) -> list[str]:
-    """The events of the rows at the positions ``here``: a span, or an instant where no end is known."""
+    """Return the events of the rows at the positions ``here``: a span, or an instant if no end is known."""
     head = _Head(lanes, pids)
     columns = [name for name in ARGUMENTS if name in rows.frame.columns]
     table = rows.frame.select("operation", *columns)[here]
@@ -138,7 +141,7 @@ def _flow_texts(flows: Flows, here: Ints) -> list[str]:
 
 
 def counter_events(counters: Counters, pids: Sequence[int]) -> list[str]:
-    """The bytes in flight, as a track of each process."""
+    """Return the events of the bytes in flight, as one track per process."""
     head = [f'{{"ph":"C","pid":{pid},"name":"in flight","ts":' for pid in pids]
     changes = zip(counters.process.tolist(), counters.at_ns.tolist(), counters.n_bytes.tolist(), strict=True)
     return [

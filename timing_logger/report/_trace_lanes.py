@@ -1,8 +1,8 @@
-"""On which line of a trace each span is drawn.
+"""The assignment of each span of a trace to a line, called a lane.
 
-Spans of one lane must be apart or lie in each other: Perfetto drops one that overlaps its neighbour in
-part, and says so only in its statistics. What a thread does itself is always so; what it began and left
-to go on, and what a device does, need not be.
+Two spans of one lane must be disjoint or nested: Perfetto drops a span that partly overlaps its neighbour,
+and mentions it only in its statistics. Spans of a thread's own work are always disjoint or nested. Operations
+that it left running, and the work of a device, may not be.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _UNNAMED = "thread"
 
 
 class Lane(NamedTuple):
-    """One line: ``name`` is that of the thread, and says if it is not what the thread did itself."""
+    """One line of a process, named after its thread and marked if it is not the thread's own work."""
 
     process: int
     name: str
 
 
 class Lanes(NamedTuple):
-    """All lanes, by process, then name, and for each row where its lane stands among them."""
+    """All lanes, sorted by process, then name, and for each row the index of its lane."""
 
     lanes: list[Lane]
     of_row: Ints
 
 
 def assign_lanes(rows: TraceRows) -> Lanes:
-    """A lane for each row: of its thread, and a further one where it would overlap in part.
+    """Assign a lane of its thread to each row, and a further one where it would partly overlap another.
 
-    Rows that are not placed have one too; it means nothing.
+    Rows that are not placed are assigned one, too, which has no meaning.
     """
     threads, thread = _threads(rows)
     number = np.zeros(len(thread), np.int64)
@@ -68,19 +68,23 @@ def _kinds(rows: TraceRows) -> Ints:
 
 
 def numbers_of_lanes(start_ns: Ints, end_ns: Ints) -> Ints:
-    """For each span of one thread, sorted by start and the longer first, the first lane with room, from 0."""
+    """Return for each span of one thread the number of the first lane with room, counted from 0.
+
+    Args:
+        start_ns, end_ns: one entry per span, sorted by start; of spans with the same start, the longer first.
+    """
     numbers = np.zeros(len(start_ns), np.int64)
     busy_until = np.maximum.accumulate(end_ns)
     begins = np.flatnonzero(start_ns[1:] >= busy_until[:-1]) + 1
     for first, last in pairwise([0, *begins.tolist(), len(start_ns)]):
-        if last - first > 1:  # most spans are by themselves, and in the first lane
+        if last - first > 1:  # most spans overlap no other one, and stay in the first lane
             here = slice(first, last)
             numbers[here] = _first_with_room(start_ns[here].tolist(), end_ns[here].tolist())
     return numbers
 
 
 def _first_with_room(starts: list[int], ends: list[int]) -> list[int]:
-    lanes: list[list[int]] = []  # for each lane the ends of what is open, the outermost first
+    lanes: list[list[int]] = []  # for each lane the ends of its open spans, the outermost first
     return [_take_lane(lanes, start, end) for start, end in zip(starts, ends, strict=True)]
 
 
@@ -96,7 +100,7 @@ def _take_lane(lanes: list[list[int]], start: int, end: int) -> int:
 
 
 def _named(threads: list[Lane], thread: Ints, number: Ints) -> Lanes:
-    """Lanes in the order in which they are to be shown; only those that some row stands on."""
+    """Return the lanes in their order of display, without lanes that no row is on."""
     lane = dense_codes(thread, number)
     found = [
         (threads[thread[row]].process, threads[thread[row]].name, int(number[row]))

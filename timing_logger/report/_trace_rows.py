@@ -1,4 +1,4 @@
-"""Where the rows of a table stand in a trace: in which process, and when on an axis that begins at 0."""
+"""The process of each row of a trace, and its position on a time axis that begins at 0."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Process(NamedTuple):
 
 
 class TraceRows(NamedTuple):
-    """The rows of ``frame``, one entry each unless said otherwise.
+    """The rows of ``frame``, one entry per row unless stated otherwise.
 
     Attributes:
         frame: the table, as ``opened`` returns it.
-        operation: names, coded.
-        processes: by rank and incarnation.
-        process: where the row's process stands among them.
-        rank: of the process.
-        placed: whether the row says when it began; without that it is nowhere on the axis.
-        ended: whether it also says when it ended.
-        start_ns, end_ns: since the first instant of the table; 0 where not placed, and the end is the
-            start where that is all there is.
-        origin_s: the first instant of the table; NaN without any.
-        uncertainty_s: of the instants, against other ranks; NaN where unknown.
+        operation: the names of the operations, as codes and texts.
+        processes: all processes, sorted by rank and incarnation.
+        process: the index of the row's process in ``processes``.
+        rank: the rank of the process.
+        placed: whether the row has a start; without one it has no place on the axis.
+        ended: whether the row also has an end.
+        start_ns, end_ns: time since the first instant of the table; 0 if not placed, and the end is the start
+            if only that is known.
+        origin_s: the first instant of the table; NaN if there is none.
+        uncertainty_s: the uncertainty of the instants against other ranks; NaN if unknown.
     """
 
     frame: Frame
@@ -50,13 +50,13 @@ class TraceRows(NamedTuple):
     uncertainty_s: Floats
 
     def operation_is(self, test: Callable[[str], bool]) -> Bools:
-        """What ``test`` says of each row's operation."""
+        """Return the result of ``test`` for each row's operation."""
         is_so: Bools = each_text(self.operation, test)
         return is_so
 
 
 def trace_rows(frame: Frame) -> TraceRows:
-    """The rows of a table that ``opened`` returned."""
+    """Return the rows of a table that ``opened`` returned."""
     rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
     process = dense_codes(rank, incarnation)
     start_s, end_s, uncertainty_s = instants(frame)
@@ -84,10 +84,12 @@ def _since(origin_s: float, instants_s: Floats) -> Ints:
 
 
 def process_names(rows: TraceRows, files: Sequence[Mapping[str, Any]]) -> list[str]:
-    """``"rank 3"``, and in brackets what tells it from others: its run, host, labels, an unaligned clock.
+    """Return the name of each process: ``"rank 3"``, and in brackets what distinguishes it from others.
+
+    That is its run, host, labels, and whether its clock is not aligned.
 
     Args:
-        files: ``attrs["files"]`` of the table; hosts and labels stand in the sidecars.
+        files: ``attrs["files"]`` of the table, whose sidecars contain hosts and labels.
     """
     sidecars = {Process(file["rank"], file["incarnation"]): file["sidecar"] or {} for file in files}
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
@@ -104,7 +106,7 @@ def process_names(rows: TraceRows, files: Sequence[Mapping[str, Any]]) -> list[s
 
 
 def _unaligned(rows: TraceRows) -> set[int]:
-    """Processes whose clock nothing relates to that of the others; only if the table tells."""
+    """Return the processes whose clock is not related to that of the others, if the table states it."""
     if "clock_uncertainty_s" not in rows.frame.columns or len(rows.processes) < 2:
         return set()
     unknown = np.isnan(rows.uncertainty_s) & rows.placed

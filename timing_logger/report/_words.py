@@ -1,4 +1,4 @@
-"""Figures and names as reports write them."""
+"""The formatting of figures and names in reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def count(number: int, noun: str) -> str:
 
 
 def ranks_named(ranks: Iterable[int]) -> str:
-    """``Rank 3``, ``Ranks 0, 1 and 5``, ``Ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more``."""
+    """Return ranks in words, such as ``Rank 3`` or ``Ranks 0, 1 and 5``.
+
+    Of more than 8 the rest are counted: ``Ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more``.
+    """
     ordered = sorted(set(ranks))
     if len(ordered) == 1:
         return f"Rank {ordered[0]}"

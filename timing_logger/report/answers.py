@@ -1,4 +1,4 @@
-"""What the single questions were answered, for people: a table, and what must be known to read it."""
+"""The text reports that answer a single question each: a table, and notes on how to read it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _TOTALS = (
 
 
 def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int) -> str:
-    """What ``analysis.summarize`` returned for ``by``."""
+    """Return the report on what ``analysis.summarize`` returned for ``by``."""
     return page(table_text(totals, [*(_KEYS[name] for name in by), *_TOTALS], width))
 
 
@@ -66,7 +66,7 @@ _BANDWIDTH = (
 
 
 def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
-    """What ``analysis.bandwidth`` returned; a narrow terminal has no room for algorithm bandwidths."""
+    """Return the report on ``analysis.bandwidth``; a narrow terminal has no room for algorithm bandwidths."""
     columns = [column for column in _BANDWIDTH if width >= _WIDE or "algbw" not in column.head]
     return page(
         *_in_one_group(bandwidth, columns, width),
@@ -79,7 +79,7 @@ def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
 
 
 def _in_one_group(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> Iterable[str]:
-    """The table; a group that all rows have stands above it instead of in each."""
+    """Yield the table; a group that all rows share is named above it instead of in each row."""
     groups = frame["group"].unique()
     if len(groups) == 1 and groups[0]:
         yield wrapped(f"Group {as_word(groups[0])}", width)
@@ -108,12 +108,13 @@ _MESSAGES = (
 
 
 def waits_text(totals: pd.DataFrame, messages: pd.DataFrame, states: Mapping[str, int], width: int) -> str:
-    """Who waited for whom.
+    """Return the report on which ranks waited for which.
 
     Args:
         totals: what ``analysis.summarize_waits`` returned.
         messages: what ``analysis.summarize_messages`` returned.
-        states: how many collectives are in each state of ``analysis.match_collectives``.
+        states: the number of collectives in each state of ``analysis.match_collectives``.
+        width: columns of the terminal.
     """
     return page(
         *_in_one_group(totals, _WAITS, width),
@@ -168,7 +169,13 @@ _OVERLAP = (
 
 
 def overlap_text(overlap: pd.DataFrame, efficiencies: pd.DataFrame, width: int) -> str:
-    """What ``analysis.summarize_overlap`` or ``overlap``, and ``efficiencies``, returned."""
+    """Return the report on exposed and hidden communication.
+
+    Args:
+        overlap: what ``analysis.summarize_overlap`` or ``overlap`` returned.
+        efficiencies: what ``analysis.efficiencies`` returned.
+        width: columns of the terminal.
+    """
     return page(
         table_text(overlap, _OVERLAP, width),
         *paragraph(
@@ -204,7 +211,7 @@ _COMPRESSION = (
 
 
 def compression_text(compression: pd.DataFrame, width: int) -> str:
-    """What ``analysis.compression`` returned."""
+    """Return the report on ``analysis.compression``."""
     if not len(compression):
         return page(wrapped("Nothing is compressed in these files: no layer has a COMPRESS row.", width))
     return page(
@@ -231,27 +238,27 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
         )
 
 
-# -- what was read, and how ---------------------------------------------------------------------------
+# -- remarks on the reading ---------------------------------------------------------------------------
 
 
 def different_runs_text(why: str, width: int) -> str:
-    """That the files are of different runs, and why it looks so; "" where ``why`` is."""
+    """Return the warning that the files are of different runs, for the reason ``why``; "" without one."""
     return page(*paragraph(width, *on_different_runs(why))) if why else ""
 
 
 def clocks_text(files: Iterable[Mapping[str, Any]], width: int) -> str:
-    """Whose clock was stepped, as its measurements tell, and what a sidecar cannot mean; "" if nothing."""
+    """Return warnings about clocks that were stepped and about implausible sidecars; "" if there are none."""
     said = list(on_problems(files))
     return page(*paragraph(width, *said)) if said else ""
 
 
 def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> str:
-    """What read the rows, and how; "" for pandas with all of them in memory.
+    """Return a note on how the rows were read; "" for pandas with all of them in memory.
 
     Args:
         engine: "pandas", "duckdb" or "cluster".
-        by_file: whether files were taken one by one.
-        n_blocks: of how many blocks of collectives the answer was made; 0 if of none.
+        by_file: whether files were read one by one.
+        n_blocks: the number of blocks of collectives that the answer was made of; 0 if there were none.
     """
     how = ", file by file" if by_file else ""
     if n_blocks:

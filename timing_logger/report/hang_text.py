@@ -1,4 +1,4 @@
-"""Who hangs, for people: what matters in sentences, then what each rank was in and did last."""
+"""The text report on hangs: the findings in sentences, then what each rank was in and did last."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ _RANKS = (
 
 
 def hang_text(end: RunEnd, width: int) -> str:
-    """The first sentence says who and what; times count back from the run's last sign of life."""
+    """Return the report on the end of a run, whose first sentence names the ranks and the operation.
+
+    Times count back from the run's last sign of life.
+    """
     import pandas as pd
 
     if end.state == "unknown":
@@ -36,7 +39,7 @@ def hang_text(end: RunEnd, width: int) -> str:
 
 
 def _of_interest(end: RunEnd) -> list[RankEnd]:
-    """Of many ranks those that explain the hang, then the others."""
+    """Return at most ``MOST_SHOWN`` ranks in order; ranks that explain the hang take precedence."""
     awaited = {*end.culprits, *end.circle, *end.gone}
     first = sorted(end.ranks, key=lambda rank: rank.rank not in awaited)
     return sorted(first[:MOST_SHOWN], key=lambda rank: rank.rank)
@@ -63,7 +66,7 @@ def _state(rank: RankEnd) -> str:
 
 
 def _inside(end: RunEnd, rank: RankEnd) -> tuple[str, float | None]:
-    """What the rank was in for longest."""
+    """Return the name of the operation that the rank was in for longest, and for how many seconds."""
     found: list[tuple[float, str]] = []
     for group in (*end.groups, *end.younger):
         if rank.rank in group.inside:

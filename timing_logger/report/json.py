@@ -1,4 +1,4 @@
-"""Reports for programs: strict JSON, in which what is not known is null."""
+"""Reports for programs: strict JSON, in which unknown values are null."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
 
 
 def summary_json(summary: Summary) -> str:
-    """One object.
+    """Return the summary as one JSON object.
 
-    ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are as the analyses of these names
-    return them, row by row; ``files`` and ``left_out`` as ``read_timings`` does, without the sidecars;
-    ``different_runs`` says why the files look as if they were not of one run, or ""; ``end`` is what ``hang``
-    says of the end of the run.
+    ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are the results of the analyses with
+    these names, row by row. ``files`` and ``left_out`` are those of ``read_timings``, without the sidecars.
+    ``different_runs`` is the reason why the files seem to be of different runs, or "". ``end`` is what
+    ``hang`` returns about the end of the run.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -36,17 +36,17 @@ def summary_json(summary: Summary) -> str:
 
 
 def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
-    """One object: what ``Verdict.as_dict`` has, and ``windows`` as the analysis of this name, row by row."""
+    """Return one JSON object: the content of ``Verdict.as_dict``, and the rows of ``windows``."""
     return _dumped({**verdict.as_dict(), "windows": windows.to_dict("records")})
 
 
 def hang_json(end: RunEnd) -> str:
-    """One object: what ``RunEnd.as_dict`` has."""
+    """Return one JSON object with the content of ``RunEnd.as_dict``."""
     return _dumped(end.as_dict())
 
 
 def rows_json(**tables: pd.DataFrame) -> str:
-    """One object with the rows of each table under its name."""
+    """Return one JSON object with the rows of each table under the table's name."""
     return _dumped({name: table.to_dict("records") for name, table in tables.items()})
 
 
@@ -61,4 +61,4 @@ def _strict(value: Any) -> Any:
         return [_strict(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return None if type(value).__name__ == "NAType" else value  # pandas' way to know nothing
+    return None if type(value).__name__ == "NAType" else value  # pandas.NA, without importing pandas

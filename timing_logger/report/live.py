@@ -1,4 +1,4 @@
-"""A run in progress as a table that is drawn again and again."""
+"""A table of a run in progress, which is drawn repeatedly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HEADS = (
 
 
 def snapshot_text(snapshot: Snapshot, width: int) -> str:
-    """What ``Watcher.snapshot`` returned."""
+    """Return the text of a snapshot from ``Watcher.snapshot``."""
     has_epochs = any(rank.epoch is not None for rank in snapshot.ranks)
     shown = [head for head in _HEADS if has_epochs or head != "epoch"]
     table = new_table(*shown)
@@ -41,7 +41,7 @@ def _cells(rank: RankNow) -> list[str]:
 
 
 def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
-    """What hangs; nothing of a run that goes on or ended."""
+    """Return sentences about what hangs; none for a run that continues or has ended."""
     return snapshot.end.sentences[:_MOST_SENTENCES] if snapshot.end.warning else ()
 
 

@@ -1,4 +1,4 @@
-"""Reports for people: plain ASCII, as wide as asked, the same in a terminal and in a file."""
+"""The text report of a folder: plain ASCII of a given width, the same in a terminal and in a file."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _Row: TypeAlias = Mapping[str, Any]
 
 
 def summary_text(summary: Summary, width: int = 100) -> str:
-    """The report of a folder: operations, ranks, files; then what is remarkable or missing.
+    """Return the report of a folder: operations, ranks, files; then what is remarkable or missing.
 
     Args:
         summary: what ``analysis.overview`` returns.
-        width: columns of the terminal; from 80 on nothing is folded but long names.
+        width: columns of the terminal; from 80 on, only long names are folded.
     """
     parts = [
         wrapped(_heading(summary), width),
@@ -54,7 +54,7 @@ def _heading(summary: Summary) -> str:
 
 
 def _operations_table(summary: Summary, bar_width: int) -> Table:
-    """Ranks side by side within each operation, so that the one that differs is seen."""
+    """Draw the ranks of each operation next to each other, so that one that differs is visible."""
     rows = _records(summary.operations)
     several = _several_incarnations(rows)
     heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
@@ -90,7 +90,7 @@ def _ranks_table(summary: Summary) -> Table:
 
 
 def _files(summary: Summary, width: int) -> str:
-    """What became of their rows; of many files only those that are not complete."""
+    """Draw the table of files and their counters; of many files, only those that are not complete."""
     files = list(zip(summary.files, summary.counters, strict=True))
     if len(files) > MOST_SHOWN:
         files = [(file, counters) for file, counters in files if not _is_complete(counters)]

@@ -1,4 +1,4 @@
-"""A timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing."""
+"""Write a timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslev
 
 
 class TraceCounts(NamedTuple):
-    """What stands in a trace.
+    """The content of a trace.
 
     Attributes:
-        processes: ranks, or their incarnations where there are several.
-        lanes: lines of spans, of all processes.
-        spans: rows with a start and an end.
-        instants: rows without an end (``unresolved``), marked where they began.
-        flows: arrows, one fewer than the parts of each collective or message.
-        counters: changes of the bytes in flight.
-        unplaced: rows without a start, which no trace can show.
+        processes: the number of ranks, or of their incarnations if there are several.
+        lanes: the number of lines of spans, of all processes.
+        spans: the number of rows with a start and an end.
+        instants: the number of rows without an end (``unresolved``), marked at their start.
+        flows: the number of arrows, one fewer than the parts of each collective or message.
+        counters: the number of changes of the bytes in flight.
+        unplaced: the number of rows without a start, which no trace can show.
     """
 
     processes: int
@@ -57,36 +57,37 @@ def write_trace(
 ) -> TraceCounts:
     """Write a table of timings as a trace in the Trace Event Format (JSON).
 
-    Each rank is a process. Each of its threads is a lane; what a thread left to go on in the background and
-    what a device did for it stand in lanes beside it, and what would overlap in part in a further one
-    (``MainThread #2``). Arrows join the parts of each collective that has a ``seq``, from the first rank to
-    begin to the last, and each SEND with its RECV. A counter shows the bytes of communication under way.
-    The arguments of a span are the columns ``_trace_json.ARGUMENTS``, where they are not blank.
+    Each rank is a process. Each of its threads is a lane. Operations that a thread left running in the
+    background, and work of a device for it, have lanes beside it; a span that would partly overlap another
+    one is in a further lane (``MainThread #2``). Arrows join the parts of each collective that has a ``seq``,
+    from the first rank to begin to the last, and each SEND with its RECV. A counter shows the bytes of
+    communication in flight. The arguments of a span are the columns ``_trace_json.ARGUMENTS``, unless they
+    are blank.
 
-    Time begins with the first instant of the table: of ``start_s`` where it has such a column, which is one
+    Time begins with the first instant of the table: of ``start_s`` if the table has that column, which is one
     axis for all ranks, else of ``start_counter``, which is one axis for the ranks of a host.
 
     Args:
-        timings: what ``read_timings`` returns, or a polars table with its columns. Hosts and labels are
-            taken from ``attrs["files"]``, where there is one.
+        timings: what ``read_timings`` returns, or a polars table with its columns. Hosts and labels are taken
+            from ``attrs["files"]``, if it is there.
         path: the file, which is replaced if it exists; compressed if its name ends in ``.gz``.
-        progress: called with the number of events written and of all, now and then.
+        progress: called repeatedly with the number of events written so far and the total.
 
     Returns:
-        What was written.
+        The numbers of what was written.
 
     Raises:
-        LogPathError: the file cannot be written, or is none to replace: a folder, a device, a timing file.
-            One that was there stays.
+        LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
+            An existing file is then unchanged.
     """
     rows = trace_rows(opened(timings))
     files = getattr(timings, "attrs", {}).get("files", [])
     lanes, counters = assign_lanes(rows), bytes_in_flight(rows)
     flows = find_flows(rows, stated_world_size(files))
-    rows = rows._replace(frame=opened(timings, as_recorded=True))  # to show, not to count with
+    rows = rows._replace(frame=opened(timings, as_recorded=True))  # the recorded values, for display only
     path = Path(path)
     open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
-    # Half a character, which no encoding has, becomes what JSON writes for it.
+    # A lone surrogate, which cannot be encoded, becomes a JSON escape.
     with draft_of(path) as draft, open_file(draft, "wt", encoding="utf-8", errors="backslashreplace") as file:
         _write(file, rows, _events(rows, lanes, flows, counters, process_names(rows, files), progress))
     n_spans, n_placed = int(rows.ended.sum()), int(rows.placed.sum())
@@ -120,7 +121,7 @@ def _events(
     names: list[str],
     progress: Callable[[int, int], None] | None,
 ) -> Iterator[list[str]]:
-    """A list for each chunk, so that what is in memory at a time is bounded."""
+    """Yield a list of events for each chunk of rows, which bounds the memory in use."""
     pids = _pids(rows)
     yield list(name_events(lanes, names, pids))
     order = _in_order_of_start(rows)
@@ -138,13 +139,13 @@ def _events(
 
 
 def _pids(rows: TraceRows) -> list[int]:
-    """The rank, where every rank has one process; else a number."""
+    """Return the process ids: the ranks if every rank has one process, else consecutive numbers."""
     ranks = [process.rank for process in rows.processes]
     return ranks if len(set(ranks)) == len(ranks) else list(range(len(ranks)))
 
 
 def _in_order_of_start(rows: TraceRows) -> Ints:
-    """Of two that begin together the longer comes first, or the shorter would not be drawn in it."""
+    """Return the placed rows by start; of two that begin together the longer comes first, to enclose it."""
     order = np.lexsort((-rows.end_ns, rows.start_ns))
     return order[rows.placed[order]]
 

@@ -1,4 +1,4 @@
-"""Who is slow, for people: the verdict in a sentence, what decided it, and the windows."""
+"""The text report on stragglers: the verdict in a sentence, the evidence, and the windows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,12 @@ _MOST_NAMED = 8
 
 
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
-    """The verdict in words, what decided it, and the windows in which ranks were slower than their peers."""
+    """Return the verdict in words, the evidence, and the windows in which ranks were slower than their peers.
+
+    Args:
+        windows: the windows of the analysis; only the first 12 are shown.
+        width: columns of the terminal.
+    """
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
         *paragraph(width, verdict_sentence(verdict)),
@@ -59,12 +64,12 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
 
 
 def evidence_beside_the_end(verdict: Verdict) -> tuple[str, ...]:
-    """The evidence, but for how the run ended, which is told by itself."""
+    """Return the evidence without the warning about the end of the run, which is shown separately."""
     return tuple(sentence for sentence in verdict.evidence if sentence != verdict.end.warning)
 
 
 def verdict_sentence(verdict: Verdict) -> str:
-    """``Verdict: rank 2 is slow, in BACKWARD, in iterations 40 to 60 (bounded) ...``."""
+    """Return one sentence: ``Verdict: rank 2 is slow, in BACKWARD, in iterations 40 to 60 (bounded) ...``."""
     if not verdict.judged:
         return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
     ranks = ", ".join(map(str, verdict.ranks))
@@ -82,7 +87,10 @@ def verdict_sentence(verdict: Verdict) -> str:
 
 
 def who_is_suspected(verdict: Verdict) -> str:
-    """``rank 1 is slow``; of several that act as one ``one of ranks 4 to 7 is slow, which wait ...``."""
+    """Return the suspect in words: ``rank 1 is slow``, or ``one of ranks 4 to 7 is slow, which wait ...``.
+
+    The latter is for several ranks that act as one.
+    """
     ranks = verdict.suspects[0].ranks if verdict.suspects else ()
     if len(ranks) == 1:
         return f"rank {ranks[0]} is slow"
@@ -90,7 +98,7 @@ def who_is_suspected(verdict: Verdict) -> str:
 
 
 def ranges(ranks: Sequence[int]) -> str:
-    """``4 to 7``, ``0, 4, 8``: ranks in a row are told by the first and the last."""
+    """Return ranks as text in which consecutive ones are a range: ``4 to 7``, ``0, 4, 8``."""
     rows: list[list[int]] = []
     for rank in sorted(ranks):
         if rows and rank == rows[-1][-1] + 1:
@@ -103,7 +111,10 @@ def ranges(ranks: Sequence[int]) -> str:
 
 
 def what_communication_does(verdict: Verdict) -> str:
-    """That it is slow, and in which group; or that it is most of a run which tells no more."""
+    """Return in words that communication is slow, and in which group, or that it is most of the run.
+
+    The latter is for a run whose rows do not show whether it is slow.
+    """
     if not verdict.cost_ms > 0:
         return "most of the run is communication, and nothing in it says whether that is slow"
     return f"communication is slow{f' in group {verdict.labels}' if verdict.labels else ''}"
@@ -131,7 +142,7 @@ def _particulars(verdict: Verdict) -> Iterable[str]:
 
 
 def saved(verdict: Verdict) -> str:
-    """``0.84 s less: 46% of the run``."""
+    """Return the cost of slowness in words: ``0.84 s less: 46% of the run``."""
     decimals = 0 if verdict.cost_share >= 0.02 else 1
     return f"{seconds(verdict.cost_ms)} less: {verdict.cost_share:.{decimals}%} of the run"
 

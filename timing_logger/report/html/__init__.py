@@ -1,4 +1,4 @@
-"""One HTML file that says where the time went: it opens offline and sends nothing anywhere."""
+"""The HTML report: a single file about where the time went, which opens offline and sends no data."""
 
 from timing_logger.report.html.page import report_html, write_report
 

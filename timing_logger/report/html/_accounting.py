@@ -1,4 +1,4 @@
-"""What the logger says of itself, and what the page cannot say."""
+"""The logger's counters and clocks, and what the page cannot show."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _microseconds(nanoseconds: list[int]) -> str:
 
 
 def what_is_unknown(findings: Findings) -> list[str]:
-    """One sentence for each thing that is missing, damaged or not comparable."""
+    """Return one sentence for each thing that is missing, damaged or not comparable."""
     return [
         *remarks(findings.summary),
         *_sampled(findings.summary),

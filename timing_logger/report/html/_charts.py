@@ -1,4 +1,4 @@
-"""Charts of bars: parts of operations, exposed and hidden communication, compression."""
+"""Bar charts: parts of operations, exposed and hidden communication, compression."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_OPERATIONS = 24
-"""So many operations have a chart; all of them are in the table."""
+"""The most operations that have a chart; the table has all of them."""
 
 
 class Bar(NamedTuple):
-    """One bar: whose it is, what it says, and lengths as parts of the longest (0 to 100)."""
+    """One bar: its label, its value as text, and lengths as percentages of the longest bar (0 to 100)."""
 
     label: str
     value: str
@@ -38,7 +38,7 @@ class Bar(NamedTuple):
 
 
 class OperationChart(NamedTuple):
-    """One operation: a bar for each rank, and the ranks with the least and the most in words."""
+    """The chart of one operation: a bar for each rank, and the ranks with the least and the most in words."""
 
     operation: str
     range: str
@@ -46,14 +46,17 @@ class OperationChart(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """Bars and the table behind them."""
+    """A bar chart and the table of its data."""
 
     bars: list[Bar]
     table: Table
 
 
 class OperationCharts(NamedTuple):
-    """A chart for each operation, and the table behind them; ``has_backend`` rows must be explained."""
+    """A chart for each operation, and the table of their data.
+
+    ``has_backend`` is true if there are ``BACKEND`` rows, which the page must then explain.
+    """
 
     operations: list[OperationChart]
     table: Table
@@ -61,7 +64,7 @@ class OperationCharts(NamedTuple):
 
 
 def operation_charts(findings: Findings) -> OperationCharts:
-    """Parts of each rank's wall time; bars of different operations are on one scale."""
+    """Return charts of each rank's shares of its wall time; the bars of all operations have one scale."""
     table, most = findings.summary.operations, findings.summary.operations["wall_share"].max()
     charts = [
         _operation_chart(str(operation), rows, most)
@@ -98,7 +101,7 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> Operati
 
 
 class OverlapChart(NamedTuple):
-    """A chart of exposed and hidden communication; what is not known of it, and why, in sentences."""
+    """A chart of exposed and hidden communication, and sentences about what is not known, and why."""
 
     bars: list[Bar]
     table: Table
@@ -106,7 +109,7 @@ class OverlapChart(NamedTuple):
 
 
 def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
-    """Communication of each rank, summed over the steps: exposed, then hidden."""
+    """Return the chart of each rank's communication, summed over the steps: exposed, then hidden."""
     figures = ["communication_ms", "exposed_ms", "hidden_ms", "compute_ms", "waited_ms", "step_ms"]
     grouped = overlap.groupby(["rank", "incarnation"], as_index=False)
     totals = grouped[figures].sum(min_count=1)
@@ -139,7 +142,10 @@ def _shares(row: Mapping[Any, Any], most: float) -> tuple[float, ...]:
 
 
 def compression_chart(compression: pd.DataFrame) -> Chart:
-    """Break-even of each compressed layer; the line at 1 stands where the template puts it, at half."""
+    """Return the chart of each compressed layer's break-even, with 1 at half of the width.
+
+    The template draws a line there.
+    """
     pays = compression["pays"].map({True: "pays", False: "does not pay"}).fillna("not known").tolist()
     bars = [
         Bar(

@@ -1,4 +1,4 @@
-"""What the analyses say of a run: asked once, drawn several times."""
+"""The findings of the analyses about a run, computed once and drawn in several places."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Processes:
-    """What there is to say of ranks by themselves.
+    """The findings about ranks on their own.
 
     Attributes:
-        n_rows: of all of them.
+        n_rows: the number of rows of all ranks.
         began: when the first row was recorded, in UTC; NaT if that is not known.
-        summary, verdict, windows, overlap: as the analyses return them.
+        summary, verdict, windows, overlap: the results of the analyses.
+        timeline: the timeline of all rows.
     """
 
     n_rows: int
@@ -41,13 +42,13 @@ class Processes:
 
 @dataclass(frozen=True)
 class Findings(Collectives, Processes):
-    """All that a page is drawn from."""
+    """All findings that a page is drawn from."""
 
     @classmethod
     def of(cls, timings: pd.DataFrame) -> Findings:
-        """Of all rows."""
+        """Return the findings about all rows of a table."""
         attrs = timings.attrs
-        timings = opened(timings).to_native()  # with every column, for all that follows
+        timings = opened(timings).to_native()  # with every column that any analysis needs
         timings.attrs = attrs
         return cls.joined(PROCESSES.of(timings), COLLECTIVES.of(timings))
 
@@ -80,7 +81,7 @@ def _whole(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     timeline = timeline_of(spans)
-    spans.clear()  # the largest of all that is held
+    spans.clear()  # frees the largest part of the memory in use
     verdict, windows = STRAGGLERS.reduce(stragglers)
     return Processes(
         n_rows=sum(n_rows),
@@ -94,7 +95,7 @@ def _whole(parts: Sequence[_Part]) -> Processes:
 
 
 PROCESSES = Analysis(COLUMNS, _part, _whole)
-"""What there is to say of ranks by themselves."""
+"""The analysis for the findings about ranks on their own."""
 
 FINDINGS = (PROCESSES, COLLECTIVES)
-"""Whose answers are the arguments of ``Findings.joined``."""
+"""The analyses whose answers are the arguments of ``Findings.joined``."""

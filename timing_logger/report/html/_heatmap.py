@@ -1,4 +1,4 @@
-"""Rank by iteration, binned to as many columns as a screen can show."""
+"""The heatmap of rank by iteration, binned to as many columns as a screen can show."""
 
 from __future__ import annotations
 
@@ -40,11 +40,12 @@ Array = npt.NDArray[Any]
 
 
 class Heatmap(NamedTuple):
-    """What the template needs to know, and the data for heatmap.js.
+    """The input of the template, and the data for heatmap.js.
 
     Attributes:
-        views: name and explanation of each; empty if there is nothing to draw.
-        per_column: the most steps that one column stands for.
+        views: name and explanation of each view; empty if there is nothing to draw.
+        per_column: the most steps that one column represents.
+        data: the data for heatmap.js; None if there is nothing to draw.
     """
 
     views: list[tuple[str, str]]
@@ -66,7 +67,7 @@ def heatmap(findings: Findings) -> Heatmap:
 
 
 def _column_of(n_iterations: int, n_rows: int) -> Array:
-    """The column of each iteration; columns stand for equally many."""
+    """Return the column of each iteration; columns represent equal numbers of iterations."""
     n_columns = min(n_iterations, MAX_COLUMNS, max(_MIN_COLUMNS, MAX_CELLS // n_rows))
     return np.arange(n_iterations) * n_columns // n_iterations
 
@@ -75,10 +76,10 @@ class _Axis(NamedTuple):
     """The steps of the run in order.
 
     Attributes:
-        steps: ascending numbers: each is the place of its epoch times the number of iterations, and the place
-            of its iteration.
-        epochs: ascending; empty where iterations do not restart.
-        iterations: ascending.
+        steps: the numbers of the steps, ascending. Each is the index of its epoch times the number of
+            iterations, plus the index of its iteration.
+        epochs: the epochs, ascending; empty if iterations do not restart.
+        iterations: the iterations, ascending.
     """
 
     steps: Array
@@ -105,7 +106,7 @@ class _Axis(NamedTuple):
         return int(np.searchsorted(self.steps, number))
 
     def packed(self, name: str, steps: Array) -> dict[str, Any]:
-        """The iterations of these steps under ``name``, and their epochs if they have some."""
+        """Return the iterations of ``steps`` under ``name``, and their epochs if there are any."""
         epoch, iteration = np.divmod(steps, len(self.iterations))
         found = {name: packed(self.iterations[iteration], "float64")}
         if len(self.epochs):
@@ -114,7 +115,7 @@ class _Axis(NamedTuple):
 
 
 class _Grid(NamedTuple):
-    """Processes (rank, incarnation) x columns of steps."""
+    """The cells of the heatmap: processes (rank, incarnation) x columns of steps."""
 
     rows: list[tuple[int, int]]
     axis: _Axis
@@ -125,7 +126,7 @@ class _Grid(NamedTuple):
         return int(np.bincount(self.column).max())
 
     def means(self, table: pd.DataFrame, name: str) -> Array:
-        """Of each cell the mean over its iterations of the sums in each; NaN where there are none."""
+        """Return for each cell the mean over its steps of the sum in each step; NaN if there are none."""
         at = np.searchsorted(self.axis.steps, self.axis.numbers(table))
         n_steps = len(self.axis.steps)
         process = _positions(self.rows, table)
@@ -157,7 +158,7 @@ class _Grid(NamedTuple):
         }
 
     def _slow(self, verdict: Verdict) -> dict[str, Any]:
-        """The rows that the verdict names, and from which to which column they are slow."""
+        """Return the rows that the verdict names, and the first and last column in which they are slow."""
         rows = [i for i, (rank, _) in enumerate(self.rows) if rank in verdict.ranks]
         if verdict.first_iteration is None or verdict.last_iteration is None:
             return {"rows": rows, "first": None, "last": None}
@@ -170,7 +171,7 @@ class _Grid(NamedTuple):
 
 
 def _positions(rows: list[tuple[int, int]], table: pd.DataFrame) -> Array:
-    """Where in ``rows`` the process of each row of the table stands."""
+    """Return the index in ``rows`` of the process of each row of the table."""
     runs = 1 + max(run for _, run in rows)
     keys = np.array([rank * runs + run for rank, run in rows])
     wanted = table["rank"].to_numpy(np.int64) * runs + table["incarnation"].to_numpy(np.int64)

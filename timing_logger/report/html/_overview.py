@@ -1,4 +1,4 @@
-"""The head of the page: which run this is."""
+"""The head of the page, which identifies the run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from timing_logger.report.html._tables import Column, Table, decimals, integer, 
 
 
 class Fact(NamedTuple):
-    """What is said, and its name."""
+    """One fact about the run: its name and its value."""
 
     name: str
     value: str
 
 
 def title(findings: Findings) -> str:
-    """The folder's name; two of its levels, since the last is often ``timing`` or ``logs``."""
+    """Return the last two levels of the folder's path: the last alone is often ``timing`` or ``logs``."""
     folders = {os.path.abspath(Path(file["path"]).parent) for file in findings.summary.files}
     if not folders:
         return "Timings"
@@ -45,7 +45,7 @@ def facts(findings: Findings) -> list[Fact]:
 
 
 def _n_steps(findings: Findings) -> int:
-    """Distinct iterations of the run; those of each epoch, where they restart."""
+    """Return the number of distinct iterations of the run; per epoch, if they restart."""
     steps = findings.overlap[findings.overlap["iteration"].notna()]
     return len(steps[[name for name in ("epoch", "iteration") if name in steps]].drop_duplicates())
 

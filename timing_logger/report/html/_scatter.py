@@ -1,4 +1,4 @@
-"""Bus bandwidth against message size: points, axes and the best of all, in the units of an SVG."""
+"""The chart of bus bandwidth against message size: points, axes and ceiling, in the units of an SVG."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEFT, TOP, RIGHT, BOTTOM = 64.0, 14.0, 700.0, 320.0
 
 N_SHAPES = 6
-"""How many markers the template has."""
+"""The number of markers in the template."""
 
 
 class Tick(NamedTuple):
@@ -34,7 +34,11 @@ class Tick(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A marker: ``shape`` is the number of its operation, filled if waiting is left out of the time."""
+    """One marker of the chart.
+
+    ``shape`` is the number of its operation; the marker is filled if the time is without waiting
+    (``is_transfer``).
+    """
 
     x: float
     y: float
@@ -44,7 +48,7 @@ class Point(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """Everything the template draws; no points if no bandwidth is known."""
+    """Everything that the template draws; there are no points if no bandwidth is known."""
 
     operations: list[str]
     points: list[Point]
@@ -116,7 +120,7 @@ def _says(row: Mapping[Any, Any], speed: float, is_transfer: bool) -> str:
 
 
 def _ceiling(size_classes: Sequence[Any], points: Sequence[Point]) -> list[tuple[float, float]]:
-    """The fastest of each class of sizes, whichever operation and group that was."""
+    """Return the fastest point of each size class, of any operation and group."""
     fastest: dict[Any, Point] = {}
     for size_class, point in zip(size_classes, points, strict=True):
         if size_class not in fastest or point.y < fastest[size_class].y:

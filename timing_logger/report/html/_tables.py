@@ -1,4 +1,4 @@
-"""Tables of figures as the template lays them out."""
+"""Tables of figures for the template."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_ROWS = 1000
-"""A table behind a chart is for reading; longer ones are cut, and say so."""
+"""The most rows of a table behind a chart; a longer one is cut, and the page says so."""
 
 
 class Table(NamedTuple):
-    """The first rows as texts, and how many there are in all."""
+    """The first rows of a table as text, and the number of all rows."""
 
     caption: str
     heads: list[str]
@@ -26,14 +26,14 @@ class Table(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A column of a table: its head, and how its values are written."""
+    """One column of a table: its head, and how its values are formatted."""
 
     head: str
     written: Callable[[Any], str]
 
 
 def table_of(frame: pd.DataFrame, caption: str, columns: Mapping[str, Column]) -> Table:
-    """The first rows of ``frame``, with a column for each name in ``columns``."""
+    """Return the first rows of ``frame``, with a column for each name in ``columns``."""
     shown = frame.head(MAX_ROWS)
     written = [map(column.written, shown[name].tolist()) for name, column in columns.items()]
     rows = [list(cells) for cells in zip(*written, strict=True)]
@@ -45,7 +45,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[list[str]]) -> Tabl
 
 
 def decimals(digits: int) -> Callable[[Any], str]:
-    """Writes numbers with so many decimals."""
+    """Return a function that formats numbers with ``digits`` decimals."""
     return lambda value: fixed(_number(value), digits)
 
 
@@ -63,7 +63,7 @@ def byte_size(value: Any) -> str:
 
 
 def significant(value: Any) -> str:
-    """Three significant digits, without an exponent."""
+    """Format a value with three significant digits, without an exponent."""
     number = _number(value)
     if math.isnan(number):
         return UNKNOWN
@@ -76,7 +76,7 @@ def text(value: Any) -> str:
 
 
 def _number(value: Any) -> float:
-    """pandas has three kinds of unknown numbers."""
+    """Convert a value to float; pandas' kinds of unknown numbers become NaN."""
     try:
         return float(value)
     except TypeError:

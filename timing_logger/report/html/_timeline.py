@@ -1,4 +1,4 @@
-"""Every row as a span, by rank and thread, for the canvas of timeline.js."""
+"""The data of the timeline: every row as a span, by rank and thread, for the canvas of timeline.js."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_SPANS = 500_000
-"""Of more rows the longest are drawn: the others are narrower than a pixel until far into the zoom."""
+"""The most spans that are drawn, the longest first.
+
+Shorter ones are narrower than a pixel until far zoomed in.
+"""
 
 _MAX_TICK = 2**32 - 1
 
@@ -27,14 +30,16 @@ Array = npt.NDArray[Any]
 
 
 class Timeline(NamedTuple):
-    """What the template needs to know, and the data for timeline.js.
+    """The input of the template, and the data for timeline.js.
 
     Attributes:
-        n_spans: how many are drawn.
-        left_out: rows that are shorter than ``shortest_ms``, since there are too many.
-        without_instants: rows that state no start or end.
-        is_common: whether the ranks are on one time axis; else each begins at its own first row.
-        kinds: which kinds of operations there are, in the order of the legend.
+        n_spans: the number of rows that are drawn.
+        left_out: the number of rows left out because there are too many; none is longer than ``shortest_ms``.
+        shortest_ms: the duration in ms of the shortest row that is drawn; 0 if none is left out.
+        without_instants: the number of rows without a start or an end.
+        is_common: whether the ranks are on one time axis; otherwise each begins at its own first row.
+        kinds: the kinds of operations that occur, in the order of the legend.
+        data: the data for timeline.js; None if there is nothing to draw.
     """
 
     n_spans: int
@@ -50,8 +55,8 @@ class _Placed(NamedTuple):
     """The rows that have a place on an axis.
 
     Attributes:
-        n_rows: how many.
-        first_s: when the first of them began; NaN if there is none.
+        n_rows: the number of rows.
+        first_s: the start of the first row, in s; infinity if there is none.
     """
 
     n_rows: int
@@ -59,13 +64,14 @@ class _Placed(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Of some processes what their timeline is drawn from.
+    """The part of a timeline that comes from some of the processes.
 
     Attributes:
-        rows: those that may be drawn, on either axis, in their order. ``begin_s`` and ``duration_s`` are on
-            the axis of all ranks, the same with ``own_`` on one that begins at the process's first row.
-        n_rows: of all of them.
-        common, own: which were placed on these axes.
+        rows: the rows that may be drawn, on either axis, in their order. ``begin_s`` and ``duration_s`` are
+            on the axis of all ranks; the columns with ``own_`` are on an axis that begins at the process's
+            first row.
+        n_rows: the number of all rows of these processes.
+        common, own: the rows that have a place on each of these axes.
         is_common: whether these processes are on the axis of all ranks.
     """
 
@@ -77,12 +83,12 @@ class Spans(NamedTuple):
 
 
 def timeline(timings: pd.DataFrame) -> Timeline:
-    """Of all rows."""
+    """Return the timeline of all rows of a table."""
     return timeline_of([spans_of(timings)])
 
 
 def spans_of(timings: pd.DataFrame) -> Spans:
-    """The part of whole processes, such as one file's."""
+    """Return the part of a timeline that comes from complete processes, such as those of one file."""
     uncertainty = timings.get("clock_uncertainty_s")
     is_common = "start_s" in timings and uncertainty is not None and not uncertainty.isna().any()
     own_begin_s, own_duration_s = _interval_s(timings, "start_counter", "end_counter")
@@ -103,7 +109,7 @@ def spans_of(timings: pd.DataFrame) -> Spans:
 
 
 def timeline_of(parts: Sequence[Spans]) -> Timeline:
-    """Of the parts of all processes. Each rank begins at its own first row if not all share an axis."""
+    """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis."""
     is_common = all(part.is_common for part in parts)
     placed = [part.common if is_common else part.own for part in parts]
     n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
@@ -120,7 +126,7 @@ def timeline_of(parts: Sequence[Spans]) -> Timeline:
 
 
 def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Array, Array]:
-    """Begin and duration of each row."""
+    """Return the start and the duration of each row, in s."""
     begin_s, end_s = (timings[name].to_numpy(np.float64, na_value=np.nan) for name in (start, end))
     return begin_s, end_s - begin_s
 
@@ -134,7 +140,7 @@ def _placed(begin_s: Array, placed: Array) -> _Placed:
 
 
 def _narrow(column: pd.Series[Any]) -> Any:
-    """Whole numbers in as few bytes as hold them: of each process half a million are kept."""
+    """Return the column in the smallest integer type that holds it, since so many rows are kept."""
     from pandas import to_numeric
     from pandas.api.types import is_integer_dtype
 
@@ -142,7 +148,7 @@ def _narrow(column: pd.Series[Any]) -> Any:
 
 
 def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> Array:
-    """For each row when the first of its process began."""
+    """Return for each row the start of the first row of its process."""
     process = timings.groupby(["rank", "incarnation"]).ngroup().to_numpy()
     first_s = np.full(int(process.max(initial=-1)) + 1, np.inf)
     np.minimum.at(first_s, process[placed], begin_s[placed])
@@ -151,7 +157,7 @@ def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> A
 
 
 def _longest(placed: Array, duration_s: Array) -> Array:
-    """Of the rows that are placed those to draw, in their order: of equally long ones the first."""
+    """Return the placed rows to draw, in their order: the longest, and of equally long ones the first."""
     if len(placed) <= MAX_SPANS:
         return placed
     shorter_s = -duration_s[placed]
@@ -164,7 +170,7 @@ def _longest(placed: Array, duration_s: Array) -> Array:
 
 
 def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
-    """The rows to draw of all, with the instants of this axis."""
+    """Return the rows to draw of all tables, with the instants of this axis."""
     begin_s, duration_s = (
         np.concatenate([table[axis + name].to_numpy() for table in tables])
         for name in ("begin_s", "duration_s")
@@ -184,7 +190,7 @@ def _data(spans: pd.DataFrame) -> dict[str, Any]:
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
     spans, lane = spans.iloc[order], lane[order]
     begin_s, duration_s = spans["begin_s"].to_numpy(), spans["duration_s"].to_numpy()
-    # Whole ticks keep an hour to a microsecond, for which a float32 has too few digits.
+    # Integer ticks resolve an hour to a microsecond, for which a float32 has too few digits.
     tick_s = max(1e-9, float((begin_s + duration_s).max()) / _MAX_TICK)
     operation, operations = _coded(spans["operation"])
     layer, layers = _coded(spans["layer_name"])

@@ -1,4 +1,4 @@
-"""The verdict in words, with what decided it."""
+"""The verdict section of the page: the verdict in words, with the evidence."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _MAX_NAMED = 8
 
 
 class Judgement(NamedTuple):
-    """What the page says of who is slow.
+    """The content of the verdict section of the page.
 
     Attributes:
-        end: what is said of a run that did not end well; empty if it did.
-        kind: as in the verdict; ``unjudged`` if nobody could be judged.
+        end: sentences on a run that did not end well; empty if it did.
+        kind: the verdict; ``unjudged`` if no rank could be judged.
         headline: one sentence.
-        summary: where, since when and at what cost; "" if nobody is slow.
+        summary: the phase, the iterations and the cost; "" if no rank is slow.
         evidence: sentences.
         gates, suspects, windows: tables.
     """
@@ -126,7 +126,10 @@ def _suspects(verdict: Verdict) -> Table:
 
 
 def _bound(gate: Gate) -> str:
-    """Most gates ask for much; the scores of roles and of all ranks must be low."""
+    """Return the bound of a gate in words.
+
+    Most gates require a high value; the scores of roles and of all ranks must be low.
+    """
     asks_for_much = gate.passed == (gate.value >= gate.bound)
     return f"{'at least' if asks_for_much else 'below'} {_figure(gate.bound)}"
 

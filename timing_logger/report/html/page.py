@@ -1,4 +1,4 @@
-"""The page: what the analyses found, laid into the template."""
+"""The page of the HTML report: the findings of the analyses in the template."""
 
 from __future__ import annotations
 
@@ -34,28 +34,29 @@ def write_report(timings: pd.DataFrame, path: AnyPath) -> None:
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
-        LogPathError: the file cannot be written, or is none to replace: a folder, a device, a timing file.
-            One that was there stays.
+        LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
+            An existing file is then unchanged.
     """
     write_findings(Findings.of(timings), path)
 
 
 def write_findings(findings: Findings, path: AnyPath) -> None:
-    """The same of what has been found; raises what :func:`write_report` does."""
+    """Write the report of ``findings`` to a file; raises the same exceptions as :func:`write_report`."""
     page = _page(findings)
     with draft_of(Path(path)) as draft:
         draft.write_text(page, encoding="utf-8")
 
 
 def report_html(timings: pd.DataFrame) -> str:
-    """The report of a run as one HTML document without any reference to another.
+    """Return the report of a run as one HTML document without references to other documents.
 
-    It holds, in this order: the verdict with its gates; a heatmap of rank by iteration; the parts of
-    the operations; bandwidth against size; exposed and hidden communication; whether compression pays;
-    a timeline; what the logger counted; what could not be known. The same table gives the same text.
+    It contains, in this order: the verdict with its gates; a heatmap of rank by iteration; the parts of the
+    operations; bandwidth against size; exposed and hidden communication; whether compression pays; a
+    timeline; the logger's counters; what could not be known. The same table gives the same text.
 
     Args:
-        timings: as ``read_timings`` returns. Without its ``attrs`` nothing is said of files and clocks.
+        timings: as ``read_timings`` returns. Without its ``attrs`` the report has nothing about files and
+            clocks.
 
     Raises:
         ConfigurationError: Jinja2 is not installed.
@@ -106,7 +107,7 @@ def _environment() -> jinja2.Environment:
         ) from None
     return jinja2.Environment(
         loader=jinja2.PackageLoader("timing_logger.report.html"),
-        autoescape=True,  # names in the data are anybody's
+        autoescape=True,  # names in the data are not trusted
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
