@@ -1,6 +1,4 @@
-"""Entry point of ``python -m timing_logger``, for when the ``timing-logger`` command is not on the
-``PATH``.
-"""
+"""Entry point of ``python -m timing_logger``, for when ``timing-logger`` is not on the ``PATH``."""
 
 import sys
 

@@ -396,8 +396,9 @@ def _lost_a_value(raw: Record, fixed: Record) -> bool:
 
 
 def _repaired_integer(value: Any) -> int | None:
-    """Return a Python or NumPy integer as an int if it fits the column, else None; bools and floats do
-    not.
+    """Return a Python or NumPy integer as an int if it fits the column; None for any other value.
+
+    Bools and floats are not integers here.
     """
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
         return None

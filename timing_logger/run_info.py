@@ -30,8 +30,9 @@ MAX_RANK = 2**31 - 1
 """The largest rank: MPI's own limit, and enough for any job."""
 
 UNUSABLE = "unusable"
-"""The key under which a sidecar that was read lists what was left out, such as
-``clock_offsets[0].offset_ns``.
+"""The key under which a sidecar that was read lists the paths of what was left out.
+
+An example of a path is ``clock_offsets[0].offset_ns``.
 """
 
 _SIGNED = (

@@ -1,4 +1,4 @@
-"""The command ``timing-logger``."""
+"""The command-line program ``timing-logger``."""
 
 from timing_logger.cli.parser import main
 

@@ -1,4 +1,4 @@
-"""What each command of the command line does: read, select, ask one question, and say the answer."""
+"""The commands of the command line: each reads files, selects rows, runs analyses, and formats the answer."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 _MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
 
 BAD_NEWS = 1
-"""The exit code of a verdict that ``--fail-on`` names."""
+"""The exit code for a verdict that ``--fail-on`` names."""
 
 
 HANG, UNFINISHED = "hang", "unfinished"
-"""What ``--fail-on`` calls a run that hung, and one whose files were not closed though nothing hangs."""
+"""The names in ``--fail-on`` for a run that hung, and for one that was not closed though nothing hangs."""
 
 UNJUDGED = "unjudged"
-"""What ``--fail-on`` calls a run of which nobody could be judged."""
+"""The name in ``--fail-on`` for a run in which no rank could be judged."""
 
 
 class Answer(NamedTuple):
-    """What is printed, and the exit code."""
+    """The text to print, and the exit code."""
 
     text: str
     exit_code: int = 0
@@ -88,7 +88,7 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
 
 
 def hang(arguments: argparse.Namespace) -> Answer:
-    """Asked now, of files that may still be written."""
+    """Report how the run ended, as of now: its files may still be written."""
     from timing_logger.analysis.hangs.detect import hang_asked_at
     from timing_logger.report import hang_json, hang_text
 
@@ -178,7 +178,7 @@ def convert(arguments: argparse.Namespace) -> Answer:
 
 
 def watch(arguments: argparse.Namespace) -> Answer:
-    """Draws again and again until it is interrupted; where nothing can be redrawn, one look after another."""
+    """Draw the table repeatedly until interrupted; without a terminal, print one after the other."""
     from timing_logger.engine.live import Watcher
     from timing_logger.errors import NoTimingFilesError
     from timing_logger.report import snapshot_text
@@ -199,7 +199,7 @@ def watch(arguments: argparse.Namespace) -> Answer:
                 if not console.is_terminal:
                     print(text, flush=True)
                 time.sleep(arguments.interval)
-                # Before the next run, a folder may be emptied for it.
+                # The folder may be emptied before the next run starts in it.
                 with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
                     text = snapshot_text(watcher.snapshot(), _width())
                 live.update(Text(text), refresh=True)
@@ -208,7 +208,7 @@ def watch(arguments: argparse.Namespace) -> Answer:
 
 
 class _Asked(NamedTuple):
-    """What was asked of which rows, and the answers."""
+    """The rows that were analysed, and the answers."""
 
     query: Query
     result: Result
@@ -219,7 +219,7 @@ class _Asked(NamedTuple):
 
     @property
     def how(self) -> str:
-        """How the answers were come by, where that is worth a word."""
+        """A note on how the rows were read; "" if there is nothing to mention."""
         from timing_logger.report import reading_text
 
         result = self.result
@@ -228,7 +228,10 @@ class _Asked(NamedTuple):
 
     @property
     def mixture(self) -> str:
-        """What warns of files of different runs, as far as their sidecars tell: no rows are read again."""
+        """The warning that files are of different runs; "" without one.
+
+        It is based on their sidecars: no rows are read again.
+        """
         from timing_logger.analysis.runs import different_runs
         from timing_logger.report import different_runs_text
 
@@ -239,7 +242,7 @@ class _Asked(NamedTuple):
 
     @property
     def clocks(self) -> str:
-        """What warns of comparing instants of these files."""
+        """The warning about comparing instants of these files; "" if there is none."""
         from timing_logger.reading.timings import known_unread
         from timing_logger.report import clocks_text
 
@@ -248,7 +251,7 @@ class _Asked(NamedTuple):
 
 
 def _ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> _Asked:
-    """Ask these of the rows that the options choose, by whom they say."""
+    """Run the analyses on the rows and with the engine that the options select."""
     from timing_logger.engine.run import run
 
     query = _query(arguments, {name for one in analyses for name in one.columns})
@@ -258,7 +261,7 @@ def _ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> _Asked
 
 @contextlib.contextmanager
 def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
-    """The cluster that the options name, if they do."""
+    """Yield the cluster that the options name, or None."""
     from timing_logger.engine.workers import cluster
 
     if arguments.scheduler is None:
@@ -281,7 +284,7 @@ def _query(arguments: argparse.Namespace, columns: Collection[str] | None) -> Qu
 def _files(
     paths: Any, incarnations: Any, arguments: argparse.Namespace, columns: Collection[str] | None
 ) -> TimingFiles:
-    """``columns`` are those to read; None for all."""
+    """Return the timing files under ``paths``; only ``columns`` are read, or all if that is None."""
     from timing_logger.reading.timings import timing_files
 
     return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
@@ -289,7 +292,7 @@ def _files(
 
 @contextlib.contextmanager
 def _without_warnings() -> Iterator[None]:
-    """The summary says what they warn of."""
+    """Suppress warnings during the block, because the output states what they warn of."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -297,7 +300,7 @@ def _without_warnings() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yields what is to be told of done and all; a bar on stderr where that is a terminal."""
+    """Yield a callback that takes the numbers done and in total, and draws a bar if stderr is a terminal."""
     from rich.console import Console
     from rich.progress import Progress
 

@@ -1,4 +1,4 @@
-"""The command line: its arguments, and what is printed. ``commands`` does the rest."""
+"""The command line: its arguments and its output. The module ``commands`` does the rest."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ _VERDICTS = (
 )  # fmt: skip
 _ENDS = (commands.HANG, commands.UNFINISHED)
 _ENGINES = ("auto", "pandas", "duckdb")
-_INTERRUPTED = 130  # as a shell has it for SIGINT
+_INTERRUPTED = 130  # a shell's exit code for SIGINT
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command of the command line.
 
     Args:
         argv: the arguments; default those of the process.
 
     Returns:
-        The exit code: 0, also if the news are bad; 1 for a verdict that ``--fail-on`` names; 2 if there
-        is nothing to report on (stderr says why); 130 after an interrupt.
+        The exit code: 0, even for a bad verdict; 1 for a verdict that ``--fail-on`` names; 2 if there is
+            nothing to report on (stderr says why); 130 after an interrupt.
     """
     try:
         arguments = _parser().parse_args(argv)
         command: commands.Command = arguments.command
         answer = command(arguments)
         _print(answer.text)
-    except BrokenPipeError:  # a reader that closes the pipe early (``| head``) is content
-        # What is left would be flushed at exit, and fail again.
+    except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
+        # The remaining output would be flushed at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (TimingLoggerError, OSError) as error:
@@ -255,10 +255,10 @@ def _question(
     *,
     of_iterations: bool = True,
 ) -> argparse.ArgumentParser:
-    """A command that reads files, selects rows, and prints an answer as text or JSON.
+    """Add a command that reads files, selects rows, and prints an answer as text or JSON.
 
     Args:
-        of_iterations: whether it can be asked of some iterations.
+        of_iterations: whether the command can select iterations.
     """
     example = f"example: timing-logger {name} logs/timing"
     parser = _about_rows(subparsers, name, command, short, long, example, of_iterations)
@@ -311,7 +311,7 @@ def _add_logdir(parser: argparse.ArgumentParser) -> None:
     logdir = parser.add_argument(
         "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
     )
-    vars(logdir)["complete"] = shtab.FILE  # it completes folders too
+    vars(logdir)["complete"] = shtab.FILE  # this completes folders, too
 
 
 # -- arguments ---------------------------------------------------------------------------------------
@@ -358,7 +358,7 @@ def _iterations(text: str) -> slice:
 
 
 def _run(text: str) -> str | int:
-    """What ``read_timings`` calls ``incarnations``."""
+    """Return the value of ``incarnations`` for ``read_timings``."""
     if text in ("last", "all"):
         return "latest" if text == "last" else text
     if re.fullmatch(r"[1-9]\d*", text) is None:
@@ -382,6 +382,6 @@ def _seconds(text: str) -> float:
 def _print(text: str) -> None:
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None:
-        reconfigure(errors="backslashreplace")  # names may hold what the terminal's encoding lacks
+        reconfigure(errors="backslashreplace")  # names may contain what the terminal cannot encode
     sys.stdout.write(text)
     sys.stdout.flush()
