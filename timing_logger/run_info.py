@@ -66,6 +66,7 @@ class TimingFile(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The file name, such as ``timing-rank0.run2.part2.csv``."""
         run = "" if self.incarnation == 1 else f".run{self.incarnation}"
         part = "" if self.part == 1 else f".part{self.part}"
         return f"timing-rank{self.rank}{run}{part}.csv"
@@ -378,6 +379,7 @@ def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
 
 
 def host_name() -> str:
+    """Return the name of this host."""
     return os.uname().nodename
 
 

@@ -43,6 +43,7 @@ Command = Callable[[argparse.Namespace], Answer]
 
 
 def summary(arguments: argparse.Namespace) -> Answer:
+    """Report operations, ranks, files and counters; with ``--by`` only totals by any key."""
     from timing_logger.analysis.ranks.summary import OVERVIEW
     from timing_logger.report import summary_json, summary_text
 
@@ -65,6 +66,7 @@ def _totals(arguments: argparse.Namespace) -> Answer:
 
 
 def bandwidth(arguments: argparse.Namespace) -> Answer:
+    """Report algorithm and bus bandwidth by operation, group and size."""
     from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
     from timing_logger.report import bandwidth_text, rows_json
 
@@ -75,6 +77,7 @@ def bandwidth(arguments: argparse.Namespace) -> Answer:
 
 
 def stragglers(arguments: argparse.Namespace) -> Answer:
+    """Report which rank is slow, in which phase, since when and at what cost."""
     from timing_logger.analysis.stragglers.windows import STRAGGLERS
     from timing_logger.report import stragglers_text, verdict_json
 
@@ -101,6 +104,7 @@ def hang(arguments: argparse.Namespace) -> Answer:
 
 
 def overlap(arguments: argparse.Namespace) -> Answer:
+    """Report how much communication was exposed, and how much hidden behind own work."""
     from timing_logger.analysis import summarize_overlap
     from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
     from timing_logger.report import overlap_text, rows_json
@@ -114,6 +118,7 @@ def overlap(arguments: argparse.Namespace) -> Answer:
 
 
 def waits(arguments: argparse.Namespace) -> Answer:
+    """Report which ranks waited for which, in collectives and messages."""
     from timing_logger.analysis.collectives.messages import MESSAGES
     from timing_logger.analysis.collectives.wait_sums import WAITS
     from timing_logger.report import rows_json, waits_text
@@ -127,6 +132,7 @@ def waits(arguments: argparse.Namespace) -> Answer:
 
 
 def compression(arguments: argparse.Namespace) -> Answer:
+    """Report for each compressed layer whether compression pays."""
     from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
     from timing_logger.analysis.collectives.compression import compression_against
     from timing_logger.engine.rows import Query
@@ -145,6 +151,7 @@ def compression(arguments: argparse.Namespace) -> Answer:
 
 
 def report(arguments: argparse.Namespace) -> Answer:
+    """Write the HTML report."""
     from timing_logger.report.html._findings import FINDINGS, Findings
     from timing_logger.report.html.page import write_findings
 
@@ -155,6 +162,7 @@ def report(arguments: argparse.Namespace) -> Answer:
 
 
 def trace(arguments: argparse.Namespace) -> Answer:
+    """Write the trace for Perfetto."""
     from timing_logger.report import clocks_text, write_trace
 
     timings = _query(arguments, None).in_one_table()
@@ -168,6 +176,7 @@ def trace(arguments: argparse.Namespace) -> Answer:
 
 
 def convert(arguments: argparse.Namespace) -> Answer:
+    """Convert the timing files to Parquet, CSV or JSON lines."""
     from timing_logger.reading.converting import convert
 
     with _without_warnings(), _progress("converting") as progress:

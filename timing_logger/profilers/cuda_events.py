@@ -148,7 +148,7 @@ class CudaEventProfiler:
     # -- recording --------------------------------------------------------------------------------
 
     def should_record(self, step: int) -> bool:
-        """Whether phases of ``step`` are recorded on this rank."""
+        """Return whether phases of ``step`` are recorded on this rank."""
         return self._on and self._recording.records(step)
 
     def record(

@@ -1,1 +1,1 @@
-"""Inside the training process: from a timed call to the file."""
+"""The recording side, inside the training process: from a timed call to the file."""

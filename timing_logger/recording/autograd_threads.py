@@ -38,10 +38,14 @@ def find_engine() -> Engine | None:
 
 
 def called_by_the_engine(frames: int) -> bool:
-    """Whether the frame ``frames`` above the calling function was entered by C++ code of the autograd engine.
+    """Return whether C++ code called a function of this thread's stack from within the autograd engine.
 
-    If so, the frame below it is the function that began a pass, or there is none, on a thread of the engine's
-    own.
+    If so, the next Python frame is that of the function that began a pass, or there is none, on a thread of
+    the engine's own.
+
+    Args:
+        frames: the position of the function in the stack: 1 for the function that calls this one, 2 for its
+            caller.
     """
     try:
         below = sys._getframe(frames + 1)
@@ -69,7 +73,7 @@ def thread_that_called_the_pass() -> str | None:
 
 
 def _is_the_engines(frame: FrameType, engine: Engine) -> bool:
-    """Whether the engine made the first Python call on this thread, whose innermost frame is ``frame``."""
+    """Return whether the engine made the first Python call of the thread whose last frame is ``frame``."""
     codes = [each.f_code for each in _from_innermost(frame)]
     return engine.begins not in codes or codes[-1] is engine.goes_back
 
@@ -87,7 +91,7 @@ def _threads_of_python() -> Iterator[tuple[threading.Thread, FrameType]]:
 
 
 def is_foreign(thread: threading.Thread) -> bool:
-    """Whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
+    """Return whether ``thread`` was started by code other than Python's ``threading``, such as C++."""
     return isinstance(thread, threading._DummyThread)
 
 

@@ -207,7 +207,10 @@ class Flusher:
                 self._attempt(self._refresh_sidecar)
 
     def _fills_fast(self) -> bool:
-        """Whether many records came since the last drain; False if that drain could not hand over all."""
+        """Return whether many records came since the last drain.
+
+        False if that drain could not hand over all that it took.
+        """
         return not self._in_hand and len(self._channel) > self._channel.capacity // 4
 
     def _serve(self, request: _Request | None, *, timeout_s: float) -> bool:

@@ -62,7 +62,7 @@ class OpenCall:
         return end_ns
 
     def unlink(self) -> None:
-        """Leave before a call that was entered later, as generators and tasks do."""
+        """Leave while a call that was entered later is still open, as generators and tasks do."""
         inner = self.caller.innermost
         while inner is not None:
             if inner.outer is self:
@@ -80,6 +80,7 @@ class OpenCall:
         raise NotImplementedError
 
     def write_open(self, status: str) -> None:
+        """Write the records of the call as far as they are known, with ``status``."""
         for record in self.open_records(status):
             self.caller.channel.put(record)
 
@@ -88,7 +89,7 @@ class OpenCall:
         self.caller.running.add(self)
 
     def claim(self) -> bool:
-        """Whether the calling thread is the one to write this operation: at most one thread gets True.
+        """Return whether the calling thread is the one to write this operation: at most one thread gets True.
 
         There is no lock: removal from a set is one step.
         """
@@ -182,6 +183,7 @@ class OpenCalls:
         self._groups[key] = ref(group, lambda _: self._groups.pop(key, None)), name
 
     def groups(self) -> list[tuple[Counts, str]]:
+        """Return the groups that still exist, each with the name that its rows have."""
         return [(group, name) for held, name in list(self._groups.values()) if (group := held()) is not None]
 
     def __iter__(self) -> Iterator[OpenCall]:

@@ -74,6 +74,7 @@ class Options:
 
     @property
     def policy(self) -> StepPolicy:
+        """The policy that selects the recorded iterations and ranks."""
         return StepPolicy(
             start_step=self.start_step,
             end_step=self.end_step,

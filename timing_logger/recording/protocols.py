@@ -42,7 +42,7 @@ class Waitable(Protocol):
 
 
 def has_ended(begun: Waitable) -> bool:
-    """Whether an operation has ended, asked after a wait for it failed.
+    """Return whether an operation has ended, asked after a wait for it failed.
 
     Errors of the question itself count as False: the caller is to see the error of the wait, and no other
     one.

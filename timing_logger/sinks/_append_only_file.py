@@ -117,7 +117,7 @@ class AppendOnlyFile:
         return "could not be begun" if torn_head else ""
 
     def is_at(self, path: Path) -> bool:
-        """Whether ``path`` is the name of this file."""
+        """Return whether ``path`` is the name of this file."""
         try:
             return _identity(os.lstat(path)) == self._identity
         except OSError:

@@ -159,7 +159,10 @@ class FileInParts:
         self._notices.append(f"{what}: {rows if missing else 'no row is lost'}; the next go into a new file")
 
     def _names_are_taken(self) -> bool:
-        """Whether another process uses the file names now: a new part would look like one of its own."""
+        """Return whether another process uses the file names now.
+
+        A new part of this process would then look like one of the other's.
+        """
         first = self._folder / self._name(self.incarnation, 1)
         claimed = self._claimed(first)
         if claimed is None:
@@ -217,6 +220,7 @@ class FileSink:
 
     @property
     def parts(self) -> list[FilePart]:
+        """All files of this incarnation, as :class:`FilePart`."""
         return self._file.parts
 
     @property
@@ -236,7 +240,7 @@ class FileSink:
 
 
 def is_taken(path: Path) -> bool:
-    """Whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
+    """Return whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
 
     Raises:
         OSError: there is something that is no regular file, and so not from an earlier run.

@@ -66,7 +66,7 @@ class CsvSink(FileSink):
         self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
 
     def _is_claimed(self, first: Path) -> bool | None:
-        """Whether the sidecar of this name belongs to another process; None if there is none."""
+        """Return whether the sidecar of this name belongs to another process; None if there is none."""
         sidecar = read_sidecar(first)
         if sidecar is None:
             return None
@@ -74,5 +74,5 @@ class CsvSink(FileSink):
 
 
 def _is_taken(path: Path) -> bool:
-    """Whether a timing file is at ``path``, or the sidecar of one that is gone."""
+    """Return whether a timing file is at ``path``, or the sidecar of one that is gone."""
     return is_taken(path) or is_taken(sidecar_path(path))

@@ -154,7 +154,7 @@ class ScalarsSink:
             for writer in self._writers:
                 try:
                     writer.add_scalar(tag, sum_ns / count / NS_PER_MS, step)
-                except BaseException as error:  # even SystemExit, which would end only this thread
+                except BaseException as error:  # even SystemExit, which cannot end a process from here
                     self._report(writer, error)
                 self.progress += 1
 

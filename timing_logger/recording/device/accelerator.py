@@ -88,7 +88,7 @@ class Accelerator:
             event.record(stream)
 
     def is_failure(self, error: Exception) -> bool:
-        """Whether ``error`` is a failure of a device, and not of a call that asked for the impossible."""
+        """Return whether ``error`` is a failure of a device, and not of a call that was not possible."""
         if is_about_capture(error):
             return False
         said = str(error).startswith((f"{self.kind} error", "CUDA error", "HIP error"))
@@ -133,7 +133,7 @@ class Accelerator:
 
 
 def is_about_capture(error: Exception) -> bool:
-    """Whether ``error`` was caused by a graph capture.
+    """Return whether ``error`` was caused by a graph capture.
 
     A use of the legacy stream fails in this way while another stream is captured.
     """

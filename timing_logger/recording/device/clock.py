@@ -25,8 +25,8 @@ RENEW_NS = 2_000_000_000
 _FIRST_RENEWAL_NS = 250_000_000
 _TRIES = 4
 _PATIENCE_NS = 200_000
-_GOOD_NS = 100_000  # the largest uncertainty of a first anchor that is taken without a further try
-_PATIENT_LOOKS = 3  # after this many looks with marks, the best of them is taken, however uncertain
+_GOOD_NS = 100_000  # the largest uncertainty of a first anchor that is accepted at once
+_PATIENT_LOOKS = 3  # how often a worse first anchor is left in the hope of a better one
 _ANCHORS_KEPT = 100
 
 
@@ -88,7 +88,7 @@ class DeviceClock:
         )
 
     def _is_due(self) -> bool:
-        """Whether a new anchor is due: soon after the first, then ever later, up to :data:`RENEW_NS`."""
+        """Return whether a new anchor is due: soon after the first, then ever later, up to 2 s."""
         marks = self._line.marks
         if not marks:
             return True

@@ -136,7 +136,7 @@ def device(accelerator: Accelerator, index: int) -> Device:
 
 
 def is_in_use(index: int) -> bool:
-    """Whether this process has timed something on device ``index``."""
+    """Return whether this process has timed something on device ``index``."""
     return index in _in_use
 
 

@@ -38,7 +38,7 @@ class HostInterval:
         self.end_ns = perf_counter_ns()
 
     def finished(self) -> bool:
-        """Whether the interval has ended."""
+        """Return whether the interval has ended."""
         return self.end_ns is not None
 
     def wait(self) -> None:
@@ -105,7 +105,7 @@ class DeviceInterval:
         return event
 
     def has_begun(self) -> bool:
-        """Whether the device has passed the interval's start, or cannot be queried."""
+        """Return whether the device has passed the interval's start, or cannot be queried."""
         if self.lost:
             return True
         with self.device.accelerator.asking(self.device.index) as harmless:
@@ -141,7 +141,7 @@ class DeviceInterval:
             accelerator.mark(self._events[1], stream, index)
 
     def finished(self) -> bool:
-        """Whether ``elapsed_ns`` is known, or the interval is lost. Does not wait.
+        """Return whether ``elapsed_ns`` is known, or the interval is lost. Does not wait.
 
         If a query might break a graph capture, the device is not queried and the result is False.
         """

@@ -33,7 +33,7 @@ class StreamMarks:
             self._milestones.append((self._begun, ref(interval)))
 
     def is_full(self, has_begun: Callable[[Any], bool]) -> bool:
-        """Whether the number of waiting intervals has reached its limit.
+        """Return whether the number of waiting intervals has reached its limit.
 
         Args:
             has_begun: queries the device whether it has passed the start of an interval.
@@ -46,7 +46,7 @@ class StreamMarks:
         return self._begun - self._passed >= MOST_INTERVALS
 
     def _has_passed(self, interval: Any, has_begun: Callable[[Any], bool]) -> bool:
-        """Whether the device has passed the start of ``interval``.
+        """Return whether the device has passed the start of ``interval``.
 
         An interval without references (None) had its duration queried already, so it has passed.
         """

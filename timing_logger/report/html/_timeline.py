@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MAX_SPANS = 500_000
-"""The most spans that are drawn, the longest first.
+"""The most spans that are drawn; of more rows the longest are chosen.
 
-Shorter ones are narrower than a pixel until far zoomed in.
+The others are narrower than a pixel until far zoomed in.
 """
 
 _MAX_TICK = 2**32 - 1
