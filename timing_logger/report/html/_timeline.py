@@ -140,7 +140,10 @@ def _placed(begin_s: Array, placed: Array) -> _Placed:
 
 
 def _narrow(column: pd.Series[Any]) -> Any:
-    """Return the column in the smallest integer type that holds it, since so many rows are kept."""
+    """Return an integer column in the smallest type that holds it; other columns are returned unchanged.
+
+    The parts of all processes are held at once, with up to half a million rows on either axis for each.
+    """
     from pandas import to_numeric
     from pandas.api.types import is_integer_dtype
 
