@@ -1,7 +1,7 @@
-"""Instrumented MPI and distributed training: what times itself, and writes to ``timing_logger``.
+"""MPI communicators, process groups, optimizers and all-reducers that time themselves.
 
-A table of contents: each name is imported when it is first used, so that importing the package
-needs neither MPI nor torch.
+Their rows go to ``timing_logger``. Each name of this module is imported when it is first used, so that
+importing the package needs neither MPI nor torch.
 """
 
 from __future__ import annotations

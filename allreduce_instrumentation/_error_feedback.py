@@ -1,4 +1,4 @@
-"""What a compressor leaves out of one tensor, it adds to the next one of that name."""
+"""Error feedback: what a compressor leaves out of one tensor is added to the next one of that name."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from timing_logger.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What is remembered under one name.
+    """What a compressor remembers under one tensor name.
 
     Attributes:
-        residual: 1-D, in the accumulation dtype; None before the first tensor.
-        state: of ``oktopk_sparse_allreduce``.
+        residual: what is left over of the latest tensor: 1-D, in the accumulation dtype; None before the
+            first tensor.
+        state: the state of ``oktopk_sparse_allreduce``.
     """
 
     residual: Tensor | None = None
@@ -28,29 +29,30 @@ class Memory:
 
 
 class ErrorFeedback:
-    """A residual per name. For one thread at a time.
+    """The base of compressors that keep a residual per tensor name; for one thread at a time.
 
-    Every call replaces the :class:`Memory` and makes a new residual, so that a snapshot is a
-    reference and going back costs nothing.
+    Compressing a tensor replaces the :class:`Memory` of its name and makes a new residual. So a snapshot
+    is a reference, and taking or restoring one costs nothing.
     """
 
     def __init__(self) -> None:
         self._memories: dict[str, Memory] = {}
 
     def residual(self, name: str) -> Tensor | None:
-        """A copy of what is left over under ``name``, or None before its first tensor.
+        """Return a copy of the residual of ``name``, or None before its first tensor.
 
-        1-D and float32, or float64 for float64: a half tensor's rounding error stands in it too.
+        The residual is 1-D: float64 for float64 tensors, float32 for all others. For a tensor in half
+        precision it includes the rounding error.
         """
         residual = self._memory(name).residual
         return None if residual is None else residual.clone()
 
     def snapshot(self, name: str) -> Memory | None:
-        """What is remembered under ``name``, for :meth:`restore`; a reference, not a copy."""
+        """Return what is remembered under ``name``, for :meth:`restore`: a reference, not a copy."""
         return self._memories.get(name)
 
     def restore(self, name: str, snapshot: Memory | None) -> None:
-        """Remember under ``name`` what ``snapshot`` says, and nothing else."""
+        """Replace what is remembered under ``name`` by ``snapshot``; None forgets the name."""
         if snapshot is None:
             self._memories.pop(name, None)
         else:
@@ -63,10 +65,10 @@ class ErrorFeedback:
         self._memories[name] = replace(self._memory(name), residual=residual)
 
     def _plus_residual(self, tensor: Tensor, name: str) -> Tensor:
-        """``tensor`` plus the residual of ``name``: a new vector in the accumulation dtype.
+        """Return ``tensor`` plus the residual of ``name``: a new vector in the accumulation dtype.
 
         Raises:
-            ConfigurationError: the residual is of another length or precision.
+            ConfigurationError: the residual has another length or precision.
         """
         flat = tensor.detach().reshape(-1)
         dtype = accumulation_dtype(tensor.dtype)
@@ -86,10 +88,15 @@ class ErrorFeedback:
 
 
 def check_state(state: Any, owner: str, expected: Mapping[str, type]) -> None:
-    """Whether ``state`` has the parts that ``owner.state_dict()`` gives.
+    """Check that ``state`` has the parts that ``owner.state_dict()`` returns.
+
+    Args:
+        state: the state that was passed to ``load_state_dict``.
+        owner: name of the compressor's class, for the message.
+        expected: the type of each part, by the part's name.
 
     Raises:
-        ConfigurationError: it has not.
+        ConfigurationError: a part is missing, unknown or of another type.
     """
     found = state if isinstance(state, Mapping) else {}
     if found.keys() != expected.keys() or not all(
@@ -102,10 +109,10 @@ def check_state(state: Any, owner: str, expected: Mapping[str, type]) -> None:
 
 
 def checked_residuals(residuals: Mapping[str, Any]) -> dict[str, Tensor]:
-    """Copies of the ``residuals`` of a state.
+    """Return copies of the ``residuals`` of a state.
 
     Raises:
-        ConfigurationError: one is not a vector of float32 or float64.
+        ConfigurationError: a residual is not a vector of float32 or float64, or its name is no string.
     """
     for name, residual in residuals.items():
         if not (

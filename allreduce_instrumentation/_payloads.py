@@ -1,4 +1,4 @@
-"""What travels, and what an all-reducer asks of a compressor."""
+"""Payloads, which travel between ranks, and the protocols that all-reducers require of compressors."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, slots=True)
 class DensePayload:
-    """Every entry of a tensor.
+    """A payload that holds every entry of a tensor.
 
     Attributes:
         values: 1-D, ``length`` entries, in the dtype that travels.
-        length: entries of the tensor.
-        dtype: of the tensor.
+        length: number of entries of the tensor.
+        dtype: dtype of the tensor.
     """
 
     values: Tensor
@@ -26,19 +26,20 @@ class DensePayload:
 
     @property
     def nbytes(self) -> int:
+        """The size of the payload in bytes."""
         return self.values.nbytes
 
 
 @dataclass(frozen=True, slots=True)
 class SparsePayload:
-    """Some entries of a tensor, and where they stand.
+    """A payload that holds some entries of a tensor and their indices.
 
     Attributes:
-        values: 1-D; a tensor's picks have its dtype, sums of several ranks' have that in which
-            they were added.
-        indices: as many; int32, or int64 where ``length`` needs it; ascending, none twice.
-        length: entries of the tensor.
-        dtype: of the tensor.
+        values: 1-D; entries picked from a tensor have its dtype, sums over several ranks have the dtype
+            in which they were added.
+        indices: one index per value; int32, or int64 where ``length`` needs it; ascending, none twice.
+        length: number of entries of the tensor.
+        dtype: dtype of the tensor.
     """
 
     values: Tensor
@@ -48,15 +49,16 @@ class SparsePayload:
 
     @property
     def count(self) -> int:
-        """How many entries."""
+        """The number of entries in the payload."""
         return self.values.numel()
 
     @property
     def nbytes(self) -> int:
+        """The size of values and indices together, in bytes."""
         return self.values.nbytes + self.indices.nbytes
 
     def only(self, mask: Tensor) -> SparsePayload:
-        """The entries where ``mask`` holds."""
+        """Return the payload of the entries where ``mask``, one boolean per entry, is true."""
         return replace(self, values=self.values[mask], indices=self.indices[mask])
 
 
@@ -67,45 +69,46 @@ Payload = DensePayload | SparsePayload
 
 @runtime_checkable
 class Compressor(Protocol):
-    """Makes payloads of tensors, and tensors of payloads."""
+    """The protocol of an object that turns tensors into payloads and payloads into tensors."""
 
     def compress(self, tensor: Tensor, name: str) -> Payload:
-        """The payload of ``tensor`` plus the residual of ``name``; what is left out is the new residual.
+        """Compress ``tensor`` plus the residual of ``name``; what is left out is the new residual.
 
         Args:
             tensor: contiguous, finite, of a floating dtype; it is left unchanged.
+            name: the name under which the residual is remembered.
         """
 
     def decompress(self, payload: Payload) -> Tensor:
-        """As a dense tensor: 1-D, ``payload.length`` entries of ``payload.dtype``."""
+        """Return the payload as a dense tensor: 1-D, ``payload.length`` entries of ``payload.dtype``."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything remembered, of types that ``torch.load(weights_only=True)`` takes."""
+        """Return everything remembered, in types that ``torch.load(weights_only=True)`` accepts."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` gave, in place of what was remembered."""
+        """Replace everything remembered by ``state``, which :meth:`state_dict` returned."""
 
 
 @runtime_checkable
 class Restorable(Protocol):
-    """A compressor that can go back to what it remembered before a call that failed."""
+    """The protocol of a compressor that can go back to what it remembered before a call that failed."""
 
     def snapshot(self, name: str) -> Any:
-        """What is remembered under ``name``, for :meth:`restore`; costs nothing."""
+        """Return what is remembered under ``name``, for :meth:`restore`; costs nothing."""
 
     def restore(self, name: str, snapshot: Any) -> None:
-        """Remember under ``name`` what ``snapshot`` says, and nothing else."""
+        """Replace what is remembered under ``name`` by ``snapshot``."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdState:
-    """What ``oktopk_sparse_allreduce`` remembers from call to call, per name.
+    """The state that ``oktopk_sparse_allreduce`` keeps from call to call, one per name.
 
     Attributes:
         calls: how many calls were completed.
         local_threshold: the least magnitude that this rank picks; None before it is known.
         global_threshold: the least magnitude of a sum that is in the result; None before it is known.
-        boundaries: where the regions end that the ranks reduce, ascending; empty before they are known.
+        boundaries: the ends of the regions that the ranks reduce, ascending; empty before they are known.
     """
 
     calls: int = 0
@@ -116,33 +119,42 @@ class ThresholdState:
 
 @runtime_checkable
 class SparseCompressor(Compressor, Protocol):
-    """A compressor with sparse payloads: what the sparse all-reducers need; :class:`TopK` is one."""
+    """The protocol of a compressor with sparse payloads, such as :class:`TopK`, for sparse all-reducers."""
 
     @property
     def density(self) -> float:
-        """The part of all entries that is picked, in (0, 1]."""
+        """The fraction of all entries that is picked, in (0, 1]."""
 
     def compress(self, tensor: Tensor, name: str) -> SparsePayload: ...
 
     def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
-        """As ``compress``, but picks every entry of magnitude >= ``threshold``."""
+        """Compress as ``compress`` does, but pick every entry of magnitude >= ``threshold``."""
 
     def merge(
         self, payloads: Sequence[SparsePayload], keep: int | None
     ) -> tuple[SparsePayload, SparsePayload]:
-        """The sum of ``payloads`` in their order, as the ``keep`` largest entries and the others.
+        """Add ``payloads`` in their order, and split the sum by magnitude.
 
-        None keeps all. The values of both have the dtype in which they were added.
+        Args:
+            payloads: at least one, all of the same length.
+            keep: how many entries the first part has at most; None for all.
+
+        Returns:
+            The ``keep`` largest entries, and the others. The values of both have the dtype in which they
+            were added.
         """
 
     def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
-        """The sum of ``payloads`` in their order, divided by ``ranks``, as ``decompress`` gives it."""
+        """Return the sum of ``payloads``, added in their order, divided by ``ranks``.
+
+        The result has the form that ``decompress`` gives.
+        """
 
     def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
-        """Add to the residual of ``name`` what was picked in vain; no index twice."""
+        """Add entries that were picked but not used to the residual of ``name``; no index twice."""
 
     def state(self, name: str) -> ThresholdState:
-        """What ``oktopk_sparse_allreduce`` remembers under ``name``."""
+        """Return what ``oktopk_sparse_allreduce`` remembers under ``name``."""
 
     def set_state(self, name: str, state: ThresholdState) -> None:
-        """Remember ``state`` under ``name``."""
+        """Remember ``state`` for ``oktopk_sparse_allreduce`` under ``name``."""

@@ -1,7 +1,7 @@
-"""Picking entries of tensors: the largest ones, those above a threshold, and sums by index.
+"""Picks entries of tensors by magnitude, and adds sparse vectors by index.
 
-Magnitudes decide, and where they are equal the lowest position: the same input gives the same
-picks on every machine. Nothing here communicates or remembers.
+Of equal magnitudes the lowest positions are picked, so that the same input gives the same picks on every
+machine. Nothing here communicates or keeps state.
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ _INT32_LENGTHS = 2**31
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
-    """What values of ``dtype`` are added in: float64 for itself, float32 for all others."""
+    """Return the dtype in which values of ``dtype`` are added: float64 for float64, else float32."""
     return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 def index_dtype(length: int) -> torch.dtype:
-    """The dtype of indices into a tensor of ``length`` entries."""
+    """Return the dtype of indices into ``length`` entries: int32 where that is enough, else int64."""
     return torch.int32 if length < _INT32_LENGTHS else torch.int64
 
 
 def entries_to_keep(density: float, length: int) -> int:
-    """``ceil(density * length)``, at least 1 and at most ``length``."""
+    """Return how many of ``length`` entries are picked: ``ceil(density * length)``, from 1 to ``length``."""
     return min(length, max(1, math.ceil(density * length)))
 
 
 def largest(values: Tensor, k: int) -> Tensor:
-    """Positions of the ``k`` entries of largest magnitude.
+    """Return the positions of the ``k`` entries of largest magnitude.
 
     Args:
         values: 1-D, without NaN.
         k: 0 <= k <= number of entries.
 
     Returns:
-        ``k`` positions, int64, ascending. Of equal magnitudes the lowest positions are taken.
+        ``k`` positions, int64, ascending. Of equal magnitudes the lowest positions are picked.
     """
     if k == 0:
         return torch.empty(0, dtype=torch.int64, device=values.device)
@@ -47,21 +47,25 @@ def largest(values: Tensor, k: int) -> Tensor:
     magnitudes = values.abs()
     smallest_kept = torch.topk(magnitudes, k, sorted=False).values.min()
     kept = magnitudes > smallest_kept
-    ties = (magnitudes == smallest_kept).nonzero().squeeze(1)  # topk says nothing of their order
+    ties = (magnitudes == smallest_kept).nonzero().squeeze(1)  # topk does not say which of them it picks
     kept[ties[: k - int(kept.count_nonzero())]] = True
     return kept.nonzero().squeeze(1)
 
 
 def at_least(values: Tensor, threshold: float) -> Tensor:
-    """Positions of the entries of magnitude >= ``threshold``: int64, ascending."""
+    """Return the positions of the entries of magnitude >= ``threshold``: int64, ascending."""
     return (values.abs() >= threshold).nonzero().squeeze(1)
 
 
 def contained(indices: Tensor, others: Tensor) -> Tensor:
-    """Which of ``indices`` stand in ``others``, as booleans.
+    """Tell for each of ``indices`` whether it is among ``others``.
 
     Args:
+        indices: 1-D.
         others: 1-D, ascending, of the same dtype.
+
+    Returns:
+        One boolean per entry of ``indices``.
     """
     if others.numel() == 0:
         return torch.zeros_like(indices, dtype=torch.bool)
@@ -70,25 +74,31 @@ def contained(indices: Tensor, others: Tensor) -> Tensor:
 
 
 def sum_by_index(parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """The sum of sparse vectors, added in the order of ``parts``.
+    """Return the sum of sparse vectors, added in the order of ``parts``.
 
     Args:
         parts: pairs ``(values, indices)``; no index twice in one part.
-        dtype: what to add in, and of the result.
+        dtype: the dtype to add in, and of the result.
 
     Returns:
-        ``(values, indices)`` over the union of the indices, which ascend.
+        ``(values, indices)`` over the union of the indices, in ascending order.
     """
     union = torch.unique(torch.cat([indices for _, indices in parts]))
     sums = torch.zeros(union.numel(), dtype=dtype, device=union.device)
     for values, indices in parts:
-        # One part at a time, where no place is hit twice: deterministic on a device as well.
+        # One part at a time, in which no index occurs twice: the order of additions is fixed on a device too.
         sums.index_add_(0, torch.searchsorted(union, indices), values.to(dtype))
     return sums, union
 
 
 def sum_into_dense(parts: Sequence[tuple[Tensor, Tensor]], length: int, dtype: torch.dtype) -> Tensor:
-    """As :func:`sum_by_index`, but as a dense vector of ``length``; ``parts`` must not be empty."""
+    """Return the sum of sparse vectors, added in the order of ``parts``, as a dense vector.
+
+    Args:
+        parts: pairs ``(values, indices)``, at least one; no index twice in one part.
+        length: number of entries of the result.
+        dtype: the dtype to add in, and of the result.
+    """
     total = torch.zeros(length, dtype=dtype, device=parts[0][0].device)
     for values, indices in parts:
         total.index_add_(0, indices, values.to(dtype))
@@ -96,8 +106,9 @@ def sum_into_dense(parts: Sequence[tuple[Tensor, Tensor]], length: int, dtype: t
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Whether no entry is infinite or NaN; one pass, without a mask in memory."""
+    """Tell whether no entry of ``tensor`` is infinite or NaN."""
     if tensor.numel() == 0:
         return True
-    smallest, largest_one = tensor.detach().aminmax()  # NaN comes through
+    # One pass without a mask in memory; aminmax() returns NaN if any entry is NaN.
+    smallest, largest_one = tensor.detach().aminmax()
     return bool(torch.isfinite(smallest) & torch.isfinite(largest_one))

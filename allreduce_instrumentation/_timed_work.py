@@ -1,6 +1,6 @@
-"""A row for work that may run on a device: the one place that decides which clock times it.
+"""Times work that may run on a device: the one place that decides which clock is used.
 
-What runs on a device is timed by events in its stream, and nobody waits; what runs on the host, by
+Work on a device is timed by events in its stream, without waiting for it. Work on the host is timed by
 the host's clock.
 """
 
@@ -20,9 +20,13 @@ _WITHOUT_STREAMS = ("cpu", "meta")
 
 
 def timed_work(logger: TimingLogger, operation: str, device: torch.device, **columns: Any) -> Timer:
-    """A block to be recorded as ``operation`` on the current stream of ``device``.
+    """Return a context manager that records its block as ``operation`` on the current stream of ``device``.
 
-    ``columns`` are further arguments of ``logger.record_mpi_operation``.
+    Args:
+        logger: where the row goes.
+        operation: the operation's name in the row.
+        device: the device that does the work; the host is timed by its own clock.
+        columns: further arguments of ``logger.record_mpi_operation``.
     """
     if not (logger.recording and has_streams(device)):
         return logger.record_mpi_operation(operation, **columns)
@@ -30,12 +34,15 @@ def timed_work(logger: TimingLogger, operation: str, device: torch.device, **col
 
 
 def has_streams(device: torch.device) -> bool:
-    """Whether work on ``device`` is queued, and goes on after the call returned."""
+    """Tell whether work on ``device`` is queued in a stream, and goes on after the call has returned."""
     return device.type not in _WITHOUT_STREAMS
 
 
 def stream_elsewhere(device: torch.device | None) -> Any:
-    """The current stream of ``device``, if that is not the calling thread's current device; else None."""
+    """Return the current stream of ``device``, or None if it is the calling thread's current device.
+
+    Also None if there is no accelerator, or ``device`` is None or has no number.
+    """
     accelerator = find_accelerator()
     if accelerator is None or device is None or device.index in (None, accelerator.current_index()):
         return None

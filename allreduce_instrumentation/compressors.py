@@ -1,8 +1,8 @@
-"""Compressors: how a gradient is made smaller before it travels, and what stays behind.
+"""Compressors: they make a gradient smaller before it travels, and remember what they leave out.
 
-What a compressor leaves out it remembers under the tensor's name (the residual) and adds to the
-next tensor of that name: error feedback. One instance serves many names, and one thread at a time.
-torch is all that is needed here.
+A compressor keeps what it leaves out (the residual) under the tensor's name, and adds it to the next
+tensor of that name: error feedback. One instance serves many names, and one thread at a time. This
+module needs torch only.
 """
 
 from __future__ import annotations
@@ -51,22 +51,30 @@ __all__ = [
 
 
 class NoCompression:
-    """Everything travels as it is, and nothing is remembered."""
+    """A compressor that sends tensors as they are and remembers nothing."""
 
     def compress(self, tensor: Tensor, name: str) -> DensePayload:
-        """The entries themselves: ``payload.values`` shares memory with ``tensor``."""
+        """Return all entries of ``tensor``; ``payload.values`` shares memory with it."""
         return DensePayload(tensor.detach().reshape(-1), tensor.numel(), tensor.dtype)
 
     def decompress(self, payload: Payload) -> Tensor:
-        """The entries in the tensor's dtype; ``payload.values`` itself where it has that already."""
+        """Return the entries in the tensor's dtype: ``payload.values`` itself if it has that already.
+
+        Raises:
+            ConfigurationError: ``payload`` is no :class:`DensePayload`.
+        """
         return _dense_values(payload).to(payload.dtype)
 
     def state_dict(self) -> dict[str, Any]:
-        """Empty."""
+        """Return an empty dict, as nothing is remembered."""
         return {}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Checks that ``state`` is empty; a ConfigurationError if not."""
+        """Check that ``state`` is empty.
+
+        Raises:
+            ConfigurationError: ``state`` is not an empty dict.
+        """
         check_state(state, "NoCompression", {})
 
     def __repr__(self) -> str:
@@ -74,17 +82,17 @@ class NoCompression:
 
 
 class FP16(ErrorFeedback):
-    """Everything travels as float16; what rounding takes away is remembered.
+    """A compressor that sends tensors as float16 and remembers the rounding error.
 
-    Rounding the mean, on the way back, is not: every rank gets the mean as float16 holds it.
+    The rounding error of the mean is not remembered: every rank gets the mean as float16 holds it.
     """
 
     def compress(self, tensor: Tensor, name: str) -> DensePayload:
-        """``tensor`` plus the residual of ``name``, as float16; the rounding error is the new residual.
+        """Return ``tensor`` plus the residual of ``name`` as float16; the rounding error is the new residual.
 
         Raises:
             ConfigurationError: ``name`` had a tensor of another length or precision.
-            ReductionError: an entry is too large for float16; the residual is as it was.
+            ReductionError: an entry is too large for float16; the residual is left as it was.
         """
         if tensor.dtype == torch.float16 and name not in self._memories:  # nothing is rounded
             return DensePayload(tensor.detach().reshape(-1), tensor.numel(), tensor.dtype)
@@ -94,15 +102,19 @@ class FP16(ErrorFeedback):
         return DensePayload(values, tensor.numel(), tensor.dtype)
 
     def decompress(self, payload: Payload) -> Tensor:
-        """The entries in the tensor's dtype; ``payload.values`` itself where it has that already."""
+        """Return the entries in the tensor's dtype: ``payload.values`` itself if it has that already.
+
+        Raises:
+            ConfigurationError: ``payload`` is no :class:`DensePayload`.
+        """
         return _dense_values(payload).to(payload.dtype)
 
     def state_dict(self) -> dict[str, Any]:
-        """``{"residuals": {name: vector}}``; the vectors are copies."""
+        """Return ``{"residuals": {name: vector}}``; the vectors are copies."""
         return {"residuals": checked_residuals(self._residuals())}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` gave, in place of what was remembered.
+        """Replace everything remembered by ``state``, which :meth:`state_dict` returned.
 
         Raises:
             ConfigurationError: ``state`` is something else.
@@ -115,14 +127,15 @@ class FP16(ErrorFeedback):
 
 
 class TopK(ErrorFeedback):
-    """The entries of largest magnitude travel; the others are remembered.
+    """A compressor that sends the entries of largest magnitude and remembers the others.
 
-    Picks and residual add up to what was compressed, bit for bit; of half tensors the picks'
-    rounding error is in the residual. Of equal magnitudes the lowest indices are picked.
+    Picked entries and residual add up to what was compressed, bit for bit. For a tensor in half precision
+    the residual includes the rounding error of the picked entries. Of equal magnitudes the lowest indices
+    are picked.
 
     Args:
-        density: the part of the entries that is picked, in (0, 1]: ``ceil(density * n)`` of ``n``,
-            and at least one.
+        density: the fraction of the entries that is picked, in (0, 1]: ``ceil(density * n)`` of ``n``
+            entries, and at least one.
 
     Raises:
         ConfigurationError: ``density`` is not a number in (0, 1].
@@ -136,32 +149,41 @@ class TopK(ErrorFeedback):
 
     @property
     def density(self) -> float:
-        """The part of the entries that is picked."""
+        """The fraction of the entries that is picked, in (0, 1]."""
         return self._density
 
     # -- one tensor and its payload --------------------------------------------------------------------
 
     def compress(self, tensor: Tensor, name: str) -> SparsePayload:
-        """The largest entries of ``tensor`` plus the residual of ``name``; the rest is the new residual.
+        """Pick the largest entries of ``tensor`` plus the residual of ``name``; the rest is the new residual.
 
         Raises:
             ConfigurationError: ``name`` had a tensor of another length or precision.
-            ReductionError: a picked entry is too large for the tensor's dtype; the residual is as it was.
+            ReductionError: a picked entry is too large for the tensor's dtype; the residual is left as it
+                was.
         """
         exact = self._plus_residual(tensor, name)
         return self._pick(exact, largest(exact, entries_to_keep(self._density, exact.numel())), tensor, name)
 
     def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
-        """As :meth:`compress`, but picks every entry of magnitude >= ``threshold``; it may be none."""
+        """Compress as :meth:`compress` does, but pick every entry of magnitude >= ``threshold``, maybe none.
+
+        Raises:
+            ConfigurationError, ReductionError: as :meth:`compress`.
+        """
         exact = self._plus_residual(tensor, name)
         return self._pick(exact, at_least(exact, threshold), tensor, name)
 
     def decompress(self, payload: Payload) -> Tensor:
-        """The entries where they stood, and zeros elsewhere."""
+        """Return a dense 1-D tensor with the payload's entries at their indices and zeros elsewhere.
+
+        Raises:
+            ConfigurationError: ``payload`` is no :class:`SparsePayload`.
+        """
         return self.decompress_mean([_sparse(payload)], 1)
 
     def _pick(self, exact: Tensor, positions: Tensor, tensor: Tensor, name: str) -> SparsePayload:
-        """Takes ``exact`` over: what is not picked of it becomes the residual."""
+        """Return the picked entries, and turn ``exact`` in place into the new residual of ``name``."""
         picked = exact[positions]
         values = _rounded(picked, tensor.dtype, name)
         exact[positions] = picked - values
@@ -174,9 +196,15 @@ class TopK(ErrorFeedback):
     def merge(
         self, payloads: Sequence[SparsePayload], keep: int | None
     ) -> tuple[SparsePayload, SparsePayload]:
-        """The sum of ``payloads``, added in their order, as its ``keep`` largest entries and the others.
+        """Add ``payloads`` in their order, and split the sum by magnitude.
 
-        None keeps all. Half values are added in float32, and so are the values of the result.
+        Args:
+            payloads: at least one, all of the same length.
+            keep: how many entries the first part has at most; None for all.
+
+        Returns:
+            The ``keep`` largest entries, and the others. Values in half precision are added in float32,
+            and the values of the result are float32 then.
         """
         first = payloads[0]
         values, indices = sum_by_index(_parts(payloads), accumulation_dtype(first.dtype))
@@ -186,9 +214,10 @@ class TopK(ErrorFeedback):
         return union.only(kept), union.only(~kept)
 
     def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
-        """The sum of ``payloads``, added in their order, divided by ``ranks``: 1-D, in the tensor's dtype.
+        """Return the sum of ``payloads``, added in their order, divided by ``ranks``.
 
-        Half values are added and divided in float32, and rounded once.
+        The result is dense, 1-D and in the tensor's dtype. Values in half precision are added and divided
+        in float32, and rounded once.
         """
         first = payloads[0]
         total = sum_into_dense(_parts(payloads), first.length, accumulation_dtype(first.dtype))
@@ -197,9 +226,18 @@ class TopK(ErrorFeedback):
     # -- what is remembered --------------------------------------------------------------------------------
 
     def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
-        """Add to the residual of ``name`` what was picked in vain; no index twice.
+        """Add entries that were picked but not used to the residual of ``name``.
 
-        Only after ``name`` was compressed: a snapshot from before that does not change.
+        The residual is changed in place: it is the one that the latest ``compress`` made, so a snapshot
+        from before that does not change.
+
+        Args:
+            name: the tensor's name.
+            indices: 1-D; no index twice.
+            values: one value per index.
+
+        Raises:
+            ConfigurationError: nothing was compressed under ``name`` yet.
         """
         residual = self._memory(name).residual
         if residual is None:
@@ -207,15 +245,18 @@ class TopK(ErrorFeedback):
         residual.index_add_(0, indices.to(residual.device), values.to(residual))
 
     def state(self, name: str) -> ThresholdState:
-        """What ``oktopk_sparse_allreduce`` remembers under ``name``."""
+        """Return what ``oktopk_sparse_allreduce`` remembers under ``name``."""
         return self._memory(name).state
 
     def set_state(self, name: str, state: ThresholdState) -> None:
-        """Remember ``state`` under ``name``."""
+        """Remember ``state`` for ``oktopk_sparse_allreduce`` under ``name``."""
         self._memories[name] = replace(self._memory(name), state=state)
 
     def state_dict(self) -> dict[str, Any]:
-        """``{"density", "residuals": {name: vector}, "states": {name: dict}}``; the vectors are copies."""
+        """Return density, residuals and states; the residuals are copies.
+
+        The form is ``{"density": float, "residuals": {name: vector}, "states": {name: dict}}``.
+        """
         return {
             "density": self._density,
             "residuals": checked_residuals(self._residuals()),
@@ -223,10 +264,10 @@ class TopK(ErrorFeedback):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Take over what :meth:`state_dict` gave, in place of what was remembered.
+        """Replace everything remembered by ``state``, which :meth:`state_dict` returned.
 
         Raises:
-            ConfigurationError: ``state`` is something else, or of another density.
+            ConfigurationError: ``state`` is something else, or has another density.
         """
         check_state(state, "TopK", {"density": float, "residuals": dict, "states": dict})
         if state["density"] != self._density:
@@ -248,7 +289,7 @@ class TopK(ErrorFeedback):
 
 
 def _rounded(exact: Tensor, dtype: torch.dtype, name: str) -> Tensor:
-    """``exact`` in ``dtype``, where it must be finite."""
+    """Return ``exact`` in ``dtype``; raise a ReductionError if an entry is not finite there."""
     values = exact.to(dtype)
     if not is_finite(values):
         raise ReductionError(

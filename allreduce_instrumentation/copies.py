@@ -26,22 +26,26 @@ def copy_to_device(
     layer_name: str | None = None,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """``tensor`` on ``device``, with an ``H2D`` row, or ``D2D`` if it was on a device already.
+    """Copy ``tensor`` to ``device``, with an ``H2D`` row, or a ``D2D`` row if it was on a device already.
 
-    If it lies there already, it is returned as it is, and there is no row; likewise nothing is
-    copied, and recorded, on the way to the ``meta`` device.
+    A tensor that is on ``device`` already is returned as it is, without a row. On the ``meta`` device
+    nothing is copied, and nothing recorded.
 
-    The row's duration is what the device took, from the moment its stream reached the copy; nothing
-    waits for it. Where the device cannot be asked, it is the time that the call took (``clock``).
+    The row's duration is the time that the device took, from the moment when its stream reached the copy;
+    nothing waits for it. Where the device cannot be asked, it is the time that the call took. The row's
+    column ``clock`` says which.
 
     Args:
         tensor: on the host or a device.
         device: such as ``"cuda"``, ``"cuda:1"``, ``"xpu"``; without a number, the current one.
         non_blocking: return once the copy is queued. From pinned memory it then runs later, and
             ``tensor`` must not change before the stream has done it.
-        out: where to copy to, on ``device``, with the shape and dtype of ``tensor``; the result.
-        layer_name: default: the label in force.
-        timing_logger: where the row goes; default ``get_timing_logger()``.
+        out: where to copy to, on ``device``, with the shape and dtype of ``tensor``; also the result.
+        layer_name: the row's layer name. Default: the label in force.
+        timing_logger: where the row goes. Default: ``get_timing_logger()``.
+
+    Returns:
+        The tensor on ``device``: ``out``, a new tensor, or ``tensor`` itself.
 
     Raises:
         ConfigurationError: ``tensor`` is no tensor or has no data, ``device`` is no device, or is the
@@ -72,24 +76,29 @@ def copy_to_host(
     layer_name: str | None = None,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """``tensor`` in host memory, with a ``D2H`` row.
+    """Copy ``tensor`` to host memory, with a ``D2H`` row.
 
-    If it lies there already, it is returned as it is, pinned or not, and there is no row. What the
-    row's duration means is told at :func:`copy_to_device`.
+    A tensor that is on the host already is returned as it is, pinned or not, without a row. For the
+    meaning of the row's duration see :func:`copy_to_device`.
 
     Args:
         tensor: on a device or on the host.
-        pin_memory: whether the copy's memory is pinned (page-locked). Default: if ``non_blocking``.
+        pin_memory: whether the copy's memory is pinned (page-locked). Default: the value of
+            ``non_blocking``.
         non_blocking: return once the copy is queued; **the result must not be read before the stream
             has done it** (``torch.accelerator.current_stream().synchronize()``). Into memory that is
             not pinned this cannot be done safely, and is an error.
-        out: where to copy to, on the host, with the shape and dtype of ``tensor``; the result.
-        layer_name: default: the label in force.
-        timing_logger: where the row goes; default ``get_timing_logger()``.
+        out: where to copy to, on the host, with the shape and dtype of ``tensor``; also the result.
+            Excludes ``pin_memory``.
+        layer_name: the row's layer name. Default: the label in force.
+        timing_logger: where the row goes. Default: ``get_timing_logger()``.
+
+    Returns:
+        The tensor on the host: ``out``, a new tensor, or ``tensor`` itself.
 
     Raises:
-        ConfigurationError: ``tensor`` is no tensor or has no data, ``out`` does not fit, or the copy
-            would be non-blocking into memory that is not pinned.
+        ConfigurationError: ``tensor`` is no tensor or has no data, ``out`` does not fit or is given
+            together with ``pin_memory``, or the copy would be non-blocking into memory that is not pinned.
     """
     _check_tensor("tensor", tensor)
     if out is not None and pin_memory is not None:
@@ -124,7 +133,7 @@ def _copy(
 
 
 def _kind(source: torch.device, target: torch.device) -> tuple[str | None, torch.device]:
-    """The operation's name, None from host to host, and the device whose stream does it."""
+    """Return the copy's operation name, None from host to host, and the device whose stream does it."""
     if not has_streams(source):
         return ("H2D" if has_streams(target) else None), target
     return ("D2D" if has_streams(target) else "D2H"), source
@@ -134,7 +143,7 @@ def _kind(source: torch.device, target: torch.device) -> tuple[str | None, torch
 
 
 def _device(device: torch.device | str) -> torch.device:
-    """``device`` with its number."""
+    """Return ``device`` with its number: without one it is the current accelerator."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""How far apart the clocks of the ranks' hosts are: a table of contents."""
+"""Measures how far apart the clocks of the ranks' hosts are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A TCP connection of two ranks' own, for the length of their ping-pongs.
+"""A TCP connection between two ranks, for the duration of their ping-pongs.
 
-gloo hands each message to a thread of its own and from there to the one that waits: two wake-ups each
-way, as long as the processor likes, and seldom equally long. Whoever polls a socket is not woken.
+gloo passes each message through a thread of its own to the waiting one. That costs two wake-ups each way,
+which take long at times and seldom equally long. A thread that polls a socket needs no wake-up.
 """
 
 from __future__ import annotations
@@ -21,31 +21,35 @@ from typing import Any
 from timing_logger.run_info import boot_id
 
 _POLLS = 1_000
-"""About a millisecond, which is longer than a message takes; then the processor is left to others."""
+"""How often a socket is polled before the thread sleeps: about a millisecond, longer than a message takes."""
 
 _CONNECT_TIMEOUT_S = 1.0
-"""For one address. Where a firewall is silent, all of it is spent."""
+"""The time limit in seconds for connecting to one address; all of it is spent if a firewall drops packets."""
 
 _MOST_STRANGERS = 64
-"""Who have come in and not shown the token, which a peer sends before it says that it is connected."""
+"""The most open connections that have not sent the token; a peer sends it before it reports a connection."""
 
 _MAX_TIMEOUT_S = 86_400.0
-"""Of one wait for a ping; the system's own limit is 24 days."""
+"""The longest wait for one ping, in seconds; the operating system's limit is 24 days."""
 
 _TOKEN_BYTES = 16
 
 _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
-"""Needs no descriptor of its own, where there may be none left, and knows no highest number of them."""
+"""The selector class: poll needs no descriptor of its own, and descriptors of any number work with it."""
 
 _yield_processor = getattr(os, "sched_yield", lambda: None)
-"""The peer may have to run on the same one."""
+"""Lets another thread run, as the peer may need the same processor."""
 
 
 class Connection:
-    """See :class:`~._links.Channel`.
+    """A :class:`~._links.Channel` over a connected socket.
+
+    Args:
+        connected: the socket; the caller closes it.
+        timeout_s: how long ``receive`` waits for a message, in seconds, but at most one day.
 
     Raises:
-        OSError: from both calls, where the peer has gone, or said nothing for ``timeout_s``.
+        OSError: from ``send`` and ``receive``, if the peer has gone or was silent for ``timeout_s``.
     """
 
     def __init__(self, connected: socket.socket, timeout_s: float) -> None:
@@ -55,7 +59,7 @@ class Connection:
         self._timeout_s = min(timeout_s, _MAX_TIMEOUT_S)
 
     def send(self, content: bytearray) -> None:
-        self._socket.sendall(content)  # a ball has one byte: the buffer of an answered peer has room
+        self._socket.sendall(content)  # one byte, and the previous one was answered: the buffer has room
 
     def receive(self, content: bytearray) -> None:
         for _ in range(_POLLS):
@@ -77,10 +81,10 @@ class Connection:
 
 
 class Listener:
-    """Where the reference is to be reached, until it is closed.
+    """Listens on the reference rank for connections of its peers, until it is closed.
 
     Args:
-        addresses: of this host; those that cannot be listened at are left out.
+        addresses: addresses of this host; those that cannot be listened on are left out.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -89,14 +93,14 @@ class Listener:
 
     @property
     def invitation(self) -> dict[str, Any]:
-        """What a peer has to know to come in; for JSON."""
+        """The addresses, token and boot id that a peer needs to connect, as a value for JSON."""
         addresses = [listening.getsockname()[:2] for listening in self._listening]
         return {"addresses": addresses, "token": self._token.hex(), "boot_id": boot_id()}
 
     def accept(self) -> socket.socket | None:
-        """The connection of the peer, which says that it is made; None where it did not get here.
+        """Return the connection of the peer, which has reported that it connected; None if none arrives.
 
-        A port is open to anybody: who does not know the token is shown out.
+        Waits for 1 second at most. A port is open to anybody: connections without the token are closed.
         """
         deadline_s = time.monotonic() + _CONNECT_TIMEOUT_S
         with closing(_Door(self._token)) as door:
@@ -108,15 +112,16 @@ class Listener:
         return None
 
     def close(self) -> None:
+        """Stop listening; further calls do nothing."""
         while self._listening:
             self._listening.pop().close()
 
 
 class _Door:
-    """Whoever has come in and not yet said who they are. Nobody is waited for while another one waits.
+    """Accepted connections that have not sent the whole token yet; none of them blocks the others.
 
     Attributes:
-        strangers: what they have sent so far of the token, the longest there first.
+        strangers: what each connection has sent of the token so far, the oldest connection first.
     """
 
     def __init__(self, token: bytes) -> None:
@@ -124,8 +129,8 @@ class _Door:
         self.strangers: dict[socket.socket, bytes] = {}
 
     def open(self, listening: socket.socket) -> socket.socket | None:
-        """Let all in who wait there; the peer, if it is among them."""
-        with suppress(OSError):  # nobody waits there any more, or no descriptor is left
+        """Accept all connections that wait at ``listening``; return the peer's if it is among them."""
+        with suppress(OSError):  # no connection waits any more, or no descriptor is left
             while True:
                 stranger, _ = listening.accept()
                 stranger.setblocking(False)
@@ -137,7 +142,7 @@ class _Door:
         return None
 
     def ask(self, stranger: socket.socket) -> socket.socket | None:
-        """``stranger``, if it is the peer; who cannot be is shown out."""
+        """Read from ``stranger``; return it if the token is complete, and close it if it cannot be the peer."""
         said = self.strangers[stranger]
         try:
             said += (heard := stranger.recv(_TOKEN_BYTES - len(said)))
@@ -158,16 +163,16 @@ class _Door:
         stranger.close()
 
     def close(self) -> None:
-        """Show all out who are left."""
+        """Close all connections that are left."""
         while self.strangers:
             self._show_out(next(iter(self.strangers)))
 
 
 def connect(invitation: dict[str, Any]) -> socket.socket | None:
-    """A connection to who sent ``invitation``; None where no address of it can be reached from here."""
+    """Return a connection to the listener of ``invitation``; None if no address can be reached from here."""
     for host, port in invitation["addresses"]:
         if ipaddress.ip_address(host).is_loopback and invitation["boot_id"] != boot_id():
-            continue  # that would be this host, not the reference's
+            continue  # loopback leads to this host, not to the reference's
         with suppress(OSError), ExitStack() as undo:
             connected = socket.create_connection((host, port), _CONNECT_TIMEOUT_S)
             undo.callback(connected.close)
@@ -178,7 +183,7 @@ def connect(invitation: dict[str, Any]) -> socket.socket | None:
 
 
 def _ready(sockets: Sequence[socket.socket], timeout_s: float) -> list[socket.socket]:
-    """Those that have something to be read."""
+    """Return the sockets that can be read, waiting for ``timeout_s`` seconds at most for one."""
     with _Selector() as selector:
         for one in sockets:
             selector.register(one, selectors.EVENT_READ)
@@ -190,20 +195,24 @@ def _listening_at(addresses: Sequence[str]) -> list[socket.socket]:
     found = []
     for address in addresses:
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
-        with suppress(OSError):  # an address that this host has no longer
+        with suppress(OSError):  # an address that this host no longer has
             found.append(socket.create_server((address, 0), family=family))
-            found[-1].setblocking(False)  # who is announced may have left again
+            found[-1].setblocking(False)  # a connection that select() announces may be closed again
     return found
 
 
 def own_addresses() -> list[str]:
-    """By which others may reach this host, the likeliest first; loopback is for those on it."""
+    """Return the addresses by which other ranks may reach this host, in the order in which to try them.
+
+    Loopback comes first, for ranks of this host.
+    """
     return list(_addresses(socket.gethostname(), os.environ.get("MASTER_ADDR")))
 
 
 @functools.cache
 def _addresses(host: str, master: str | None) -> tuple[str, ...]:
-    """Asked for once: where nobody answers for names, it takes many seconds."""
+    """Return the addresses of ``host`` and of the interface towards ``master``."""
+    # Cached: where no server answers for names, it takes many seconds.
     addresses = ["127.0.0.1", "::1"]
     if master is not None:
         addresses += _addresses_towards(master)
@@ -213,7 +222,7 @@ def _addresses(host: str, master: str | None) -> tuple[str, ...]:
 
 
 def _addresses_towards(host: str) -> list[str]:
-    """Of the interfaces from which a message to ``host`` would leave; none is sent."""
+    """Return the addresses of the interfaces from which a message to ``host`` would leave; none is sent."""
     found = []
     with suppress(OSError, UnicodeError):
         for family, _, _, _, address in socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM):

@@ -16,11 +16,15 @@ from allreduce_instrumentation.clock_sync._links import Channel, LinkChannel, re
 from timing_logger.errors import ConfigurationError
 
 _TAG = 0x436C6F63
-"""Receives of torch name a tag, also those from any rank, so nobody else's message is taken."""
+"""The tag of all messages: receives of torch name a tag, even those from any rank, so none are mixed up."""
 
 
 class GroupLink:
-    """See :class:`~._links.Link`. Goes to the backend itself, below all that is timed."""
+    """A :class:`~._links.Link` over the host backend of a process group, below everything that is timed.
+
+    Raises:
+        RuntimeError: the group has no backend for the host.
+    """
 
     def __init__(self, group: dist.ProcessGroup) -> None:
         self._backend: Any = group._get_backend(torch.device("cpu"))
@@ -36,11 +40,11 @@ class GroupLink:
         self._backend.recv([_tensor(content)], peer, _TAG).wait()
 
     def rest_until_message(self, peer: int) -> None:
-        """Receiving from a backend of the host rests by itself."""
+        """Do nothing: receiving from a backend of the host leaves the processor to others anyway."""
 
     @contextmanager
     def channel_to(self, peer: int) -> Iterator[Channel]:
-        """A connection, where the reference listens and can be reached; else the group's messages."""
+        """Return a channel to the reference ``peer``: a TCP connection if possible, else group messages."""
         connected = connect(receive_json(self, peer))
         with connected or nullcontext():
             send_json(self, peer, connected is not None)
@@ -49,7 +53,10 @@ class GroupLink:
 
     @contextmanager
     def channel_from(self, peer: int) -> Iterator[Channel]:
-        """See :meth:`channel_to`. Once a peer could not come, nobody else loses time with trying."""
+        """Return the reference's end of the channel that ``peer`` opens by :meth:`channel_to`.
+
+        After one peer could not connect, no other one is invited to try.
+        """
         self._listener = self._listener or Listener(own_addresses())
         send_json(self, peer, self._listener.invitation)
         connected = self._listener.accept() if receive_json(self, peer) else None
@@ -63,12 +70,13 @@ class GroupLink:
         return LinkChannel(self, peer) if connected is None else Connection(connected, self._timeout_s)
 
     def close(self) -> None:
+        """Close the listener of the reference, if there is one."""
         if self._listener is not None:
             self._listener.close()
 
 
 def _timeout_s(backend: Any) -> float:
-    """How long the group waits for a message; torch's default of a backend that does not say."""
+    """Return how long the group waits for a message, in s; torch's default if the backend does not say."""
     try:
         timeout: timedelta = backend.options._timeout
     except (RuntimeError, AttributeError):
@@ -82,10 +90,10 @@ def _tensor(content: bytearray) -> torch.Tensor:
 
 @contextmanager
 def group_link(group: dist.ProcessGroup) -> Iterator[GroupLink]:
-    """A link over the group's backend for the host.
+    """Return a context manager that gives a link over the group's backend for the host.
 
     Raises:
-        ConfigurationError: it has none.
+        ConfigurationError: the group has no backend for the host.
     """
     try:
         link = GroupLink(group)

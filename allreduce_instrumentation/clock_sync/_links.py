@@ -1,4 +1,4 @@
-"""What carries the ping-pongs: messages between two ranks that are no rows and meet no others."""
+"""Protocols of the messages that carry ping-pongs: they make no rows and meet no other messages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Channel(Protocol):
-    """What one ping-pong after the other goes through, to one peer; each call is complete on return."""
+    """The protocol of a connection to one peer, for ping-pongs; each call is complete on return."""
 
     def send(self, content: bytearray) -> None:
         """Send the one byte of ``content``."""
@@ -18,10 +18,10 @@ class Channel(Protocol):
 
 
 class Link(Protocol):
-    """Messages of bytes; each call is complete on return.
+    """The protocol of messages of bytes between the ranks of a communicator; calls are complete on return.
 
     Attributes:
-        rank, size: this rank in the communicator, and how many there are.
+        rank, size: this rank in the communicator, and the number of its ranks.
     """
 
     rank: int
@@ -31,20 +31,20 @@ class Link(Protocol):
         """Send all of ``content``, which is not empty."""
 
     def receive(self, content: bytearray, peer: int) -> None:
-        """Overwrite ``content`` with a message of the same length."""
+        """Overwrite ``content`` with a message of the same length from ``peer``."""
 
     def rest_until_message(self, peer: int) -> None:
-        """Wait until a message of ``peer`` is there to be received, and leave the processor to others."""
+        """Wait until a message of ``peer`` can be received, and leave the processor to others meanwhile."""
 
     def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
-        """The quickest way to ``peer``, the reference; which calls :meth:`channel_from` meanwhile."""
+        """Open the fastest channel to ``peer``, the reference, which calls :meth:`channel_from` meanwhile."""
 
     def channel_from(self, peer: int) -> AbstractContextManager[Channel]:
-        """On the reference: the other end."""
+        """Open the reference's end of the channel that ``peer`` opens by :meth:`channel_to`."""
 
 
 class LinkChannel:
-    """A channel through the link's own messages."""
+    """A channel to ``peer`` through the messages of ``link``."""
 
     def __init__(self, link: Link, peer: int) -> None:
         self._link = link
@@ -61,12 +61,14 @@ _LENGTH_BYTES = 8
 
 
 def send_json(link: Link, peer: int, value: Any) -> None:
+    """Send ``value`` as JSON to ``peer``, which calls :func:`receive_json`."""
     content = bytearray(json.dumps(value).encode())
     link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)
     link.send(content, peer)
 
 
 def receive_json(link: Link, peer: int) -> Any:
+    """Return the value that ``peer`` sends by :func:`send_json`."""
     length = bytearray(_LENGTH_BYTES)
     link.receive(length, peer)
     content = bytearray(int.from_bytes(length, "little"))

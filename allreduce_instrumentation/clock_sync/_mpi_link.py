@@ -1,4 +1,4 @@
-"""Ping-pongs over MPI."""
+"""Ping-pongs over an MPI communicator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _POLL_S = 0.0005
 
 
 class MpiLink:
-    """See :class:`~._links.Link`."""
+    """A :class:`~._links.Link` over an MPI communicator of its own."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self._comm = comm
@@ -29,25 +29,29 @@ class MpiLink:
         self._comm.Recv([content, MPI.BYTE], peer)
 
     def rest_until_message(self, peer: int) -> None:
-        while not self._comm.Iprobe(peer):  # Recv would spin, and slow down those whose turn it is
+        while not self._comm.Iprobe(peer):  # Recv would spin, and disturb the ranks whose turn it is
             time.sleep(_POLL_S)
 
     def channel_to(self, peer: int) -> AbstractContextManager[Channel]:
-        return nullcontext(LinkChannel(self, peer))  # MPI polls, and knows the quickest way by itself
+        return nullcontext(LinkChannel(self, peer))  # MPI polls, and chooses the fastest way itself
 
     channel_from = channel_to
 
 
 def is_usable(comm: Any) -> bool:
+    """Tell whether ``comm`` is an intracommunicator with members."""
     return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
 
 
 @contextmanager
 def mpi_link(comm: MPI.Intracomm) -> Iterator[MpiLink]:
-    """A link over a plain duplicate of ``comm``, which may be timed.
+    """Return a context manager that gives a link over a plain duplicate of ``comm``. Collective.
 
-    A tag of our own on ``comm`` itself would not do: a receive of the user's that is open for any
-    source and any tag would take our message.
+    A reserved tag on ``comm`` itself would not be enough: an open receive of the user's for any source and
+    any tag would take the link's messages.
+
+    Args:
+        comm: an intracommunicator, timed or plain.
     """
     own = MPI.Intracomm(comm).Dup()
     yield MpiLink(own)

@@ -1,7 +1,7 @@
 """Ping-pongs of every rank with the reference, one rank after the other.
 
-The reference calls a rank when its turn has come, and all of them when the last one is done; until then
-they rest. Ranks that share processors would otherwise disturb each other's ping-pongs.
+The reference calls each rank when its turn comes, and all of them when the last one is done; until then
+they sleep. Ranks that share processors would otherwise disturb each other's ping-pongs.
 """
 
 from __future__ import annotations
@@ -14,10 +14,19 @@ from allreduce_instrumentation.clock_sync._links import Link, receive_json, send
 
 
 def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) -> tuple[list[Exchange], Any]:
-    """On every rank but the reference: the exchanges, and what the reference says of itself.
+    """Exchange ping-pongs with the reference; called on every rank but the reference.
 
-    Both sides do the same around each message, so that their own time is no asymmetry; the reference's
-    stamps come in one message at the end.
+    Both sides do the same around each message, so that their own time causes no asymmetry. The reference's
+    timestamps come in one message at the end.
+
+    Args:
+        link: messages between the ranks.
+        reference: the reference's rank in ``link``.
+        exchanges: the number of ping-pongs.
+        clock: returns the current time in ns.
+
+    Returns:
+        The timestamps of each ping-pong, and the reference's ``identity`` as :func:`answer` was given it.
     """
     ball = bytearray(1)
     _wait_for_call(link, reference)
@@ -37,7 +46,14 @@ def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) ->
 
 
 def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Any) -> None:
-    """On the reference: return every rank's pings in turn, then tell when, and who it is."""
+    """Answer the pings of all other ranks, one rank after the other; called on the reference.
+
+    Args:
+        link: messages between the ranks.
+        exchanges: the number of ping-pongs with each rank.
+        clock: returns the current time in ns.
+        identity: what every other rank is told of the reference, a value for JSON.
+    """
     peers = [rank for rank in range(link.size) if rank != link.rank]
     for peer in peers:
         _call(link, peer)

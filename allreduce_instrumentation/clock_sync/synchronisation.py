@@ -1,4 +1,4 @@
-"""``synchronise_clocks``: measure where this rank's clock stands, and have the sidecar say so."""
+"""``synchronise_clocks``: measures the offset of this rank's clock and writes it to the sidecar."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ if TYPE_CHECKING:
 def synchronise_clocks(
     timing_logger: TimingLogger | None = None, comm: Any = None, *, exchanges: int = 100, reference: int = 0
 ) -> ClockOffset:
-    """Measure how this rank's ``perf_counter`` stands against the reference rank's, by ping-pongs.
+    """Measure the offset of this rank's ``perf_counter`` from the reference rank's, by ping-pongs.
 
-    No clock is changed. The result goes into the sidecar, beside those of earlier calls, and
-    ``read_timings`` places all ranks' instants on the reference's axis by it: interpolated between two
-    measurements, and with an uncertainty that grows with the time to the nearest one. So call it
+    No clock is changed. The result goes into the sidecar, beside those of earlier calls. ``read_timings``
+    uses it to place the instants of all ranks on the reference's axis: interpolated between two
+    measurements, and with an uncertainty that grows with the time to the nearest one. So call this function
     when training starts, every few minutes, and before the logger is closed. Ranks of one host share
-    their clock, and need it only together with those of other hosts.
+    their clock, and need this only together with ranks of other hosts.
 
-    Collective: every rank of ``comm`` calls it, also those whose logger is off, and waits until it is its
-    turn, as in a barrier; a rank that never comes is waited for as the communicator does. That is why no
-    logger calls it by itself, at close least of all. None of its messages is a row. Over a process group
-    the ping-pongs go through TCP connections of their own, where these can be made: see docs/clocks.md.
+    Collective: every rank of ``comm`` calls it, also those whose logger is off, and waits for its turn, as
+    in a barrier. How long it waits for a rank that never calls it depends on the communicator. That is why
+    no logger calls it by itself, least of all when it is closed. None of its messages is a row. Over a
+    process group the ping-pongs go through separate TCP connections, where these can be made: see
+    docs/clocks.md.
 
     Args:
-        timing_logger: whose sidecar it is for. Default: ``get_timing_logger()``.
+        timing_logger: the logger to whose sidecar the result goes. Default: ``get_timing_logger()``.
         comm: an mpi4py intracommunicator, or a process group of ``torch.distributed`` with a backend for
             the host; timed or plain. Default: the default process group.
-        exchanges: ping-pongs of each rank; the same on all ranks.
+        exchanges: the number of ping-pongs of each rank; the same on all ranks.
         reference: the rank in ``comm`` whose clock is the common axis; the same on all ranks, and in all
             calls of a run.
 
     Returns:
-        The offset in ns, its uncertainty (how far it is from the farther bound of all ping-pongs), and of
-        whose clock; 0 and 0 on the reference.
+        The offset in ns, its uncertainty in ns (the distance from the farther bound of all ping-pongs), and
+        the reference to which it refers; on the reference itself offset and uncertainty are 0.
 
     Raises:
         ConfigurationError: ``comm`` cannot be used, ``reference`` is no rank of it, or ``exchanges`` is not
             at least 1.
-        OSError, RuntimeError: a rank has gone, or was silent for longer than the process group waits; the
-            first in its turn, the other, which is torch's, at any other time.
+        OSError, RuntimeError: a rank has gone, or was silent for longer than the process group waits:
+            OSError while it is that rank's turn, torch's RuntimeError at any other time.
     """
     logger = get_timing_logger() if timing_logger is None else timing_logger
     exchanges = check_integer("exchanges", exchanges, minimum=1)
@@ -68,7 +69,18 @@ def synchronise_clocks(
 def measure(
     link: Link, rank: int, *, exchanges: int, reference: int, clock: Callable[[], int] = perf_counter_ns
 ) -> ClockOffset:
-    """The offset of ``clock``, in ns; ``rank`` is this rank's in its timing files."""
+    """Measure the offset of ``clock`` over ``link``. Collective.
+
+    Args:
+        link: messages between the ranks.
+        rank: this rank's number in its timing files.
+        exchanges: the number of ping-pongs of each rank.
+        reference: the reference's rank in ``link``.
+        clock: returns the current time in ns.
+
+    Returns:
+        The offset and its uncertainty in ns; both are 0 on the reference.
+    """
     if link.rank == reference:
         answer(link, exchanges, clock, (rank, host_name(), boot_id()))
         return ClockOffset(clock(), 0, 0, rank, host_name(), boot_id(), exchanges)
@@ -78,14 +90,14 @@ def measure(
 
 
 def _link_over(comm: Any) -> AbstractContextManager[Link]:
-    """A link between the ranks of ``comm``; collective over MPI.
+    """Return a link between the ranks of ``comm``; collective over MPI.
 
     Args:
         comm: an mpi4py intracommunicator or a process group of ``torch.distributed``, timed or plain;
             None for torch's default group.
 
     Raises:
-        ConfigurationError: ``comm`` is neither, or cannot carry messages of the host's.
+        ConfigurationError: ``comm`` is neither, or cannot carry messages from host memory.
     """
     torch_distributed: Any = sys.modules.get("torch.distributed")
     if comm is None:

@@ -1,4 +1,4 @@
-"""AllReducer: the thread that sums buckets over the ranks while backward still runs."""
+"""``AllReducer``: the thread that sums buckets over the ranks while backward still runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ _LIVENESS_S = 1.0
 
 
 class Launch:
-    """One bucket on its way; ``seq`` is that of its Allreduce, None while there is none."""
+    """One bucket that was queued for reduction.
+
+    Attributes:
+        bucket: the bucket.
+        done: set when the reducer's thread is done with it, whether or not it succeeded.
+        seq: sequence number of its Allreduce; None before that was begun.
+        waited_for: whether :meth:`AllReducer.settle` was called for it.
+    """
 
     __slots__ = ("bucket", "done", "seq", "waited_for")
 
@@ -41,13 +48,13 @@ class Launch:
 class AllReducer:
     """Sums launched buckets over the ranks, in the order of their launches, on a thread of its own.
 
-    Every rank launches the same buckets in the same order. A rank that fails says so in the next
-    bucket's buffer; with that one Allreduce all ranks know, and from there on none communicates:
-    they stop at the same place, and nobody waits for a rank that has left. After an error of MPI
-    itself this rank communicates no more, and its peers find out by their time limit.
+    Every rank launches the same buckets in the same order. A rank that fails says so in the buffer of the
+    next bucket. After that one Allreduce all ranks know, and none communicates any more: they stop at the
+    same place, and no rank waits for one that has left. After an error of MPI itself this rank
+    communicates no more, and its peers find out by their time limit.
 
     Args:
-        ranks: of this reducer's own; freed by :meth:`stop`.
+        ranks: the ranks, over a communicator of this reducer's own; freed by :meth:`stop`.
         means: how the values of a bucket become their means.
         logger: where ``WAIT`` rows go; ``ranks`` and ``means`` record their own.
         timeout_s: how long :meth:`settle` waits for a bucket, in seconds.
@@ -59,13 +66,13 @@ class AllReducer:
         self._logger = logger
         self._timeout_s = timeout_s
         self._error: BaseException | None = None  # what failed on this rank
-        self._failures_told = (0, 0)  # what an Allreduce said, see Bucket.read_flags
+        self._failures_told = (0, 0)  # failures that an Allreduce reported, see Bucket.read_flags
         self._silent = False  # the thread communicates no more
-        self._given_up = False  # nobody waits for the thread any more
+        self._given_up = False  # settle() no longer waits for the thread
         self._stopped = False
         self._queue: queue.SimpleQueue[Launch | None] = queue.SimpleQueue()
-        # A daemon, so that a forgotten stop() does not keep the interpreter from its end; but MPI must
-        # not be finalized, which is after these hooks, while the thread is in a call to it.
+        # A daemon, so that a forgotten stop() does not keep the interpreter from ending. But MPI, which is
+        # finalized after these hooks, must not be finalized while the thread is in a call to it.
         self._thread = threading.Thread(target=self._run, name="AllReducer", daemon=True)
         self._thread.start()
         atexit.register(self._end_thread)
@@ -73,7 +80,7 @@ class AllReducer:
     # -- for the training thread ---------------------------------------------------------------------
 
     def launch(self, bucket: Bucket) -> Launch:
-        """Queue ``bucket``, whose earlier launch must be done."""
+        """Queue ``bucket`` for reduction; its earlier launch must be done."""
         launch = Launch(bucket)
         if self._stopped:
             launch.done.set()
@@ -82,7 +89,10 @@ class AllReducer:
         return launch
 
     def settle(self, launch: Launch) -> None:
-        """Wait until ``launch`` is done or hopeless, with a ``WAIT`` row; never raises."""
+        """Wait until ``launch`` is done or has failed, with a ``WAIT`` row.
+
+        Never raises: after the time limit, or when the thread is gone, this rank is marked as failed.
+        """
         if launch.waited_for:
             return
         launch.waited_for = True
@@ -101,26 +111,26 @@ class AllReducer:
             blocked.write(WAIT, blocked.start_ns, end_ns, status)
 
     def fail(self, error: BaseException) -> None:
-        """Note that this rank failed; the next launch tells the others."""
+        """Note that this rank failed with ``error``; the next launch tells the other ranks."""
         if self._error is None:
             self._error = error
 
     @property
     def failed(self) -> bool:
-        """Whether this rank failed, or was told that another did."""
+        """Whether this rank failed, or was told that another one did."""
         return self._error is not None or self._failures_told[0] > 0
 
     @property
     def has_news(self) -> bool:
-        """Whether this rank failed and the others do not know, but can still be told."""
+        """Whether this rank failed, and can still tell the other ranks, which do not know."""
         return self._error is not None and not self._silent and not self._stopped
 
     def check(self) -> None:
-        """Raise what is known of failures.
+        """Raise an error if a reduction is known to have failed.
 
         Raises:
-            ReductionError: a reduction failed, here (then chained from what happened) or on another
-                rank; or this reducer was stopped.
+            ReductionError: a reduction failed, on this rank (then chained from the cause) or on another
+                one; or this reducer was stopped.
         """
         if self._error is not None:
             ours = isinstance(self._error, ReductionError)
@@ -138,14 +148,14 @@ class AllReducer:
             raise ReductionError("stop() was called: make a new DistributedOptimizer to train on.")
 
     def mean(self, value: float) -> float:
-        """``value``'s mean over the ranks; only while no launch is under way."""
+        """Return the mean of ``value`` over the ranks. Collective; only while no launch is under way."""
         host = torch.tensor([value], dtype=torch.float64)
         with self._logger.label("loss", "dense"):
             self._ranks.sum(host)
         return float(host) / self._ranks.size
 
     def stop(self) -> None:
-        """End the thread and free the communicator. Again is harmless."""
+        """End the thread and free the communicator; further calls do nothing."""
         if self._stopped:
             return
         atexit.unregister(self._end_thread)
@@ -206,7 +216,8 @@ class AllReducer:
             raise
 
     def _prepare(self, bucket: Bucket) -> None:
-        """A failure here is noted, not raised: the other ranks wait for this one's Allreduce."""
+        """Fill the bucket's buffer for the Allreduce, with the news of a failure if this rank failed."""
+        # A failure is noted, not raised: the other ranks wait for this one's Allreduce.
         try:
             if self._error is None:
                 self._means.prepare(bucket)

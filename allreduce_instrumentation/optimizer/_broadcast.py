@@ -1,4 +1,4 @@
-"""All ranks start from rank 0: parameters, optimizer state, and a check that they match."""
+"""Gives all ranks the parameters and optimizer state of rank 0, and checks that their models match."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _MAX_COUNT = 2**30  # not every MPI takes a count of more than 31 bits
 
 
 def check_same_parameters(ranks: Ranks, named: Sequence[tuple[str, torch.Tensor]]) -> None:
-    """Collective.
+    """Check that all ranks have parameters of the same names, shapes and dtypes, in one order. Collective.
 
     Raises:
-        ConfigurationError: on every rank, if the ranks have not the same parameters.
+        ConfigurationError: on every rank, if the parameters differ.
     """
     listing = "\n".join(f"{name} {tuple(p.shape)} {p.dtype}" for name, p in named)
     digests = ranks.allgather(hashlib.sha256(listing.encode()).hexdigest())
@@ -34,10 +34,10 @@ def check_same_parameters(ranks: Ranks, named: Sequence[tuple[str, torch.Tensor]
 
 
 def check_same_settings(ranks: Ranks, **settings: object) -> None:
-    """Collective.
+    """Check that all ranks have the same ``settings``, which can be pickled. Collective.
 
     Raises:
-        ConfigurationError: on every rank, if one of ``settings`` is not the same on all.
+        ConfigurationError: on every rank, if one of ``settings`` is not the same on all ranks.
     """
     everyone = ranks.allgather(settings)
     for name in settings:
@@ -62,7 +62,7 @@ def broadcast_parameters(ranks: Ranks, parameters: Iterable[torch.Tensor], root:
 
 
 def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
-    """Parameters of one dtype and device, few enough for a copy of them to fit."""
+    """Yield consecutive parameters of one dtype and device, in chunks of which a copy fits into memory."""
     for _, group in groupby(parameters, key=lambda p: (p.dtype, p.device)):
         members: list[torch.Tensor] = []
         for p in group:
@@ -82,6 +82,6 @@ def broadcast_state(ranks: Ranks, optimizer: torch.optim.Optimizer, root: int = 
         torch.save(optimizer.state_dict(), file)
     content = ranks.broadcast_bytes(file.getvalue(), root)
     if ranks.rank != root:
-        # Our own job's rank wrote it, so objects of any class may stand in it.
+        # A rank of the same job wrote it, so unpickling objects of any class is safe.
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
         optimizer.load_state_dict(state)

@@ -1,8 +1,8 @@
-"""How the values in a bucket become their mean over the ranks: summed in full, or compressed.
+"""Turns the values in a bucket into their means over the ranks: summed in full, or compressed.
 
-Either way one Allreduce comes first that tells every rank about every other, see
-:class:`~allreduce_instrumentation.optimizer._buckets.Bucket`. When the buckets are summed in full, the values
-travel in the same one.
+Either way an Allreduce comes first that tells every rank which ranks failed and which parameters have
+gradients, see :class:`~allreduce_instrumentation.optimizer._buckets.Bucket`. When buckets are summed in
+full, the values travel in this same Allreduce.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
 
 class BucketMeans(Protocol):
-    """What the AllReducer does with each bucket, on its thread.
+    """The steps that the ``AllReducer`` takes with each bucket, on its thread.
 
     Attributes:
-        phase: of the rows.
+        phase: phase of the rows.
     """
 
     phase: str
 
     def prepare(self, bucket: Bucket) -> None:
-        """This rank's part, before any communication."""
+        """Prepare the bucket's buffer on this rank, before any communication."""
 
     def first_sum(self, bucket: Bucket) -> Tensor:
-        """The part of the buffer that the first Allreduce sums, in place."""
+        """Return the part of the buffer that the first Allreduce sums, in place."""
 
     def finish(self, bucket: Bucket) -> None:
-        """The rest, once it is known that no rank failed."""
+        """Complete the means in the bucket, once it is known that no rank failed."""
 
     def leaves_ranks_apart(self, error: BaseException) -> bool:
-        """Whether after ``error`` in :meth:`finish` nobody knows what the other ranks are doing."""
+        """Tell whether the state of the other ranks is unknown after ``error`` in :meth:`finish`."""
 
 
 def bucket_means(allreduce: str, compression: Compressor, ranks: Ranks, logger: TimingLogger) -> BucketMeans:
-    """The way that ``DistributedOptimizer(allreduce=, compression=)`` asks for.
+    """Return the means for the arguments ``allreduce`` and ``compression`` of ``DistributedOptimizer``.
 
     Raises:
         ConfigurationError: there is no such all-reduce, or it does not work with the compressor.
@@ -58,7 +58,7 @@ def bucket_means(allreduce: str, compression: Compressor, ranks: Ranks, logger: 
 
 
 class SummedMeans:
-    """All values travel and are summed in full."""
+    """Bucket means without compression: all values travel and are summed in full."""
 
     phase = "dense"
 
@@ -91,11 +91,14 @@ class SummedMeans:
 
 
 class CompressedMeans:
-    """An all-reducer gets the values; their first Allreduce says only who takes part.
+    """Bucket means by an all-reducer; the first Allreduce carries the bucket's flags only.
 
     Args:
         reduce: one of ``ALL_REDUCERS``.
-        name: its name there.
+        compression: the compressor for ``reduce``.
+        ranks: the ranks to reduce over.
+        logger: where the rows go.
+        name: the key of ``reduce`` in ``ALL_REDUCERS``.
     """
 
     def __init__(
@@ -136,9 +139,17 @@ class CompressedMeans:
 
 
 def _own_stream(bucket: Bucket, stream: torch.Stream | None) -> torch.Stream | None:
-    """Have this thread use a stream of its own, and wait there until the gradients are in the bucket.
+    """Make this thread use a stream of its own, and wait until the gradients are in the bucket.
 
-    The default stream is full of backward's work; and waiting is no part of a copy.
+    The default stream is full of backward's work. The wait comes first, so that it does not count as part
+    of a copy.
+
+    Args:
+        bucket: the bucket; on the host nothing is done.
+        stream: the stream that an earlier call returned; None to make one.
+
+    Returns:
+        The stream; None if no bucket was on a device yet.
     """
     if bucket.ready is None:
         return stream

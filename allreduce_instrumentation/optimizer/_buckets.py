@@ -14,25 +14,28 @@ _DOUBLE = (torch.float64, torch.complex128)
 
 
 class Bucket:
-    """The gradients of some parameters of one dtype and device, and the buffer they travel in.
+    """The gradients of some parameters of one dtype and device, and the buffer in which they travel.
 
-    The buffer holds the gradients one after the other, then per parameter whether it has one
-    (summed: on how many ranks), then two numbers on failures: how many ranks failed, and the sum
-    of their ranks plus one. So one Allreduce tells every rank everything; where the values are
-    compressed, one of the flags and numbers comes first.
+    The buffer holds the gradients one after the other; then one flag per parameter, whether it has a
+    gradient (summed: on how many ranks); then two numbers on failures: how many ranks failed, and the sum
+    of (rank + 1) over them. So one Allreduce tells every rank everything. Where the values are compressed,
+    an Allreduce of the flags and the two numbers comes first.
 
     float64 and complex128 travel as float64, everything else as float32: half precision is summed
-    in single.
+    in single precision.
 
     Args:
-        travels_from_device: the buffer lies where the gradients do; else in (pinned) host memory.
+        members: the parameters with their names, all of one dtype and device.
+        travels_from_device: whether the buffer is on the device of the gradients; else it is in host
+            memory, which is pinned if the gradients are on a device.
 
     Attributes:
-        name: first parameter's name and how many more, such as ``fc.weight (+3 more)``.
-        parameters: in the order of the buffer.
-        buffer: what the Allreduce reads and writes.
-        on_device: the gradients' values on their device, where the buffer does not lie; else None.
-        ready: of gradients on a device, the moment in its stream when they are loaded.
+        name: the first parameter's name and how many more there are, such as ``fc.weight (+3 more)``.
+        names: the parameters' names, in the order of the buffer.
+        parameters: the parameters, in the order of the buffer.
+        buffer: the tensor that the Allreduce reads and writes.
+        on_device: the gradients' values on their device, if the buffer is elsewhere; else None.
+        ready: an event that occurs when gradients on a device are loaded; None on the host.
     """
 
     def __init__(self, members: NamedParameters, *, travels_from_device: bool = False) -> None:
@@ -54,7 +57,7 @@ class Bucket:
         self._used: list[float] = []  # on how many ranks each parameter has a gradient
 
     def _split(self, flat: torch.Tensor) -> list[torch.Tensor]:
-        """One view per parameter, in its shape."""
+        """Return one view of ``flat`` per parameter, in its shape."""
         pieces = torch.split(flat[: self._values], [_real_numel(p) for p in self.parameters])
         return [
             torch.view_as_complex(piece.view(*p.shape, 2)) if p.is_complex() else piece.view(p.shape)
@@ -65,7 +68,7 @@ class Bucket:
 
     @torch.no_grad()
     def load(self) -> None:
-        """Copy the gradients as they are now; what has none counts as zeros, unused.
+        """Copy the gradients as they are now; a missing gradient counts as zeros and as unused.
 
         Raises:
             ReductionError: a gradient is sparse.
@@ -87,7 +90,7 @@ class Bucket:
             self.ready.record()
 
     def changed_since_load(self) -> str | None:
-        """Name of a parameter whose gradient is no longer the one that was loaded, if there is one."""
+        """Return the name of the first parameter whose gradient is no longer what was loaded, or None."""
         for name, parameter, loaded in zip(self.names, self.parameters, self._loaded, strict=True):
             gradient, version = loaded or (None, 0)
             if parameter.grad is not gradient or (gradient is not None and gradient._version != version):
@@ -97,46 +100,49 @@ class Bucket:
     # -- around the Allreduce; on the thread that does it ----------------------------------------------
 
     def set_flags(self) -> None:
-        """Complete the buffer: which parameters have a gradient, and that this rank did not fail."""
+        """Write into the buffer which parameters have a gradient, and that this rank did not fail."""
         flags = [float(loaded is not None) for loaded in self._loaded]
         self.flags.copy_(torch.tensor([*flags, 0.0, 0.0]))
 
     def set_failed(self, rank: int) -> None:
-        """Fill the buffer with nothing but the news that ``rank`` failed."""
+        """Overwrite the buffer with zeros and the news that ``rank`` failed."""
         self.buffer.zero_()
         self.buffer[-2:] = torch.tensor([1.0, rank + 1.0])
 
     @property
     def values(self) -> torch.Tensor:
-        """The gradients' values, 1-D, where they lie: on their device."""
+        """The gradients' values on the gradients' device, 1-D."""
         return self.buffer[: self._values] if self.on_device is None else self.on_device
 
     @property
     def flags(self) -> torch.Tensor:
-        """The part of the buffer behind the values."""
+        """The part of the buffer after the values: one flag per parameter, and two numbers on failures."""
         return self.buffer[self._values :]
 
     def read_flags(self) -> tuple[int, int]:
-        """After the Allreduce: how many ranks failed, and the sum of (rank + 1) over them. Blocks."""
+        """Return how many ranks failed, and the sum of (rank + 1) over them.
+
+        To be called after the Allreduce. Blocks until the numbers are on the host.
+        """
         *self._used, count, ranks = self.flags.tolist()
         return int(count), int(ranks)
 
     def divide(self, ranks: int) -> None:
-        """Sums to means."""
+        """Divide the summed values in the buffer by ``ranks``, in place."""
         self.buffer[: self._values].div_(ranks)
 
     def to_host(self) -> None:
-        """Copy from the device, when the gradients are there; blocks until done."""
+        """Copy the values from the device to the buffer, if it is elsewhere; blocks until done."""
         if self.on_device is not None:
             self.buffer[: self._values].copy_(self.on_device)
 
     def to_device(self) -> None:
-        """Copy to the device, in the current stream."""
+        """Copy the values from the buffer back to the device, in the current stream."""
         if self.on_device is not None:
             self.on_device.copy_(self.buffer[: self._values])
 
     def settle(self) -> None:
-        """Wait for what this thread has left to the device."""
+        """Wait until the device has done everything in this thread's current stream."""
         if self.ready is not None:
             torch.accelerator.current_stream(self.values.device).synchronize()
 
@@ -144,7 +150,7 @@ class Bucket:
 
     @torch.no_grad()
     def store(self) -> None:
-        """Write the means into the gradients; where no rank has one, it stays None."""
+        """Write the means into the gradients; a gradient that no rank has stays None."""
         for parameter, view, ranks in zip(self.parameters, self._views, self._used, strict=True):
             if not ranks:
                 continue
@@ -157,12 +163,12 @@ class Bucket:
 def make_buckets(
     named_parameters: NamedParameters, bucket_bytes: int, travels_from: Callable[[torch.device], bool]
 ) -> list[Bucket]:
-    """Buckets in the order in which backward can be expected to fill them.
+    """Return buckets of all trained parameters, in the order in which backward is expected to fill them.
 
     Args:
         named_parameters: in the order of the forward pass; frozen ones are left out.
-        bucket_bytes: the most gradient bytes in one bucket; a larger parameter has its own.
-        travels_from: whether a bucket of gradients on such a device travels from there.
+        bucket_bytes: the most gradient bytes in one bucket; a larger parameter has a bucket of its own.
+        travels_from: tells whether gradients on a given device travel directly from there.
     """
     full: list[list[tuple[str, torch.Tensor]]] = []
     filling: dict[tuple[torch.dtype, torch.device], list[tuple[str, torch.Tensor]]] = {}

@@ -1,4 +1,4 @@
-"""GradientPasses: from backward's hooks to launches of all buckets, in the same order everywhere."""
+"""``GradientPasses``: backward's hooks launch all buckets, in the same order on every rank."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class _State(Enum):
     IDLE = auto()  # no pass holds the gradients as they are now
     OPEN = auto()  # backward runs; buckets are launched as they fill
     LAUNCHED = auto()  # all are launched
-    STORED = auto()  # and the means stand in the gradients
+    STORED = auto()  # all are launched, and the means are in the gradients
 
 
 class GradientPasses:
-    """Each backward launches every bucket once: a pass. The last pass before a step counts.
+    """Launches every bucket once per backward pass; the last pass before a step counts.
 
     A bucket is launched when its last gradient arrives and all buckets before it were launched;
     at the end of backward the remaining ones follow. So every rank launches the same buckets in
     the same order, whichever parameters its own backward reached. A pass takes the gradients as
-    they stand in ``p.grad``, with what earlier backwards accumulated.
+    they are in ``p.grad``, including what earlier backward passes accumulated.
 
     Args:
         bucket_bytes: the most gradient bytes in one bucket.
-        reducer: who sums the buckets.
-        travels_from: whether it sums gradients on such a device where they lie.
+        reducer: sums the buckets over the ranks.
+        travels_from: tells whether gradients on a given device travel directly from there.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class GradientPasses:
     # -- for the optimizer ---------------------------------------------------------------------------
 
     def add_parameters(self, named: list[tuple[str, torch.Tensor]]) -> None:
-        """Further parameters, in the order of the forward pass; the same on every rank."""
+        """Add parameters, in the order of the forward pass; the same ones on every rank."""
         self._named.extend(named)
         self._refresh_layout()
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Backward in the block accumulates, and reduces nothing."""
+        """Return a context manager in whose block backward accumulates gradients and reduces nothing."""
         before, self._suspended = self._suspended, True
         try:
             yield
@@ -73,11 +73,11 @@ class GradientPasses:
             self._suspended = before
 
     def finish(self) -> None:
-        """Write the means over the ranks into the gradients, unless they stand there already.
+        """Write the means over the ranks into the gradients, unless they are there already.
 
         Raises:
-            ReductionError: a reduction failed, on any rank; a gradient was changed since its
-                backward; or that backward was cut short.
+            ReductionError: a reduction failed, on any rank; a gradient was changed after its backward
+                pass; or that pass ended by an exception.
         """
         if self._told_others:
             self._reducer.check()
@@ -100,11 +100,12 @@ class GradientPasses:
             self._state = _State.STORED
 
     def forget(self) -> None:
-        """The gradients were used or thrown away: the next step needs a pass of its own."""
+        """Note that the gradients were used or discarded: the next step needs a new pass."""
         if self._state is not _State.OPEN:
             self._state = _State.IDLE
 
     def remove_hooks(self) -> None:
+        """Remove the hooks from all parameters: backward launches no bucket any more."""
         for hook in self._hooks.values():
             hook.remove()
         self._hooks.clear()
@@ -120,7 +121,7 @@ class GradientPasses:
                 return
             if self._state is not _State.OPEN:
                 self._open()
-                # Reached at the end of this backward, on whichever thread; public in all but name.
+                # Called at the end of this backward, on any thread. Not public, but other packages use it.
                 torch.autograd.Variable._execution_engine.queue_callback(self._close)
             self._note_arrival(parameter)
 
@@ -151,7 +152,8 @@ class GradientPasses:
             self._state = _State.LAUNCHED
 
     def _launch_next(self) -> None:
-        """An error in copying must not end this backward: the other ranks are told, then step() raises."""
+        """Load and launch the next bucket."""
+        # An error in copying must not end this backward: the other ranks are told, then step() raises.
         place = self._next
         self._next += 1
         if place in self._launches:
@@ -166,7 +168,7 @@ class GradientPasses:
     # -- layout and failures -----------------------------------------------------------------------------
 
     def _refresh_layout(self) -> None:
-        """Buckets for the parameters that are trained now; some may have been frozen or thawed."""
+        """Make buckets of the parameters that are trained now; some may have been frozen or thawed."""
         for launch in self._launches.values():
             self._reducer.settle(launch)
         self._launches.clear()
@@ -184,7 +186,7 @@ class GradientPasses:
             self._reducer.fail(_changed(changed))
 
     def _tell_others(self) -> None:
-        """Where they expect this rank's next bucket, they get the news that it failed."""
+        """Send the news of this rank's failure where the other ranks expect its next bucket."""
         self._told_others = True
         self._reducer.launch(self._buckets[self._next % len(self._buckets)])
 

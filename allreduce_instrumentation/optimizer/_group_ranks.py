@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 class GroupRanks:
-    """A new group of the same ranks; see :class:`~._ranks.Ranks`.
+    """The :class:`~._ranks.Ranks` of a process group: communicates over a new group of the same ranks.
 
-    Where the group has no backend for the host, its tensors go over the device. The rows of a group that
-    times itself go to its own logger.
+    If the group has no backend for the host, tensors of the host travel over the device. The rows of a
+    group that times itself go to its own logger.
 
     Raises:
-        ConfigurationError: ``group`` was destroyed.
+        ConfigurationError: ``group`` was destroyed, or this rank is not in it.
     """
 
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger) -> None:
@@ -92,10 +92,11 @@ class GroupRanks:
 
 
 def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup:
-    """All ranks of the world take part in the making of a group, or its own ranks alone if they say so."""
+    """Return a new group of ``ranks``, with the backend of ``group``; collective over ``ranks``."""
     own = dist.new_group(
         ranks,
         backend=dist.get_backend(group),
+        # without it all ranks of the world would have to take part
         use_local_synchronization=len(ranks) < dist.get_world_size(),
         group_desc=f"{group.group_desc}/optimizer",
     )
@@ -111,13 +112,13 @@ def _timed(group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
 
 
 def _at_once(options: Any) -> Any:
-    """The call is waited for at once, and may run in the current stream."""
+    """Set ``options`` for a call that is waited for at once, and may run in the current stream."""
     options.asyncOp = False
     return options
 
 
 def _complete(work: dist.Work | None) -> None:
-    """Wait for a call that was to run at once: NCCL's leaves nothing to wait for but the stream."""
+    """Wait for a call that was to run at once; NCCL returns no work then, and the stream waits."""
     if work is not None:
         work.wait()
 

@@ -17,13 +17,14 @@ if TYPE_CHECKING:
 
 
 class MpiRanks:
-    """A duplicate of ``comm``; see :class:`~._ranks.Ranks`.
+    """The :class:`~._ranks.Ranks` of an MPI communicator: communicates over a duplicate of it.
 
     Args:
-        comm: None for ``MPI.COMM_WORLD``.
+        comm: an mpi4py intracommunicator; None for ``MPI.COMM_WORLD``.
+        logger: where the rows go.
 
     Raises:
-        ConfigurationError: ``comm`` is no intracommunicator, or MPI does not allow threads.
+        ConfigurationError: ``comm`` is no intracommunicator, or MPI does not allow several threads.
     """
 
     def __init__(self, comm: Any, logger: TimingLogger) -> None:

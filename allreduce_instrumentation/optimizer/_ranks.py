@@ -1,4 +1,4 @@
-"""The ranks that train together, over MPI or over a process group: what the optimizer asks of them."""
+"""The protocol by which the optimizer communicates, over MPI or over a process group."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ if TYPE_CHECKING:
 
 
 class Ranks(Protocol):
-    """A communicator of the optimizer's own: its thread's messages and the user's never meet.
+    """The protocol of a communicator of the optimizer's own, apart from the user's messages.
 
-    Every operation is a row, and is complete on return; of a tensor on a device, in the current stream there.
-    Tensors are contiguous, on the host, or on a device from which these ranks send.
+    Every operation is a row, and is complete on return; for a tensor on a device it is complete in the
+    current stream there. Tensors are contiguous, on the host or on a device from which these ranks send
+    directly.
 
     Attributes:
-        comm: what an all-reducer is given.
-        rank, size: this rank, and how many there are.
+        comm: the communicator to pass to an all-reducer.
+        rank, size: this rank, and the number of ranks.
         group: the communicator's name in the rows.
     """
 
@@ -31,34 +32,36 @@ class Ranks(Protocol):
 
     @property
     def collectives(self) -> int:
-        """How many were begun: the number of the next one."""
+        """The number of collectives begun so far: the ``seq`` of the next one."""
 
     def travels_from(self, device: torch.device) -> bool:
-        """Whether these ranks send what lies on ``device`` from there."""
+        """Tell whether tensors on ``device`` travel directly from there, without a copy to the host."""
 
     def sum(self, tensor: Tensor) -> None:
         """Overwrite ``tensor`` with the sum over the ranks."""
 
     def broadcast(self, tensor: Tensor, root: int) -> None:
-        """Overwrite ``tensor``, of bytes, with that of ``root``."""
+        """Overwrite ``tensor``, of bytes, with the one of rank ``root``."""
 
     def allgather(self, value: Any) -> list[Any]:
-        """Every rank's ``value``, which can be pickled."""
+        """Return the ``value`` of every rank, in the order of ranks; values are pickled."""
 
     def broadcast_bytes(self, content: bytes, root: int) -> bytes:
-        """The ``content`` of ``root``; that of the others does not matter."""
+        """Return the ``content`` of rank ``root``; the other ranks' is ignored."""
 
     def free(self) -> None:
-        """Give the communicator back."""
+        """Free the communicator."""
 
 
 def ranks_for(comm: Any, logger: TimingLogger) -> Ranks:
-    """The ranks of ``comm``, a process group or an mpi4py intracommunicator; None for all of MPI's.
+    """Return the ranks of ``comm``, over a new communicator. Collective.
 
-    Collective.
+    Args:
+        comm: a process group or an mpi4py intracommunicator; None for ``MPI.COMM_WORLD``.
+        logger: where the rows go.
 
     Raises:
-        ConfigurationError: ``comm`` is neither, cannot be used, or does not allow a thread.
+        ConfigurationError: ``comm`` is neither, cannot be used, or its MPI does not allow several threads.
     """
     torch_group = getattr(sys.modules.get("torch.distributed"), "ProcessGroup", ())
     if isinstance(comm, torch_group):

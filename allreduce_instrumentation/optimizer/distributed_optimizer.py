@@ -1,4 +1,4 @@
-"""DistributedOptimizer itself: what training calls, and the checks at its construction."""
+"""``DistributedOptimizer`` itself: the methods that training calls, and the checks at its construction."""
 
 from __future__ import annotations
 
@@ -36,19 +36,21 @@ _NamedParameters = Iterable[tuple[str, torch.Tensor]]
 
 
 class DistributedOptimizer(torch.optim.Optimizer):
-    """A drop-in around ``optimizer``: same groups, state and schedulers, gradients averaged first.
+    """A wrapper around a torch optimizer that averages the gradients over all ranks before each step.
+
+    It has the groups and state of ``optimizer`` and works with the same schedulers.
 
     While backward runs, a thread sums the gradients over the ranks in buckets; ``step()`` waits
-    for it, writes the means into ``p.grad`` and lets ``optimizer`` step. Parameters that no rank
-    used keep ``grad`` None; where some ranks used one, the others count as zeros. All ranks must
-    run the same number of backward passes and steps.
+    for it, writes the means into ``p.grad`` and lets ``optimizer`` step. The ``grad`` of a parameter that
+    no rank used stays None. If only some ranks used a parameter, the gradients of the others count as
+    zeros. All ranks must run the same number of backward passes and steps.
 
-    Rows: ``ALLREDUCE`` per bucket, on its thread; ``WAIT`` per bucket, for the time that training
-    was blocked on it, with the same group and seq; ``D2H`` and ``H2D`` for gradients on a device from which
-    ``comm`` cannot send (NCCL can); with
-    ``compression`` also the rows of the all-reducer, the ``ALLREDUCE`` then being a small one;
-    ``BCAST`` for the parameters of rank 0, which all ranks start from (and from its optimizer's
-    state).
+    Rows:
+        - ``BCAST`` at construction: all ranks start from the parameters and the optimizer state of rank 0.
+        - ``ALLREDUCE`` per bucket, on the thread.
+        - ``WAIT`` per bucket, for the time that training was blocked on it, with the same group and seq.
+        - ``D2H`` and ``H2D`` for gradients on a device from which ``comm`` cannot send (NCCL can).
+        - With ``compression`` also the rows of the all-reducer; the ``ALLREDUCE`` is a small one then.
 
     To change gradients before the step (clipping, ``GradScaler``), call :meth:`synchronize` first.
     To accumulate over several backward passes without reducing each, use :meth:`no_sync`.
@@ -56,27 +58,30 @@ class DistributedOptimizer(torch.optim.Optimizer):
     Args:
         optimizer: a ``torch.optim.Optimizer`` over the same parameters on every rank.
         named_parameters: ``model.named_parameters()``, for the names in the rows; may hold more
-            than the optimizer's. None: names such as ``group0.param3``.
+            than the optimizer's. Default: names such as ``group0.param3``.
         comm: the ranks that train together, an mpi4py intracommunicator or a process group of
-            ``torch.distributed``; a duplicate is used. Default ``MPI.COMM_WORLD``.
-        timing_logger: where rows go; default ``get_timing_logger()``. Those of the operations of a
-            process group that times itself go to its own.
-        compression: what makes gradients smaller on their way, such as ``TopK(0.01)``; an instance of
-            this optimizer's own. Its residuals belong into a checkpoint beside :meth:`state_dict`, on each
-            rank its own: ``optimizer.compression.state_dict()``. Freezing or thawing layers makes other
-            buckets, whose residuals start anew; one with the name of a former bucket and another length is
-            an error, and wants a new optimizer. Default ``NoCompression()``.
+            ``torch.distributed``; a duplicate is used. Default: ``MPI.COMM_WORLD``.
+        timing_logger: where rows go. Default: ``get_timing_logger()``. The rows of operations over a
+            process group that times itself go to that group's logger.
+        compression: the compressor for gradients, such as ``TopK(0.01)``; not shared with other
+            optimizers. Its residuals, which differ between ranks, belong in each rank's checkpoint beside
+            :meth:`state_dict`: ``optimizer.compression.state_dict()``. Freezing or thawing layers makes
+            other buckets, whose residuals start at zero. A bucket with the name of a former one and
+            another length is an error, and needs a new optimizer. Default: ``NoCompression()``.
         allreduce: ``"dense"``, with ``NoCompression()`` or ``FP16()``; ``"topk"``, ``"gtopk"`` or
             ``"oktopk"``, with ``TopK``. With compression gradients must be finite.
         bucket_bytes: the most gradient bytes that travel together; each bucket is compressed as a whole.
         timeout_s: how long ``step()`` waits for a bucket before it gives up, in seconds.
+
+    Attributes:
+        compression: the compressor.
 
     Raises:
         ConfigurationError: an argument is wrong, ``named_parameters`` lacks a parameter of the
             optimizer, the ranks' parameters or settings differ, or MPI does not allow threads.
     """
 
-    # A GradScaler must not leave unscaling to the optimizer inside: synchronize() comes first.
+    # A GradScaler must not leave unscaling to the wrapped optimizer: synchronize() has to come first.
     _step_supports_amp_scaling = False
 
     def __init__(  # not calling the base class's, which would set up groups and state of its own
@@ -114,14 +119,17 @@ class DistributedOptimizer(torch.optim.Optimizer):
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
     def step(self, closure: _Closure | None = None) -> Any:
-        """Average the gradients, unless :meth:`synchronize` did, and let the optimizer step.
+        """Average the gradients, unless :meth:`synchronize` did, and let the wrapped optimizer step.
 
         Args:
             closure: reevaluates the model and returns the loss. Gradients are averaged after every
                 evaluation, and the optimizer is given the loss's mean over the ranks.
 
+        Returns:
+            What the wrapped optimizer's ``step`` returns.
+
         Raises:
-            ReductionError: a reduction failed, on any rank; chained from what happened if here.
+            ReductionError: a reduction failed, on any rank; if on this one, chained from the cause.
         """
         if closure is None:
             self.synchronize()
@@ -132,7 +140,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return result
 
     def synchronize(self) -> None:
-        """Write the averaged gradients into ``p.grad`` now; the next ``step()`` takes them from there.
+        """Write the averaged gradients into ``p.grad`` now; the next ``step()`` uses them as they are then.
 
         Raises:
             ReductionError: as :meth:`step`.
@@ -140,7 +148,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self._passes.finish()
 
     def no_sync(self) -> AbstractContextManager[None]:
-        """A block in which backward accumulates and reduces nothing."""
+        """Return a context manager in whose block backward accumulates gradients and reduces nothing."""
         return self._passes.suspended()
 
     def _averaged(self, closure: _Closure) -> _Closure:
@@ -158,42 +166,48 @@ class DistributedOptimizer(torch.optim.Optimizer):
     # -- the logger ------------------------------------------------------------------------------------
 
     def set_current_iteration(self, iteration: int) -> None:
-        """The iteration of rows that bring none; see :class:`~timing_logger.TimingLogger`."""
+        """Set the iteration of rows that are given none; see :class:`~timing_logger.TimingLogger`."""
         self._logger.set_current_iteration(iteration)
 
     def set_current_epoch(self, epoch: int) -> None:
-        """The epoch of rows that bring none."""
+        """Set the epoch of rows that are given none; see :class:`~timing_logger.TimingLogger`."""
         self._logger.set_current_epoch(epoch)
 
     # -- the end ---------------------------------------------------------------------------------------
 
     def stop(self) -> None:
-        """End the thread, and leave the parameters alone from now on. Again is harmless."""
+        """End the thread and remove the hooks from the parameters; further calls do nothing."""
         self._passes.remove_hooks()
         self._reducer.stop()
 
     # -- what the wrapped optimizer does ------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # not there yet
+        if name == "_inner":  # not set yet: looking it up here would recurse
             raise AttributeError(name)
         return getattr(self._inner, name)
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As the wrapped optimizer's."""
+        """Reset all gradients, as the wrapped optimizer's ``zero_grad`` does."""
         self._passes.forget()
         self._inner.zero_grad(set_to_none=set_to_none)
 
     def state_dict(self) -> dict[str, Any]:
-        """The wrapped optimizer's: it can be loaded with or without this class."""
+        """Return the state of the wrapped optimizer: it can be loaded with or without this class."""
         return self._inner.state_dict()
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As the wrapped optimizer's; on every rank, with the same content."""
+        """Load the state of the wrapped optimizer; on every rank, with the same content."""
         self._inner.load_state_dict(state_dict)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As the wrapped optimizer's; on every rank. The parameters become those of rank 0."""
+        """Add a parameter group to the wrapped optimizer. Collective.
+
+        The new parameters become those of rank 0.
+
+        Raises:
+            ConfigurationError: the new parameters differ between ranks.
+        """
         self._inner.add_param_group(param_group)
         number = len(self._inner.param_groups) - 1
         added = [(f"group{number}.param{i}", p) for i, p in enumerate(self._inner.param_groups[-1]["params"])]
@@ -232,7 +246,7 @@ def _check_arguments(optimizer: Any, bucket_bytes: Any, timeout_s: Any) -> None:
 def _named(
     optimizer: torch.optim.Optimizer, named_parameters: _NamedParameters | None
 ) -> list[tuple[str, torch.Tensor]]:
-    """The optimizer's parameters with their names, in the order of the forward pass as far as known."""
+    """Return the optimizer's parameters with their names, in the order of ``named_parameters`` if given."""
     own = {
         id(p): (f"group{g}.param{i}", p)
         for g, group in enumerate(optimizer.param_groups)
