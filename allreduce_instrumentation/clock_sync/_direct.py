@@ -142,7 +142,7 @@ class _Door:
         return None
 
     def ask(self, stranger: socket.socket) -> socket.socket | None:
-        """Read from ``stranger``; return it if the token is complete, and close it if it cannot be the peer."""
+        """Read from ``stranger``: return it if the token is complete, close it if it cannot be the peer."""
         said = self.strangers[stranger]
         try:
             said += (heard := stranger.recv(_TOKEN_BYTES - len(said)))

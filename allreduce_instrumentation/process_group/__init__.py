@@ -1,4 +1,4 @@
-"""``torch.distributed``, timed: a table of contents."""
+"""Times the operations of ``torch.distributed`` process groups."""
 
 from __future__ import annotations
 

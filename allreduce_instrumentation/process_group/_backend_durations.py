@@ -1,8 +1,8 @@
-"""NCCL's own durations, as rows beside those of whoever called.
+"""NCCL's own durations, as rows beside the rows of the calls.
 
 With ``TORCH_NCCL_ENABLE_TIMING=1`` torch's NCCL backend measures each collective between two events in its
-own stream, and tells them to a hook, on a thread of its own. torch names the collective by the group's
-number for it; what that number was for is noted right after the issue.
+own stream, and reports it to a hook, on a separate thread. torch identifies the collective by the group's
+number for it. Which operation has that number is noted right after the operation was issued.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from timing_logger.record import DEVICE_CLOCK, OK, Record
 from timing_logger.recording.spans import Span
 
 BACKEND = "BACKEND"
-"""The operation of such a row: a name of its own, or a sum would count each collective twice."""
+"""The operation of these rows: a separate name, so that sums do not count each collective twice."""
 
 MAX_OPEN = 4096
-"""Collectives of a group, counted back from the latest, whose other half is waited for."""
+"""How many of a group's latest collectives are kept until the other half of their row arrives."""
 
 _SWITCH = "TORCH_NCCL_ENABLE_TIMING"
-_ON = ("y", "yes", "1", "t", "true")  # what torch's getCvarBool takes for it
+_ON = ("y", "yes", "1", "t", "true")  # the values that torch's getCvarBool takes as true
 
 # Messages have numbers of their own, and so has a batch of them, which cannot be told from other batches.
 _OPERATIONS: Any = vars(c10d_in_c)["OpType"]
@@ -36,12 +36,12 @@ _NUMBERED_APART = (
     _OPERATIONS.SEND, _OPERATIONS.RECV, _OPERATIONS.RECVANYSOURCE, _OPERATIONS.COALESCED,
 )  # fmt: skip
 
-# torch's steady clock and Python's perf_counter are one and the same where both are this one
+# torch's steady clock and Python's perf_counter are the same clock if both are CLOCK_MONOTONIC
 _STEADY_CLOCK_IS_OURS = "CLOCK_MONOTONIC" in time.get_clock_info("perf_counter").implementation
 
 
 class BackendDurations:
-    """The rows of what NCCL says of one group's collectives."""
+    """Writes one row per collective of a group with the duration that NCCL reports."""
 
     def __init__(self, group: dist.ProcessGroup, halves: _Halves) -> None:
         self._group = group
@@ -49,11 +49,15 @@ class BackendDurations:
 
     @classmethod
     def of(cls, group: dist.ProcessGroup, backends: Mapping[str, str]) -> BackendDurations | None:
-        """Ask NCCL for its durations; None if it has none, or if they are told to somebody else.
+        """Ask NCCL for its durations, if ``TORCH_NCCL_ENABLE_TIMING`` is set.
 
         Args:
-            group: an untimed group over which nothing was called yet: torch reads the hook unguarded.
+            group: an untimed group over which nothing was called yet, as torch reads the hook without a
+                lock.
             backends: the backend for each type of device.
+
+        Returns:
+            None if the group has no NCCL or its timing is off, or if another hook is registered.
         """
         if "nccl" not in backends.values() or os.environ.get(_SWITCH, "").lower() not in _ON:
             return None
@@ -61,28 +65,31 @@ class BackendDurations:
         try:
             group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             group._register_on_completion_hook(halves.completed)  # type: ignore[attr-defined]
-        except (RuntimeError, ValueError):  # there is one, or this torch has none
+        except (RuntimeError, ValueError):  # a hook is registered already, or this torch has no hooks
             return None
         return cls(group, halves)
 
     def note(self, operation: Operation) -> None:
-        """``operation`` was issued just now by this thread. Of messages, torch's number says nothing."""
+        """Note the number of ``operation``, which this thread has just issued; messages are left out.
+
+        torch's number does not count messages.
+        """
         if isinstance(operation, DeviceOperation) and not _is_message(operation):
             number: int = self._group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             self._halves.issued(number, operation)
 
 
 class _Completed(NamedTuple):
-    """What NCCL knows of a collective; what this package knows of it is a span."""
+    """The half of a row that NCCL reports: end and duration in ns. The other half is a span."""
 
     end_ns: int
     duration_ns: int
 
 
 class _Halves:
-    """Two halves of a row, by the collective's number; whoever brings the second one writes it.
+    """Halves of rows by the collective's number; the thread that brings the second half writes the row.
 
-    They come from two threads, in any order. No lock: a thread of torch's must not hold up training.
+    The halves come from two threads, in any order. There is no lock: torch's thread must not delay training.
     """
 
     def __init__(self) -> None:
@@ -94,7 +101,7 @@ class _Halves:
             _write(span, completed)
 
     def completed(self, info: Any) -> None:
-        """torch's hook. If anything were raised here, torch would abort the communicators."""
+        """Take NCCL's half of a row; torch calls this hook with its ``WorkInfo``."""
         try:
             if info.op_type in _NUMBERED_APART:
                 return
@@ -102,12 +109,12 @@ class _Halves:
             issued = self._other(info.seq, here)
             if isinstance(issued, Span):
                 _write(issued, here)
-        except BaseException:
+        except BaseException:  # torch would abort the communicators
             pass
 
     def _other(self, number: int, half: Span | _Completed) -> Span | _Completed | None:
-        """The other half, if it is there; else ``half`` waits for it."""
-        found = self._waiting.setdefault(number, half)  # one step: of two threads one comes second
+        """Return the other half of the row; if it has not come yet, keep ``half`` and return None."""
+        found = self._waiting.setdefault(number, half)  # atomic: of two threads one comes second
         if found is half:
             self._waiting.pop(number - MAX_OPEN, None)
             return None
@@ -125,10 +132,10 @@ def _write(span: Span, completed: _Completed) -> None:
 
 
 def _end_ns(time_finished: Any) -> int:
-    """When torch noticed the end, on the axis of ``perf_counter_ns``; now, if that cannot be told."""
+    """Return when torch noticed the end, on the axis of ``perf_counter_ns``; if unknown, the current time."""
     if isinstance(time_finished, timedelta) and _STEADY_CLOCK_IS_OURS:
         return min(_nanoseconds(time_finished), perf_counter_ns())
-    return perf_counter_ns()  # of an older torch it is a time of day
+    return perf_counter_ns()  # an older torch gives a time of day
 
 
 def _nanoseconds(duration: timedelta) -> int:

@@ -1,4 +1,4 @@
-"""A group's backends: for which devices, and whether they queue their work in streams."""
+"""The backends of a process group: for which devices they are, and whether they work in streams."""
 
 from __future__ import annotations
 
@@ -9,18 +9,25 @@ _ON_THE_HOST = ("gloo", "mpi", "ucc")
 
 
 def backends_of(group: dist.ProcessGroup) -> dict[str, str]:
-    """The backend for each type of device, ``{"cpu": "gloo", "cuda": "nccl"}``, of a group in use."""
+    """Return the backend for each type of device, such as ``{"cpu": "gloo", "cuda": "nccl"}``.
+
+    Args:
+        group: a group that is registered and not destroyed.
+    """
     pairs = str(dist.get_backend_config(group)).split(",")
     return dict(pair.split(":", 1) for pair in pairs)
 
 
 def runs_in_streams(backend: str) -> bool:
-    """Whether its work is queued in a stream of the tensors' device; gloo's is done by host threads."""
+    """Tell whether ``backend`` queues its work in a stream of the tensors' device; gloo uses host threads."""
     return backend not in _ON_THE_HOST
 
 
 def control_device(group: dist.ProcessGroup) -> torch.device:
-    """Where every rank of ``group`` can have tensors exchanged: the host, if it has a backend for that."""
+    """Return the device from which ``group`` can exchange tensors on every rank, whatever is reduced there.
+
+    It is the host if the group has a backend for it, or if there is no accelerator; else the current device.
+    """
     accelerator = torch.accelerator.current_accelerator()
     if "cpu" in backends_of(group) or accelerator is None:
         return torch.device("cpu")

@@ -1,7 +1,7 @@
-"""Who is blocked at the end of a backward pass on what it left running.
+"""Times the wait at the end of a backward pass for the operations that are still running.
 
-``DistributedDataParallel`` takes the future of each bucket and waits for them in C++, in the order of
-their issue, when the whole backward pass is done. Nothing in Python sees that wait begin. But the
+``DistributedDataParallel`` takes the future of each bucket and waits for all futures in C++, in the order
+of their issue, when the whole backward pass is done. Python code cannot see when that wait begins. But the
 autograd engine runs the callbacks of a pass in the order in which they were queued: one that is
 queued when the first future is taken runs just before the wait.
 """
@@ -21,7 +21,10 @@ _passes = threading.local()
 
 
 def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
-    """Somebody took the future of ``operation``: inside a backward pass, the pass will wait for it."""
+    """Note that the future of ``operation`` was taken; a backward pass will wait for it at its end.
+
+    Does nothing outside of a backward pass.
+    """
     number = torch._C._current_graph_task_id()
     if number == NO_PASS:
         return
@@ -36,7 +39,7 @@ def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]
 
 
 class _BackwardPass:
-    """One pass of the autograd engine, and the operations that it will wait for, in their order."""
+    """One backward pass of the autograd engine, with the operations that it will wait for, in their order."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -54,7 +57,7 @@ class _BackwardPass:
             operation.on_end = self._write
 
     def take_over(self, inner: _BackwardPass) -> None:
-        """What a pass within this one left running is waited for at the end of this one."""
+        """Take over the operations of the nested pass ``inner``, which this pass waits for at its end."""
         self._in_streams += inner._in_streams
         for operation in inner._on_host:
             self._on_host.append(operation)
@@ -62,9 +65,9 @@ class _BackwardPass:
             operation.on_end = self._write
 
     def finish(self) -> None:
-        """All gradients are computed: from now on the calling thread, or its stream, waits."""
+        """Begin the wait of the calling thread, or of its stream: all gradients are computed."""
         _passes.current = None
-        if torch._C._current_autograd_node() is not None:  # a pass within a pass, which goes on
+        if torch._C._current_autograd_node() is not None:  # a nested pass: the outer one goes on
             _passes.inner = self
             return
         self._blocked_from_ns = perf_counter_ns()
@@ -75,20 +78,20 @@ class _BackwardPass:
             _make_stream_wait(in_stream, future)
 
     def _write(self, operation: HostOperation) -> None:
-        """The wait row of one that ended, once it is known since when somebody may be waiting."""
+        """Write the wait row of ``operation``, if it has ended and the pass has begun to wait."""
         end_ns, blocked_from_ns = operation.ended_ns, self._blocked_from_ns
         if end_ns is None or blocked_from_ns is None:
             return
         try:
-            self._unwritten.remove(operation)  # one step: the thread that gets here first writes
+            self._unwritten.remove(operation)  # atomic: the thread that comes first writes the row
         except KeyError:
             return
-        operation.on_end = None  # leaves no reference cycle to be collected
+        operation.on_end = None  # breaks a reference cycle
         start_ns = max(blocked_from_ns, self._freed_before(operation, end_ns))
         operation.write_wait(start_ns, max(start_ns, end_ns))
 
     def _freed_before(self, operation: HostOperation, end_ns: int) -> int:
-        """When the wait for the operations issued earlier was over; they are waited for first."""
+        """Return when the wait for the operations issued earlier was over, in ns; 0 if there are none."""
         freed_ns = 0
         for earlier in self._on_host:
             if earlier is operation:
@@ -98,9 +101,9 @@ class _BackwardPass:
 
 
 def _make_stream_wait(operation: DeviceOperation, future: torch.futures.Future[Any]) -> None:
-    """What DDP is about to do in the same stream, a moment earlier and between two events."""
+    """Make the current stream wait for ``future`` between two events, just before DDP does the same."""
     try:
         with operation.wait_span():
             future.wait()
     except Exception:
-        pass  # whoever waits next gets the same error, and it is theirs
+        pass  # DDP's own wait raises the same error

@@ -1,7 +1,7 @@
-"""The commonest calls, made short: collectives of one tensor on the host, and DDP's buckets.
+"""A fast path for the most common calls: collectives of one tensor on the host, and DDP's buckets.
 
-What :func:`issue` finds out of any call step by step is asked here at once, in one Python function: it
-halves what timing adds. A call that is anything else goes to :func:`issue`.
+:func:`issue` examines any call step by step. Here one Python function does it for common calls, which
+halves the overhead of timing. All other calls go to :func:`issue`.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ OVER_ONE_TENSOR = (
     "allreduce", "broadcast", "reduce", "all_gather_single", "_allgather_base", "reduce_scatter_single",
     "_reduce_scatter_base",
 )  # fmt: skip
-"""The methods that send one tensor, alone or as the only one of a list."""
+"""The methods that send one tensor, alone or as the only element of a list."""
 
 
 def common_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
-    """The timed method for torch's method ``untimed`` of this name."""
+    """Return the timed method for torch's method ``untimed`` of this name, with a fast path."""
     method = METHODS[name]
     operation, has_root, may_be_ddps = method.operation, not method.among_equals, name == "allreduce"
     sent: Any = method.sent

@@ -1,6 +1,7 @@
-"""Keeps ``torch.compile`` out of the timing.
+"""Keeps ``torch.compile`` from compiling the timing code.
 
-A compiled function that calls torch's C++, which calls a timed group's method, would compile that method.
+If a compiled function calls torch's C++ code and that calls a method of a timed group, ``torch.compile``
+would compile this method.
 """
 
 from __future__ import annotations
@@ -14,8 +15,12 @@ _Function = TypeVar("_Function", bound=Any)
 
 
 def not_compiled(function: _Function) -> _Function:
-    """Let ``torch.compile`` run ``function``, and what it calls, as it stands. Costs nothing per call."""
-    function._torchdynamo_disable = True  # where a compiled function calls it, the graph breaks
+    """Exclude ``function`` and everything that it calls from compilation; it costs nothing per call.
+
+    Returns:
+        ``function`` itself.
+    """
+    function._torchdynamo_disable = True  # a compiled function that calls it has a graph break there
     frames = torch._C._dynamo.eval_frame
     if hasattr(frames, "set_code_exec_strategy"):
         skip = frames._FrameAction.SKIP
@@ -24,7 +29,7 @@ def not_compiled(function: _Function) -> _Function:
 
 
 def leave_uncompiled(kind: type) -> None:
-    """:func:`not_compiled` for all methods that ``kind`` itself has."""
+    """Apply :func:`not_compiled` to all methods that the class ``kind`` itself defines."""
     for method in vars(kind).values():
         if isinstance(method, FunctionType):
             not_compiled(method)

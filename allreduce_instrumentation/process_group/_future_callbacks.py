@@ -1,8 +1,8 @@
-"""Calls of Python by the backend's threads: all of them are over before the interpreter goes down.
+"""Callbacks by the backend's threads, all of which must be over before the interpreter shuts down.
 
-A thread that waits for the interpreter's lock at that moment ends there and then, and the process is
-aborted. torch takes the lock twice for each callback: to call it, and once more to let it go. So it is
-under way until it is gone, not until it has run.
+A thread that waits for the interpreter's lock during shutdown is ended, and the process is aborted. torch
+takes the lock twice for each callback: to call it, and to release it. So a callback counts as under way
+until it is released, not only until it has run.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ def call_when_done(future: torch.futures.Future[Any], callback: Callback) -> Non
     """Have ``callback`` called by the thread that completes ``future``; at once, if it is complete.
 
     Args:
-        callback: a bound method that nobody else keeps.
+        future: the future to wait for.
+        callback: a bound method to which there is no other reference.
     """
-    _under_way.add(ref(callback, _under_way.discard))  # in C: no other thread gets in between
+    _under_way.add(ref(callback, _under_way.discard))  # discard is C: no other thread gets in between
     future.add_done_callback(callback)
 
 
 def let_end(which: Callable[[Any], bool]) -> None:
-    """Leave the operations that are complete, or about to be, the time to say so; they may be a moment late.
+    """Wait until the callbacks of some operations are over, for 0.5 seconds at most.
+
+    An operation's callback may come a moment after the operation has completed.
 
     Args:
-        which: of whose callbacks, given the operation.
+        which: tells for an operation whether to wait for its callback.
     """
     deadline = time.monotonic() + _SETTLE_S
     while any(map(which, _owners())) and time.monotonic() < deadline:
@@ -49,17 +52,18 @@ def let_end(which: Callable[[Any], bool]) -> None:
 
 
 def _owners() -> list[object]:
-    """Whose callbacks are under way. None of them is kept: a callback is let go by who called it."""
+    """Return the objects whose callbacks are under way."""
+    # The list of callbacks must not outlive this call: the thread that called back has to release them.
     callbacks = [each() for each in list(_under_way)]
     return [callback.__self__ for callback in callbacks if callback is not None]
 
 
 def _await_all() -> None:
-    """To wait for operations adds nothing to an exit: torch itself stays until they end."""
+    """Wait at exit until all callbacks are over; it takes no longer than torch's own wait for operations."""
     while _under_way:
         time.sleep(0.001)
     let_rest()
 
 
 atexit.register(_await_all)  # here, at import, so that it runs after the hooks that come later
-os.register_at_fork(after_in_child=_under_way.clear)  # nobody calls back there
+os.register_at_fork(after_in_child=_under_way.clear)  # no thread of the child calls back

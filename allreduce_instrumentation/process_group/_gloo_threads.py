@@ -1,9 +1,9 @@
-"""gloo's own threads are at rest before the interpreter goes down.
+"""Waits until gloo's threads are idle before the interpreter shuts down.
 
-The thread that ran an operation has a little left to do when everybody who waited for it goes on: it
-lets go of the tensors, for each of which torch takes the interpreter's lock. A thread that asks for the
-lock while the interpreter goes down ends there and then, and the process is aborted. So it is with torch
-alone, too; but timing, whose callbacks come in between, must not make it more frequent.
+The thread that ran an operation still has work to do when those who waited for the operation go on: it
+releases the tensors, and torch takes the interpreter's lock for each. A thread that asks for the lock
+during shutdown is ended, and the process is aborted. This happens with torch alone, too; but timing, whose
+callbacks come in between, must not make it more frequent.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-_TASKS = Path("/proc/self/task")  # of Linux; elsewhere nothing is known of a thread of another's
-_NAME = "pt_gloo"  # how torch begins the names of the threads that run operations
-_LIMIT_S = 2.0  # of an exit; a thread that takes longer is working at something
+_TASKS = Path("/proc/self/task")  # Linux only; elsewhere the state of gloo's threads is unknown
+_NAME = "pt_gloo"  # torch's prefix of the names of the threads that run operations
+_LIMIT_S = 2.0  # a thread that takes longer still runs an operation
 
 
 def let_rest() -> None:
-    """Wait, for 2 seconds at most, until none of the threads has anything left to do."""
+    """Wait, for 2 seconds at most, until all of gloo's threads are idle."""
     deadline = time.monotonic() + _LIMIT_S
     before = None
     while (now := _threads()) and time.monotonic() < deadline:
-        # Asleep twice, and not awake in between: it does not wait for a mutex that another is to let go of.
+        # Asleep twice without waking in between: then it does not just wait for a mutex of another thread.
         if now == before and all(state.startswith("S") for state, _ in now.values()):
             return
         before = now
@@ -29,9 +29,9 @@ def let_rest() -> None:
 
 
 def _threads() -> dict[str, tuple[str, str]]:
-    """State of each of the threads, and how often it has fallen asleep; empty where none is known.
+    """Return each thread's state and how often it has fallen asleep, by thread id; empty if unknown.
 
-    Reading lets go of the interpreter's lock. So a thread that waits for that is no longer asleep.
+    Reading the files releases the interpreter's lock, so a thread that waits for the lock wakes up.
     """
     found = {}
     for task in _TASKS.glob("*"):

@@ -1,6 +1,6 @@
-"""What identifies a process group and its operations in the rows: a name, and numbers.
+"""Identifies a process group and its operations in the rows, by a name and sequence numbers.
 
-Both belong to the group itself: whoever times it next goes on counting where another stopped.
+Both belong to the group itself: if a group is timed a second time, its numbers continue.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ class GroupIdentity(OperationCounts):
     """The name, size and operation counts of one process group.
 
     Attributes:
-        name: its description and number, such as ``default_pg 0`` or ``mesh_dp 3``.
-        size: number of ranks.
-        rank: this process's, in the group.
+        name: the group's description and number, such as ``default_pg 0`` or ``mesh_dp 3``.
+        size: the number of ranks.
+        rank: this process's rank in the group.
     """
 
     __slots__ = ("name", "rank", "size")
@@ -33,7 +33,7 @@ class GroupIdentity(OperationCounts):
 
     @classmethod
     def of(cls, group: dist.ProcessGroup) -> GroupIdentity:
-        """The identity of ``group``, made when it is first asked for. Local."""
+        """Return the identity of ``group``, which is made at the first call. Not collective."""
         found = _identities.get(group)
         if found is None:
             found = cls(_name_of(group), group.size(), group.rank())
@@ -41,14 +41,14 @@ class GroupIdentity(OperationCounts):
         return found
 
     def share_with(self, group: dist.ProcessGroup) -> None:
-        """``group`` is the same ranks under the same name, and counts with this one."""
+        """Make this the identity of ``group``, too, which has the same ranks and shares name and counts."""
         _identities[group] = self
 
 
 def _name_of(group: dist.ProcessGroup) -> str:
     try:
         kind, name = group.group_desc, group.group_name
-    except RuntimeError:  # a group written in Python has no backends, which are where names are kept
+    except RuntimeError:  # backends keep the names, and a group written in Python has no backends
         names: dict[dist.ProcessGroup, Any] = c10d._world.pg_names
         kind, name = "", names.get(group, "")
     return f"{'process group' if kind in ('', 'undefined') else kind} {name}".rstrip()

@@ -1,4 +1,4 @@
-"""Issuing an operation: counted always, named and timed on the iterations that are recorded."""
+"""Issues operations of process groups: always counts them, and times those of recorded iterations."""
 
 from __future__ import annotations
 
@@ -44,21 +44,25 @@ def issue(
     args: Arguments,
     kwargs: Keywords,
 ) -> Any:
-    """Make a call of a group's method ``name``, and time what it begins.
+    """Call method ``name`` of a group, and time the operation that it begins.
 
     Args:
-        untimed: the method of torch that works.
-        group: the group whose method it is.
+        timing: how the group is timed.
+        name: the method's name, a key of ``METHODS``.
+        untimed: torch's untimed method.
+        group: the group to pass to ``untimed``.
+        args, kwargs: the further arguments of the call.
 
     Returns:
-        What ``untimed`` returns, inside a :class:`TimedWork` if it goes on and the iteration is recorded.
+        What ``untimed`` returns; inside a :class:`TimedWork` if the operation goes on after the call and
+        the iteration is recorded.
 
     Raises:
-        Exception: whatever ``untimed`` raises; the row says so, and the operation has no number.
+        Exception: whatever ``untimed`` raises; the row says so, and the operation has no sequence number.
     """
     method = METHODS[name]
     buffer, tensor, options = method.given(args, kwargs)
-    if tensor is not None and tensor.is_meta:  # nothing is sent
+    if tensor is not None and tensor.is_meta:  # it has no data, so nothing is sent
         return untimed(group, *args, **kwargs)
     if name == "allgather":
         _look_for_ddp(timing)
@@ -74,7 +78,7 @@ def issue(
     operation = _begin(timing, columns, in_background, in_stream, device)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
-    if method.collective:  # before the call, which may hang
+    if method.collective:  # before the call, which may hang: its open row needs the number
         operation.seq = timing.identity.next_collective()
     try:
         work = untimed(group, *args, **kwargs)
@@ -85,7 +89,7 @@ def issue(
         operation.seq = _count_message(timing, method, args, kwargs)
     if name == "recv_anysource" and isinstance(operation, HostOperation):
         operation.learn = partial(_learn_source, timing, operation, work)
-    if timing.batch is not None:  # it ends when everything in the coalesced call does
+    if timing.batch is not None:  # it ends together with the whole coalesced call
         timing.batch.append(operation)
         return work
     if timing.backend_durations is not None:
@@ -103,11 +107,20 @@ def issue_in_background(
     args: Arguments,
     is_bucket: bool,
 ) -> Any:
-    """The same of a collective that goes on, of which ``columns`` are known, while the iteration is recorded.
+    """Issue a collective that goes on in the background, as :func:`issue` does, if its columns are known.
+
+    Only on iterations that are recorded.
 
     Args:
-        is_bucket: DDP's reducer asks for it. It takes the future of what it gets, and nothing else: it gets
-            the backend's own, which saves a handle.
+        timing: how the group is timed.
+        name: the method's name, a key of ``METHODS``.
+        columns: operation, bytes sent, layer and peer.
+        tensor: the tensor that is sent.
+        untimed: torch's untimed method.
+        group: the group to pass to ``untimed``.
+        args: the further arguments of the call.
+        is_bucket: whether the call comes from DDP's reducer. The reducer only takes the future of what it
+            gets, so it gets the backend's own work, which saves a handle.
     """
     in_stream = timing.has_streams and timing.in_stream(tensor.device)
     operation = _begin(timing, columns, True, in_stream, tensor.device)
@@ -130,10 +143,15 @@ def issue_in_background(
 
 
 def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
-    """Make the backend's call after which it collects operations instead of working on each.
+    """Make the backend's call after which it collects operations instead of running each at once.
 
-    torch ends nothing where an exception leaves the block in between: the backend collects on, what is
-    called alone as well, and drops it here. Nobody will see those end.
+    After an exception in an earlier coalescing block torch does not end that block: the backend goes on
+    collecting, single calls too, and drops all of them at this call. The rows of those operations say that
+    their end was not seen.
+
+    Args:
+        timing: how the group is timed.
+        call: the backend's call.
     """
     call()
     for abandoned in timing.batch or ():
@@ -142,7 +160,11 @@ def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
 
 
 def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
-    """Make the backend's call that sends it to work on what it collected; they all end together.
+    """Make the backend's call that runs the collected operations, which all end together.
+
+    Args:
+        timing: how the group is timed.
+        call: the backend's call.
 
     Returns:
         What ``call`` returns, inside a :class:`TimedWork` if any of the operations is recorded.
@@ -153,14 +175,14 @@ def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
         return work
     together = CoalescedOperations(operations)
     if isinstance(work, dist.Work):
-        # Not asked for its future: NCCL's has none in torch 2.8, and the process crashes when that is used.
+        # Its future is not used: in torch 2.8 NCCL has none here, and using it crashes the process.
         return timed_work(work, together, has_future=False)
     together.end(None)
     return work
 
 
 def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
-    """gloo's barrier that names the ranks which did not come; it has no work to wait for."""
+    """Time gloo's ``monitored_barrier``, which names the ranks that did not come and returns no work."""
     with timing.logger.record_mpi_operation(
         "BARRIER", 0, group=timing.identity.name, group_size=timing.identity.size,
         seq=timing.identity.next_collective(),
@@ -196,7 +218,10 @@ def _issue_unrecorded(
 
 
 def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, error: BaseException) -> None:
-    """The call raised: it counts for nothing, as a rank that makes it again still counts like its peers."""
+    """Note that the call of ``operation`` raised ``error``, and take back its sequence number.
+
+    A rank that repeats the call then still counts like its peers.
+    """
     if operation.seq is not None:
         timing.identity.take_back(error)
         operation.seq = None
@@ -204,7 +229,7 @@ def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, err
 
 
 Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
-"""Operation, bytes sent, layer, peer."""
+"""The columns of a row that the call determines: operation, bytes sent, layer, peer."""
 
 
 def _columns(
@@ -233,7 +258,7 @@ def _begin(
     in_stream: bool,
     device: torch.device | None,
 ) -> HostOperation | DeviceOperation | None:
-    """The row that begins now; None if there is to be none, as a graph is captured."""
+    """Begin the operation's row; return None if there is to be none, as a graph is being captured."""
     logger, identity = timing.logger, timing.identity
     operation, size, layer, peer = columns
     row = "I" + operation if in_background else operation, size, layer, identity.name, identity.size, peer
@@ -246,8 +271,8 @@ def _begin(
 
 
 def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
-    """What the caller gets to wait for."""
-    if not isinstance(work, dist.Work):  # the backend was done on return
+    """Return what the caller gets to wait for: a timed handle on ``work``, if it is a ``Work``."""
+    if not isinstance(work, dist.Work):  # the operation was complete on return
         operation.end(None)
         return work
     may_ask = operation.goes_on and _may_use_future(operation)
@@ -258,7 +283,7 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> 
 
 
 def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[Any] | None:
-    """What tells the end of ``work``; None where the backend's method ``name`` gives none."""
+    """Return the future of ``work``; None if works of the backend's method ``name`` have none."""
     if timing.gives_future(name):
         try:
             return work.get_future()
@@ -268,14 +293,17 @@ def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures
 
 
 def _may_use_future(operation: Operation) -> bool:
-    """On a device, a callback makes its outputs stay with one more stream: memory that is given back early
-    could not be used again at once. DDP's buckets are never given back; others end with their wait.
+    """Tell whether the operation's end may be learnt from its future.
+
+    On a device, a callback ties the outputs to one more stream, so that memory which is freed early could
+    not be reused at once. That is harmless in a backward pass, as DDP's buckets are never freed; operations
+    outside of one end with their wait.
     """
     return isinstance(operation, HostOperation) or torch._C._current_graph_task_id() != NO_PASS
 
 
 def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -> str | None:
-    """The part of the model that it is for; None if unknown, or if the caller's label says it."""
+    """Return the part of the model that a collective is for; None if unknown, or if a label is in force."""
     if not (timing.ddp.known or fsdp_is_loaded()) or timing.logger.labelled:
         return None
     if timing.ddp.known and method.operation == "ALLREDUCE" and tensor is not None:
@@ -287,14 +315,14 @@ def layer_of(timing: GroupTiming, method: Method, tensor: torch.Tensor | None) -
 
 def _count_message(timing: GroupTiming, method: Method, args: Arguments, kwargs: Keywords) -> int | None:
     peer = method.peer_of(args, kwargs)
-    if peer is None:  # known when it is complete
+    if peer is None:  # the sender is known only when the message has arrived
         return None
     count = timing.identity.next_sent if method.operation == "SEND" else timing.identity.next_received
     return count(peer)
 
 
 def _only_counted(timing: GroupTiming, work: Any) -> dist.Work:
-    """A message that is not recorded, and whose number only its sender's rank will tell."""
+    """Return a handle on an unrecorded message from any rank: it is counted when its sender is known."""
     learn = partial(_learn_source, timing, Span(), work)
     return timed_work(work, UnrecordedOperation(learn), has_future=False)
 

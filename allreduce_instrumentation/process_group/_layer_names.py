@@ -1,7 +1,7 @@
-"""Which part of the model a collective is for, where nobody has said so by a label.
+"""Finds the part of the model that a collective is for, if no label says so.
 
-FSDP2 issues its collectives from Python, under a method of the module's parameter group: the name is
-found on the stack. DDP issues them from C++, bucket by bucket, in an order that it tells when asked.
+FSDP2 issues its collectives from Python, from a method of the module's parameter group: the name is
+found on the stack. DDP issues them from C++, bucket by bucket, in an order that its logging data tell.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel
 
 FSDP_MODULE = "torch.distributed.fsdp._fully_shard._fsdp_param_group"
-"""Without it there is no module of FSDP2."""
+"""The module of torch that is loaded wherever FSDP2 is used."""
 
-_DEEPEST = 12  # frames from a collective up to FSDP2's method; five in torch 2.13
+_DEEPEST = 12  # the most frames from a collective up to FSDP2's method; there are five in torch 2.13
 
 _DDP = "ddp:"
 
@@ -33,7 +33,7 @@ _fsdp_codes: tuple[CodeType, ...] = ()
 
 
 def fsdp_layer() -> str:
-    """``fsdp:layers.3`` under FSDP2's all-gather or reduction for that module; else ``""``."""
+    """Return the module for which FSDP2 is gathering or reducing, such as ``fsdp:layers.3``; else ``""``."""
     codes = _codes_of_fsdp()
     frame: FrameType | None = sys._getframe(1) if codes else None
     for _ in range(_DEEPEST):
@@ -47,18 +47,21 @@ def fsdp_layer() -> str:
 
 
 def fsdp_is_loaded() -> bool:
-    """Whether there may be a module of FSDP2 at all."""
+    """Tell whether FSDP2 is loaded, without which there is no FSDP2 module."""
     return FSDP_MODULE in sys.modules
 
 
 def is_fsdp_module(model: torch.nn.Module) -> bool:
-    """Whether ``fully_shard`` was applied to ``model`` or to a part of it."""
+    """Tell whether ``fully_shard`` was applied to ``model`` or to a part of it."""
     fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     return fsdp is not None and any(isinstance(module, fsdp) for module in model.modules())
 
 
 def ddp_under_construction() -> DistributedDataParallel | None:
-    """The model whose construction is going on in this thread's calls: it compares shapes first."""
+    """Return the DDP model whose constructor is on this thread's stack, or None.
+
+    The constructor compares the parameters' shapes over the group first, which is how the model is noticed.
+    """
     from torch.nn.parallel import DistributedDataParallel
 
     code = DistributedDataParallel.__init__.__code__
@@ -70,17 +73,17 @@ def ddp_under_construction() -> DistributedDataParallel | None:
 
 
 def names_bucket(layer_name: str | None) -> bool:
-    """Whether :class:`DdpModels` said so of an operation."""
+    """Tell whether ``layer_name`` is a name that :class:`DdpModels` gave to a bucket."""
     return layer_name is not None and layer_name.startswith(_DDP)
 
 
 class DdpBuckets:
     """The buckets of one DDP model, each named after its first parameter: ``ddp:layers.0.weight``.
 
-    DDP's first buckets follow the order of the parameters, backwards. It may build them anew after the
-    first pass, in the order in which gradients became ready, which only its C++ half knows; and that
-    must not be asked while it hands out a bucket, as it holds its lock then. So it is asked at the end
-    of each pass until it tells, and the buckets of those passes, two in torch 2.13, have no names.
+    DDP's first buckets follow the reverse order of the parameters. DDP may rebuild them after the first
+    pass, in the order in which gradients became ready. Only its C++ half knows this order, and it must not
+    be asked while it hands out a bucket, as it holds its lock then. So it is asked at the end of each pass
+    until it answers. The buckets of those passes, two in torch 2.13, have no names.
     """
 
     def __init__(self, model: DistributedDataParallel) -> None:
@@ -92,7 +95,7 @@ class DdpBuckets:
 
     @property
     def model(self) -> DistributedDataParallel | None:
-        """The model; None when it is gone."""
+        """The DDP model; None when it is gone."""
         return self._model()
 
     @property
@@ -101,14 +104,22 @@ class DdpBuckets:
         return bool(self._buckets)
 
     def expects(self, entries: int, number: int) -> bool:
-        """Whether a bucket of so many entries comes next in backward pass ``number``."""
+        """Tell whether a bucket of ``entries`` entries comes next in backward pass ``number``."""
         if number != self._pass:
             self._pass = number
             self._begin_pass(entries)
         return self._end_of_next(entries) is not None
 
     def next_name(self, entries: int, number: int) -> str:
-        """The name of the bucket of so many entries in pass ``number``; ``""`` if another comes next."""
+        """Return the name of the next bucket in pass ``number``, and go on to the one after it.
+
+        Args:
+            entries: the number of entries of the bucket that is reduced.
+            number: the autograd engine's number of the backward pass.
+
+        Returns:
+            The name; ``""`` if the next bucket has another number of entries.
+        """
         if number != self._pass:
             self._pass = number
             self._begin_pass(entries)
@@ -119,21 +130,21 @@ class DdpBuckets:
         return self.take(entries) if self._end_of_next(entries) is not None else ""
 
     def take(self, entries: int) -> str:
-        """The name of the bucket that :meth:`expects` said comes next."""
+        """Return the name of the bucket of which :meth:`expects` was true, and go on to the next one."""
         first, end = self._next, self._end_of_next(entries) or self._next
-        name = self._buckets[end - 1].name  # of single parameters the last is the bucket's first
+        name = self._buckets[end - 1].name  # parameters are listed backwards: the bucket's first comes last
         if end > first + 1:
             self._buckets[first:end] = [_Bucket(name, entries)]
         self._next = first + 1
         return name
 
     def _begin_pass(self, entries: int) -> None:
-        """At the first bucket again, unless this pass is within another or goes on after one that was."""
+        """Go back to the first bucket, unless this pass is nested or continues after a nested one."""
         if self._next >= len(self._buckets) or self._buckets[self._next].entries != entries:
             self._next = 0
         model = self._model()
         if model is None:
-            self._buckets = []  # whoever reduces now is another
+            self._buckets = []  # what is reduced now belongs to another model
         if model is None or not model._has_rebuilt_buckets:
             return
         if not self._rebuilt:
@@ -145,11 +156,11 @@ class DdpBuckets:
     def _ask(self) -> None:
         model = self._model()
         if model is not None:
-            with contextlib.suppress(Exception):  # it would surface in somebody's backward(), for a name
+            with contextlib.suppress(Exception):  # an error would surface in the user's backward()
                 self._buckets = list(_rebuilt_buckets(model))
 
     def _end_of_next(self, entries: int) -> int | None:
-        """Behind the entry that is the next bucket, or the single parameters that will be; else None."""
+        """Return the index after the next bucket, or after the parameters that form it; None if none fits."""
         first, buckets = self._next, self._buckets
         if first < len(buckets) and buckets[first].entries == entries:  # nearly always
             return first + 1
@@ -164,7 +175,7 @@ class DdpModels:
     """The DDP models that reduce over one group.
 
     Attributes:
-        known: there are any.
+        known: whether any model was added.
     """
 
     def __init__(self) -> None:
@@ -173,13 +184,17 @@ class DdpModels:
         self._doubtful_pass = NO_PASS
 
     def add(self, model: DistributedDataParallel) -> None:
-        """Once: a model that was there is looked at anew."""
+        """Add ``model``; if it was added before, its buckets are determined anew."""
         others = [known for known in self._models if known.model is not model]
         self._models = [*others, DdpBuckets(model)]
         self.known = True
 
     def layer(self, entries: int) -> str:
-        """The bucket that is being reduced in this thread's backward pass; ``""`` if in doubt."""
+        """Return the name of the bucket that this thread's backward pass reduces now; ``""`` if in doubt.
+
+        Args:
+            entries: the number of entries of the bucket.
+        """
         number = torch._C._current_graph_task_id()
         if number == NO_PASS or number == self._doubtful_pass:
             return ""
@@ -188,7 +203,7 @@ class DdpModels:
         alive = self._models = [model for model in self._models if model.model is not None]
         expecting = [model for model in alive if model.expects(entries, number)]
         if len(expecting) != 1 or not all(model.known for model in alive):
-            if len(alive) > 1:  # which of them it was, the next bucket would not tell either
+            if len(alive) > 1:  # later buckets of the pass would not tell either which model it is
                 self._doubtful_pass = number
             return ""
         return expecting[0].take(entries)
@@ -206,7 +221,7 @@ def _parameters_backwards(model: DistributedDataParallel) -> Iterator[_Bucket]:
 
 
 def _rebuilt_buckets(model: DistributedDataParallel) -> Iterator[_Bucket]:
-    """In the order of their reduction."""
+    """Yield the rebuilt buckets of ``model`` in the order of their reduction."""
     said = model._get_ddp_logging_data()  # type: ignore[no-untyped-call]
     order = _numbers(said.get("rebuilt_per_bucket_param_indices"))
     parameters = [(n, p) for n, p in model.module.named_parameters() if p.requires_grad]
@@ -223,7 +238,8 @@ def _numbers(text: object) -> list[int]:
 
 
 def _codes_of_fsdp() -> tuple[CodeType, ...]:
-    """A tuple: looking through two by identity is faster than hashing code."""
+    """Return the code of FSDP2's two methods that issue collectives; empty if FSDP2 is not loaded."""
+    # A tuple, as comparing with two codes by identity is faster than hashing one.
     global _fsdp_codes
     if not _fsdp_codes and fsdp_is_loaded():
         group: Any = getattr(sys.modules[FSDP_MODULE], "FSDPParamGroup", None)

@@ -1,7 +1,7 @@
-"""What each method of ``torch.distributed.ProcessGroup`` does, read off its arguments.
+"""Describes the methods of ``torch.distributed.ProcessGroup``: what a call sends, according to its arguments.
 
-The methods of both generations are here: a torch that has ``all_gather_single`` keeps
-``_allgather_base`` as its old name.
+Old and new method names are both here: a torch that has ``all_gather_single`` keeps ``_allgather_base``
+as its old name.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _OPTIONS = "opts"
 
 
 class Method(NamedTuple):
-    """One method that communicates.
+    """One method of a process group that communicates.
 
     Attributes:
-        operation: the row's, of a call that waits.
-        sent: index of the argument that holds what is sent; None for nothing.
-        sent_names: what that argument may be called.
+        operation: the operation's name in the rows, for a call that waits.
+        sent: index of the argument that holds what is sent; None if nothing is sent.
+        sent_names: the names that this argument may have.
         options: index of the options; a call without options goes on in the background.
-        root: index of the root, in the form of the call that has no options; None without a root.
-        collective: every rank of the group takes part.
+        root: index of the root, in the form of the call that has no options; None if there is no root.
+        collective: whether every rank of the group takes part.
         peer: index of the other rank of a message; None if the call does not name one.
-        splits: index of the sizes of the pieces that are sent; none given means equal ones.
+        splits: index of the sizes of the pieces that are sent; no sizes means equal pieces.
     """
 
     operation: str
@@ -45,13 +45,14 @@ class Method(NamedTuple):
 
     @property
     def among_equals(self) -> bool:
-        """No rank is named: neither a root nor the other one of a message."""
+        """Whether the call names no rank: neither a root nor the peer of a message."""
         return self.collective and self.root is None
 
     def given(self, args: Arguments, kwargs: Keywords) -> tuple[Any, Tensor | None, Any]:
-        """What is sent, the first tensor of it, and the options, or whatever stands in their place.
+        """Return the buffer that is sent, its first tensor, and the argument in the place of the options.
 
-        What is sent is a tensor, a list of them, or a list of lists. Each is None if it is not given.
+        The buffer is a tensor, a list of tensors, or a list of lists. Each of the three is None if it is
+        not given.
         """
         sent, options_at, count = self.sent, self.options, len(args)
         if sent is None:
@@ -65,10 +66,10 @@ class Method(NamedTuple):
         return buffer, first if isinstance(first, Tensor) else _first_tensor(first), options
 
     def operation_of(self, args: Arguments, kwargs: Keywords) -> str:
-        """The row's operation: one that sends pieces of several sizes has a name of its own.
+        """Return the row's operation, with a ``V`` at its end if it sends pieces of several sizes.
 
-        A rank knows what it sends itself. One whose own pieces are equal says ``ALLTOALL`` where the others
-        say ``ALLTOALLV``: of one group and number, the two are the same operation.
+        A rank knows only what it sends itself. A rank whose own pieces are equal says ``ALLTOALL`` where
+        others say ``ALLTOALLV``: with the same group and sequence number the two are one operation.
         """
         if self.splits is None:
             return self.operation
@@ -76,7 +77,10 @@ class Method(NamedTuple):
         return self.operation + "V" if given and len(set(given)) > 1 else self.operation
 
     def sent_bytes(self, buffer: Any, args: Arguments, group_size: int) -> int | None:
-        """Bytes of the send buffer; of the root's for a scatter, on every rank."""
+        """Return the bytes of the send buffer; for a scatter those of the root's, on every rank.
+
+        None if they are unknown.
+        """
         size = 0 if self.sent is None else bytes_of(buffer)
         if size == 0 and self.operation == "SCATTER" and args:
             received = bytes_of(args[0])
@@ -84,9 +88,10 @@ class Method(NamedTuple):
         return size
 
     def other_rank(self, options: Any, args: Arguments, kwargs: Keywords) -> int | None:
-        """The root's rank in the group, or the other one's of a message; None without, or unknown yet.
+        """Return the rank in the group of the root, or of the peer of a message.
 
-        The root is in the options, or in the call itself.
+        None if there is neither, or if the peer is not known yet. The root is in the options, or in the
+        call itself.
         """
         if self.root is None:
             return None if self.collective else self.peer_of(args, kwargs)
@@ -96,7 +101,7 @@ class Method(NamedTuple):
         return _as_rank(root)
 
     def peer_of(self, args: Arguments, kwargs: Keywords) -> int | None:
-        """The other rank of a message; None if that is not known yet."""
+        """Return the other rank of a message; None if it is not known yet."""
         if self.peer is None:
             return None
         named = kwargs.get("dstRank", kwargs.get("srcRank"))
@@ -104,18 +109,18 @@ class Method(NamedTuple):
 
 
 def goes_on(options: Any) -> bool:
-    """Whether a call with these options asks for an operation in the background, as one without does."""
+    """Tell whether a call with ``options`` goes on in the background; without options it does."""
     return bool(getattr(options, "asyncOp", True))
 
 
 def device_of(tensor: Tensor | None, options: Any) -> torch.device | None:
-    """Where the work is done: where the tensors lie; None if the arguments do not tell."""
+    """Return the device that does the work, which is the tensor's; None if the arguments do not tell."""
     device = getattr(options, "device", None) if tensor is None else tensor.device
     return device if isinstance(device, torch.device) else None
 
 
 def bytes_of(buffer: Any) -> int | None:
-    """Bytes of a tensor or of nested lists of them; None where a tensor cannot tell (sparse layouts)."""
+    """Return the bytes of a tensor or of nested lists of tensors; None if unknown (sparse layouts)."""
     try:
         if type(buffer) is list and len(buffer) == 1:  # nearly always
             buffer = buffer[0]
@@ -174,4 +179,4 @@ METHODS: dict[str, Method] = {
     "recv": Method("RECV", *_IN_PLACE, collective=False, peer=1),
     "recv_anysource": Method("RECV", *_IN_PLACE, collective=False),
 }  # fmt: skip
-"""The methods of a process group that return a ``Work``; not every torch has every one."""
+"""The methods of a process group that return a ``Work``, by name; not every torch has all of them."""

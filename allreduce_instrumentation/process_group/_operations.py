@@ -1,7 +1,8 @@
-"""An operation under way: named and started when it is issued, written when its end is seen.
+"""Operations under way: started when they are issued, and written as rows when their end is seen.
 
-Two clocks, one interface. Work that host threads do (gloo) ends on the host's clock, when the
-backend's thread says so. Work that is queued in a device's stream (NCCL) ends between two events there.
+There is one interface for two clocks. Work that host threads do (gloo) is timed on the host's clock, and
+ends when the backend's thread says so. Work that is queued in a device's stream (NCCL) is timed between
+two events there.
 """
 
 from __future__ import annotations
@@ -33,25 +34,25 @@ _finished_with: WeakSet[TimingLogger] = WeakSet()
 
 
 class Operation(Protocol):
-    """One operation of a group.
+    """The protocol of one operation of a process group.
 
     Attributes:
-        goes_on: it was issued to go on in the background, so that a wait for it is a row of its own.
+        goes_on: whether it was issued to go on in the background, so that a wait for it is a separate row.
     """
 
     goes_on: bool
 
     def end(self, failure: Failure) -> None:
-        """It ended now. The first call writes the row, whichever thread makes it."""
+        """Note that the operation ended now; the first call writes the row, on any thread."""
 
     def lose(self) -> None:
-        """Nobody will see its end any more: the row says so, unless it was written."""
+        """Write the row as unresolved, unless it is written already: the end cannot be seen any more."""
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        """It ends when ``future`` completes. Does not wait."""
+        """Have the operation end when ``future`` completes; does not wait."""
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
-        """``work.wait`` of somebody who is blocked on the operation.
+        """Call ``work.wait``, and record for how long the caller was blocked on the operation.
 
         Raises:
             BaseException: whatever ``work.wait`` raises.
@@ -59,12 +60,12 @@ class Operation(Protocol):
 
 
 class HostOperation(Span):
-    """An operation on the host's clock: the row that it will be.
+    """An operation that is timed on the host's clock, and its row.
 
     Attributes:
-        ended_ns: when it was seen to end; None before.
-        learn: fills in what only the completed operation tells.
-        on_end: told of the end, by the thread that saw it.
+        ended_ns: when it was seen to end, on the axis of ``perf_counter_ns``; None before.
+        learn: fills in what only the completed operation tells; None if nothing is missing.
+        on_end: called with the operation by the thread that saw its end; None for no call.
     """
 
     __slots__ = ("_logger", "_waited", "ended_ns", "goes_on", "learn", "on_end")
@@ -75,7 +76,7 @@ class HostOperation(Span):
     on_end: Callable[[HostOperation], None] | None
 
     def begin(self, goes_on: bool, logger: TimingLogger) -> None:
-        """It begins now."""
+        """Begin the operation now."""
         self._logger = logger
         self._waited = False
         self.goes_on = goes_on
@@ -99,13 +100,13 @@ class HostOperation(Span):
             self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        if future.done():  # torch would call back at once, and drop what a signal handler raises there
+        if future.done():  # torch would call back at once, and swallow what a signal handler raises there
             self._end_of(future)
         else:
             call_when_done(future, self._end_of)
 
     def _end_of(self, future: torch.futures.Future[Any]) -> None:
-        end_ns = perf_counter_ns()  # first: what follows takes its time
+        end_ns = perf_counter_ns()  # first, as what follows takes time
         failure: Failure = None
         try:
             future.value()
@@ -118,7 +119,7 @@ class HostOperation(Span):
         try:
             result = work.wait(*args, **kwargs)
         except BaseException as error:
-            if has_ended(work):  # else it was only this wait that failed
+            if has_ended(work):  # else only this wait failed
                 self.end(type(error))
             self._end_wait(blocked, type(error))
             raise
@@ -136,22 +137,27 @@ class HostOperation(Span):
             self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
 
     def write_wait(self, start_ns: int, end_ns: int) -> None:
-        """The row of the time that the thread which issued it was blocked on it."""
+        """Write the ``WAIT`` row of the thread that issued the operation, from ``start_ns`` to ``end_ns``."""
         self.write(WAIT, start_ns, end_ns, OK)
 
 
 class DeviceOperation(DeviceSpan):
-    """An operation between two events in a device's stream: the row that it will be."""
+    """An operation that is timed between two events in a device's stream, and its row."""
 
     __slots__ = ("_device", "_logger", "_waited", "goes_on")
 
     goes_on: bool
 
     def begin(self, goes_on: bool, logger: TimingLogger, device: torch.device | None) -> bool:
-        """It begins now; False if the stream is being captured into a graph: nothing runs now, no row.
+        """Begin the operation now.
 
         Args:
-            device: of its tensors; None for the calling thread's current one.
+            goes_on: whether it goes on in the background.
+            logger: where the rows go.
+            device: the device of its tensors; None for the calling thread's current one.
+
+        Returns:
+            False if the stream is being captured into a graph: nothing runs now, and there is no row.
         """
         self._logger = logger
         self._device = device
@@ -160,11 +166,11 @@ class DeviceOperation(DeviceSpan):
         self.start_ns = perf_counter_ns()
         self.stream = stream_elsewhere(device)
         self.interval = open_interval(self.stream)
-        self.stream = None  # it ends in whichever is current on that device then
+        self.stream = None  # it ends in the stream that is the device's current one by then
         if self.interval is None:
             return False
         if goes_on and isinstance(self.interval, DeviceInterval):
-            self.interval.stream = None  # the backend works on it in a stream of its own
+            self.interval.stream = None  # the backend runs it in a stream of its own
         self.leave_running()
         return True
 
@@ -177,9 +183,10 @@ class DeviceOperation(DeviceSpan):
             self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
     def end_by(self, future: torch.futures.Future[Any]) -> None:
-        """NCCL's is complete at once, with events: a stream of our own waits for them, and is marked.
+        """Have the operation end when ``future`` completes; does not wait.
 
-        torch would call back in one of the 32 streams that it gives to everybody, which then waits.
+        A future of NCCL is complete at once, and holds events. A separate stream waits for these, and the
+        end is marked there. torch itself would call back in one of its 32 shared streams, which would wait.
         """
         interval = self.interval
         if not (future.done() and isinstance(interval, DeviceInterval)):
@@ -216,7 +223,7 @@ class DeviceOperation(DeviceSpan):
         return result
 
     def wait_span(self) -> Any:
-        """Encloses what makes the current stream wait for the operation."""
+        """Return a context manager that records its block as the ``WAIT`` of the current stream."""
         return self._logger.record_device_operation(
             WAIT, self.message_size_bytes, self.layer_name, self.phase, self.iteration, self.epoch,
             group=self.group, group_size=self.group_size, seq=self.seq, peer=self.peer,
@@ -225,7 +232,7 @@ class DeviceOperation(DeviceSpan):
 
 
 class UnrecordedOperation:
-    """An operation without a row, of which something is to be learnt when it is complete."""
+    """An operation without a row; ``learn`` is called when it has completed, unless it failed."""
 
     def __init__(self, learn: Callable[[], None]) -> None:
         self._learn: Callable[[], None] | None = learn
@@ -252,7 +259,7 @@ class UnrecordedOperation:
 
 
 class CoalescedOperations:
-    """Operations that the backend was given one by one, and works on as one."""
+    """Several operations that were given to the backend one by one, and that it runs as one."""
 
     def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:
         self._operations = operations
@@ -274,14 +281,14 @@ class CoalescedOperations:
         self.end(None)
 
     def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
-        """One ``WAIT`` row, for the first operation: who waits, waits for all of them at once."""
+        """Call ``work.wait``, with a ``WAIT`` row for the first operation only: one wait serves them all."""
         result = self._operations[0].wait(work, *args, **kwargs)
         self.end(None)
         return result
 
 
 def finish_with(logger: TimingLogger) -> None:
-    """Before ``logger`` is closed, let its operations end that are about to."""
+    """Have ``logger`` wait, before it is closed, for operations whose callbacks are about to come."""
     if logger not in _finished_with:
         _finished_with.add(logger)
         logger.before_close(partial(let_end, partial(_is_of, logger._channel)))

@@ -1,4 +1,4 @@
-"""A process group that times itself, whoever calls it."""
+"""``TimedProcessGroup``: a process group that times itself, for callers in Python and in C++."""
 
 from __future__ import annotations
 
@@ -30,20 +30,21 @@ if TYPE_CHECKING:
 
 
 class TimedProcessGroup(dist.ProcessGroup):
-    """A process group with the backends of another one, whose every operation is a row.
+    """A process group that works on the backends of another one and makes a row of every operation.
 
-    C++ callers, such as the reducer of ``DistributedDataParallel``, arrive here too: torch calls the
-    methods of a Python process group. What torch calls no method for, runs on the same backends untimed.
+    Calls from C++, such as those of the reducer of ``DistributedDataParallel``, are timed too: torch calls
+    the methods of a Python process group. Operations for which torch calls no method run on the same
+    backends untimed.
 
     Args:
-        group: the untimed group; it stays the one that works.
+        group: the untimed group; it goes on doing the work.
         timing_logger: where the rows go.
-        backends: the backend for each type of device, ``{"cpu": "gloo"}``.
+        backends: the backend for each type of device, such as ``{"cpu": "gloo"}``.
 
     Attributes:
         timing_logger: where the rows go.
-        untimed: the group that works.
-        timing: how its operations are timed.
+        untimed: the group that does the work.
+        timing: how the operations are timed.
     """
 
     def __init__(
@@ -60,13 +61,16 @@ class TimedProcessGroup(dist.ProcessGroup):
     def of_new(
         cls, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
     ) -> TimedProcessGroup:
-        """That of a ``group`` over which nothing was called yet: only then NCCL can be asked to tell."""
+        """Return the timed group of a ``group`` over which nothing was called yet.
+
+        Only of such a group NCCL can be asked for its own durations.
+        """
         timed = cls(group, timing_logger, backends)
         timed.timing.backend_durations = BackendDurations.of(group, backends)
         return timed
 
     def _take_after(self, group: dist.ProcessGroup, backends: Mapping[str, str]) -> None:
-        """Everything that torch asks of the C++ half, which is not ``group``'s."""
+        """Copy from ``group`` everything that torch reads from the C++ half of a group."""
         if group.bound_device_id is not None:
             self.bound_device_id = group.bound_device_id
         types = dist.Backend.backend_type_map
@@ -75,7 +79,7 @@ class TimedProcessGroup(dist.ProcessGroup):
             kind = types.get(backends.get(device.type, ""), custom)
             self._register_backend(device, kind, group._get_backend(device))
         self._set_default_backend(types.get(group._get_backend_name(), custom))
-        if group._device_types:  # else there is nothing that keeps a name
+        if group._device_types:  # backends keep the name
             self._set_group_name(group.group_name)
             self._set_group_desc(group.group_desc)
 
@@ -85,7 +89,7 @@ class TimedProcessGroup(dist.ProcessGroup):
         return self.timing.backends
 
     def monitored_barrier(self, timeout: timedelta | None = None, wait_all_ranks: bool = False) -> None:
-        """gloo's barrier that names the ranks which did not come; it has no work to wait for."""
+        """Call and time gloo's ``monitored_barrier``, which names the ranks that did not come."""
         call = self.untimed.monitored_barrier  # type: ignore[attr-defined]
         monitored_barrier(self.timing, partial(call, timeout, wait_all_ranks))
 
@@ -115,7 +119,7 @@ class TimedProcessGroup(dist.ProcessGroup):
         self.untimed.shutdown()
 
     def _await_hooks(self) -> None:
-        """What ``destroy_process_group`` does for groups of torch's own type: their hooks need Python."""
+        """Wait for the group's hooks, as ``destroy_process_group`` does for groups of torch's own type."""
         if type(self.untimed) is dist.ProcessGroup and self.untimed._has_hooks():
             self.untimed._wait_for_pending_works()
 

@@ -1,4 +1,4 @@
-"""What every row of one process group has in common."""
+"""``GroupTiming``: what all rows of one process group have in common."""
 
 from __future__ import annotations
 
@@ -25,11 +25,14 @@ class GroupTiming:
         logger: where the rows go.
         identity: the group's name and counts.
         ddp: the DDP models that reduce over the group, as far as known.
-        has_streams: some backend queues its work in a device's streams.
+        has_streams: whether some backend queues its work in a device's streams.
         batch: the operations of the coalesced call that is being put together; None outside of one.
-        backend_durations: what NCCL itself says of the group's collectives; None if it is not asked.
+        backend_durations: writes the durations that NCCL itself reports; None if it is not asked for them.
+        backends: the backend for each type of device.
 
     Args:
+        group: the untimed group.
+        logger: where the rows go.
         backends: the backend for each type of device.
     """
 
@@ -48,18 +51,20 @@ class GroupTiming:
         self._without_future: set[str] = set()
 
     def in_stream(self, device: torch.device | None) -> bool:
-        """Whether what lies on such a device is worked on in its streams.
+        """Tell whether operations on tensors of ``device`` are queued in the device's streams.
 
-        None, for a call that does not tell, is the group's only kind of device.
+        Args:
+            device: None if the call does not tell; then the answer is True only if all of the group's
+                backends work in streams.
         """
         if device is None:
             return bool(self._in_streams) and len(self._in_streams) == len(self.backends)
         return device.type in self._in_streams
 
     def gives_future(self, method: str) -> bool:
-        """Whether the work of ``method`` is known to have a future, or not yet known to have none."""
+        """Tell whether the work of ``method`` may have a future: it is not known to have none."""
         return method not in self._without_future
 
     def note_no_future(self, method: str) -> None:
-        """Raising costs more than asking, so it is asked once."""
+        """Note that the work of ``method`` has no future: asking for it raises, which is slow."""
         self._without_future.add(method)

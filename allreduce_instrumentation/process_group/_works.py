@@ -1,4 +1,4 @@
-"""A handle on a timed operation: the backend's own, and it notices who waits on it."""
+"""``TimedWork``: a handle on a timed operation that notices when somebody waits for it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from allreduce_instrumentation.process_group._operations import Operation
 
 
 class TimedWork(dist.Work):
-    """What a timed group returns for an operation under way.
+    """The ``Work`` that a timed group returns for an operation under way.
 
-    Every question but ``wait`` goes to the backend's own ``Work``, errors included.
+    All methods and attributes but ``wait`` and ``get_future`` are those of the backend's own ``Work``,
+    errors included.
 
     Attributes:
-        untimed: the backend's own.
+        untimed: the backend's own ``Work``.
     """
 
     untimed: dist.Work
     _operation: Operation
-    _has_future = True  # of one whose making was interrupted: then __del__ has nothing to do
+    _has_future = True  # for an object whose construction was interrupted: __del__ has nothing to do then
 
     def wait(self, *args: Any, **kwargs: Any) -> bool:
         return self._operation.wait(self.untimed, *args, **kwargs)  # type: ignore[no-any-return]
@@ -31,28 +32,31 @@ class TimedWork(dist.Work):
     def get_future(self) -> torch.futures.Future[Any]:
         future = self.untimed.get_future()
         if self._operation.goes_on:
-            if not self._has_future:  # whoever takes it may keep it alone
+            if not self._has_future:  # the caller may keep the future and drop this handle
                 self._has_future = True
                 self._operation.end_by(future)
             note_use_in_backward(self._operation, future)
         return future
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("untimed", "_operation"):  # not there yet
+        if name in ("untimed", "_operation"):  # not set yet: looking it up here would recurse
             raise AttributeError(name)
         return getattr(self.untimed, name)
 
     def __del__(self) -> None:
-        if not self._has_future:  # else its future will tell
+        if not self._has_future:  # else its future tells the end
             self._operation.lose()
 
 
 def timed_work(work: dist.Work, operation: Operation, has_future: bool) -> TimedWork:
-    """A handle on ``operation``. Made without an ``__init__`` in Python, which would double its cost.
+    """Return a handle on ``operation``.
 
     Args:
-        has_future: the operation's end will be told by a future, also if nobody waits.
+        work: the backend's own ``Work``.
+        operation: the operation that it stands for.
+        has_future: whether a future will tell the operation's end, even if nobody waits.
     """
+    # Not by an __init__ in Python, which would double the cost.
     handle = TimedWork()
     handle.untimed = work
     handle._operation = operation

@@ -1,7 +1,7 @@
-"""torch's registries of process groups, and its functions that make groups and bundle their work.
+"""Replaces process groups in torch's registries, and the functions that make groups and batch messages.
 
-The one place that touches what torch keeps private. A group is registered by name, by tag and as a key
-of several dictionaries; it is swapped for a timed one in all of them before anybody has it.
+This is the one place that changes torch's private state. A group is registered by name, by tag and as a
+key of several dictionaries. It is replaced by a timed one in all of them before the caller gets it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _hand_over_in_c = c10d_in_c.Reducer._set_forward_pass_work_handle
 
 
 def time_new_groups(make_timed: MakeTimed) -> None:
-    """From now on, ``make_timed`` is asked for the timed one of each new group; None leaves it untimed."""
+    """Replace each group that torch makes from now on by the one that ``make_timed`` returns for it.
+
+    Args:
+        make_timed: returns the timed group of an untimed one; None leaves it untimed.
+    """
 
     def make_group(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         group, store = _make_group(*args, **kwargs)
@@ -43,16 +47,16 @@ def time_new_groups(make_timed: MakeTimed) -> None:
 
 
 def leave_new_groups_untimed() -> None:
-    """Undo :func:`time_new_groups`; groups that are timed stay so."""
+    """Undo :func:`time_new_groups`; groups that are timed already stay timed."""
     c10d._new_process_group_helper = _make_group
     _replace_everywhere(batch_isend_irecv, _batch_isend_irecv)
 
 
 def hand_over_works() -> None:
-    """Let DDP's ``join`` give its reducer the backend's own work.
+    """Make DDP's ``join`` give its reducer the backend's own work instead of a :class:`TimedWork`.
 
-    The reducer keeps the C++ half of what it gets. That of a Python object waits for ever once the
-    object is gone. For good: a plain work is passed on as before.
+    The reducer keeps only the C++ half of what it gets. The C++ half of a Python object waits for ever
+    once the object is gone. This is never undone: a plain work is passed on as before.
     """
     setattr(c10d_in_c.Reducer, _hand_over_in_c.__name__, _hand_over)
 
@@ -62,7 +66,7 @@ def _hand_over(self: c10d_in_c.Reducer, work: dist.Work, *args: Any, **kwargs: A
 
 
 def _replace_everywhere(old: Any, new: Any) -> None:
-    """Also where somebody imported the name from torch before."""
+    """Replace ``batch_isend_irecv`` in all modules, also where it was imported from torch before."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})
         if names.get("batch_isend_irecv") is old:
@@ -70,7 +74,11 @@ def _replace_everywhere(old: Any, new: Any) -> None:
 
 
 def broadcast_buffers_over(group_for: Callable[[dist.ProcessGroup], dist.ProcessGroup] | None) -> None:
-    """Let DDP broadcast a model's buffers, in C++, over ``group_for(its group)``; None undoes."""
+    """Make DDP's C++ code broadcast a model's buffers over another group.
+
+    Args:
+        group_for: returns the group to use in place of DDP's; None undoes the change.
+    """
     original = c10d_in_c._broadcast_coalesced
 
     def broadcast(group: dist.ProcessGroup, *args: Any, **kwargs: Any) -> None:
@@ -80,7 +88,10 @@ def broadcast_buffers_over(group_for: Callable[[dist.ProcessGroup], dist.Process
 
 
 def batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
-    """torch's, which bundles the messages of NCCL only in a group of exactly its own type."""
+    """Issue messages as torch's ``batch_isend_irecv`` does, and coalesce them for timed groups as well.
+
+    torch's own function coalesces messages of NCCL only in a group of exactly its own type.
+    """
     first = p2p_op_list[0] if p2p_op_list and isinstance(p2p_op_list[0], dist.P2POp) else None
     group = None if first is None else first.group or c10d._get_default_group()
     if first is None or not isinstance(group, TimedProcessGroup):

@@ -1,7 +1,7 @@
-"""``instrument``: timing where the process groups exist already, and stay as they are.
+"""``instrument``: times process groups that exist already, and that stay as they are.
 
-Python callers meet timed methods on torch's class itself. The reducer of a DDP model is C++ and would
-not: it is handed a timed view of its group.
+For calls from Python, the methods of torch's class are replaced by timed ones. The reducer of a DDP model
+is C++ and would not call these: it is given a timed view of its group.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
 _UNTIMED: dict[str, Any] = {
-    name: vars(dist.ProcessGroup)[name]  # as it stands there: asking the class would unbind it
+    name: vars(dist.ProcessGroup)[name]  # as it is stored there: getattr on the class would unbind it
     for name in (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier")
     if name in vars(dist.ProcessGroup)
 }
@@ -47,20 +47,22 @@ _UNTIMED: dict[str, Any] = {
 def instrument(timing_logger: TimingLogger | None = None, model: nn.Module | None = None) -> None:
     """Time the process groups that exist already, until :func:`uninstrument`.
 
-    Every call from Python over a group is a row, FSDP2's and those of a DDP communication hook among
-    them; the rows are those of :func:`init_process_group`. Calls that torch makes in C++ (functional
-    collectives, compiled graphs, built-in communication hooks) are not seen; those of the reducer of
-    ``model`` are.
+    Every call from Python over a group is a row, including those of FSDP2 and of a DDP communication hook;
+    the rows are those of :func:`init_process_group`. Calls that torch makes in C++ (functional
+    collectives, compiled graphs, built-in communication hooks) are not seen, except those of the reducer
+    of ``model``.
 
     Args:
         timing_logger: where the rows go. Default: ``get_timing_logger()``. If it is off, nothing is done.
-        model: a ``DistributedDataParallel`` model: one row per bucket, named after its first parameter;
-            a hook that is registered on it goes on as before. Or a module of FSDP2, which needs nothing.
-            More models can be given by further calls.
+        model: a ``DistributedDataParallel`` model, which gets one row per bucket, named after the bucket's
+            first parameter; a hook that is registered on it works as before. Or an FSDP2 module, which
+            needs no change. More models can be given by further calls.
 
     Raises:
-        ValueError: torch's own, of a default group that is not initialised.
-        ConfigurationError: what is asked for is done already, or ``model`` issues no collectives.
+        ValueError: torch's own, if the default group is not initialised.
+        ConfigurationError: ``instrument()`` is in force, or ``init_process_group()`` of this package times
+            all groups already, and this call gives no further model or another logger; or ``model`` is
+            neither a DDP model nor an FSDP2 module.
     """
     world = c10d._get_default_group()
     logger = get_timing_logger() if timing_logger is None else timing_logger
@@ -78,12 +80,12 @@ def instrument(timing_logger: TimingLogger | None = None, model: nn.Module | Non
 
 
 def uninstrument() -> None:
-    """Undo :func:`instrument`: torch's class and the models' reducers are as they were."""
+    """Undo :func:`instrument`: restore torch's class and the models' reducers."""
     _instrumentation.remove()
 
 
 def logger_timing(group: dist.ProcessGroup) -> TimingLogger | None:
-    """The logger that operations over ``group`` are rows of by themselves; None if they are not timed."""
+    """Return the logger to which ``group`` writes the rows of its operations; None if it is not timed."""
     if isinstance(group, TimedProcessGroup):
         return group.timing_logger
     timing = _instrumentation.timing_of(group)
@@ -91,12 +93,12 @@ def logger_timing(group: dist.ProcessGroup) -> TimingLogger | None:
 
 
 class _Instrumentation:
-    """What was changed, and for whom."""
+    """The state of :func:`instrument`: the logger, the timed groups, and the models' timed views."""
 
     def __init__(self) -> None:
         self.logger: TimingLogger | None = None
         self._timings: WeakKeyDictionary[dist.ProcessGroup, GroupTiming] = WeakKeyDictionary()
-        # views by their models alone: a view holds its group, which must not outlive the models for it
+        # kept only as long as their models: a view holds its group, which must not outlive the models
         self._views: WeakKeyDictionary[DistributedDataParallel, TimedProcessGroup] = WeakKeyDictionary()
 
     def add(self, logger: TimingLogger, model: nn.Module | None) -> None:
@@ -140,7 +142,7 @@ class _Instrumentation:
         self.__init__()  # type: ignore[misc]
 
     def timing_of(self, group: dist.ProcessGroup) -> GroupTiming | None:
-        """How ``group`` is timed; None for one that torch has not registered."""
+        """Return how ``group`` is timed; None if it is not, or if torch has not registered it."""
         found = self._timings.get(group)
         if found is None and self.logger is not None and group in c10d._world.pg_map:
             found = self._timings[group] = GroupTiming(group, self.logger, backends_of(group))
@@ -163,15 +165,15 @@ def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
             return monitored_barrier(timing, partial(untimed, self, *args, **kwargs))
         return issue(timing, name, untimed, self, args, kwargs)
 
-    # pybind11 takes this for an override of the C++ method, and knows by the name of the calling
-    # code that a call from here means the C++ one
+    # pybind11 takes this function for an override of the C++ method. By the name of the calling code it
+    # recognises that a call from here means the C++ method itself.
     method.__code__ = method.__code__.replace(co_name=name)
     method.__name__, method.__qualname__, method.__doc__ = name, f"ProcessGroup.{name}", untimed.__doc__
     return not_compiled(method)
 
 
 def _name_buckets(world: TimedProcessGroup, logger: TimingLogger, model: nn.Module | None) -> None:
-    """For groups of :func:`init_process_group`, of which only a model's name may be missing."""
+    """Add ``model`` to a group of :func:`init_process_group`, so that its buckets get names."""
     if model is None or logger is not world.timing_logger:
         raise ConfigurationError(
             "init_process_group() of this package times all groups already, with a logger of its own: "

@@ -1,4 +1,4 @@
-"""``init_process_group``: torch's, with a logger."""
+"""``init_process_group``: torch's function of this name, for process groups that time themselves."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 def init_process_group(
     backend: str | None = None, *args: Any, timing_logger: TimingLogger | None = None, **kwargs: Any
 ) -> None:
-    """``torch.distributed.init_process_group`` of a group that times itself.
+    """Initialise the default process group as ``torch.distributed`` does, and time all operations.
 
     Every collective and every message over the default group, and over groups made from now on
-    (``new_group``, ``split_group``, ``DeviceMesh``), is a row, whoever issues it: your code, the reducer
-    of ``DistributedDataParallel``, FSDP2, functional collectives. An operation in the background gives
-    two rows: itself, from issue to completion (``IALLREDUCE``), and ``WAIT`` for the time that somebody
-    was blocked on it.
+    (``new_group``, ``split_group``, ``DeviceMesh``), is a row, whether your code issues it, the reducer
+    of ``DistributedDataParallel``, FSDP2 or functional collectives. An operation in the background gives
+    two rows: one from issue to completion (such as ``IALLREDUCE``), and ``WAIT`` for the time that a
+    thread or stream was blocked on it.
 
     Args:
-        backend, args, kwargs: all of torch's.
-        timing_logger: where the rows go. Default: ``get_timing_logger()``. If the logger is off, this is
-            torch's function and nothing else.
+        backend, args, kwargs: the arguments of ``torch.distributed.init_process_group``.
+        timing_logger: where the rows go. Default: ``get_timing_logger()``. If the logger is off, torch's
+            function is called and nothing else is done.
 
     Raises:
         Exception: whatever torch raises.
@@ -47,7 +47,7 @@ def init_process_group(
         nonlocal own_world
         world = dist.group.WORLD
         if own_world is not None and (world is None or world is not own_world()):
-            leave_new_groups_untimed()  # ours was destroyed, and this world is torch's own function's
+            leave_new_groups_untimed()  # the timed world was destroyed, and torch itself made this one
             return None
         timed = TimedProcessGroup.of_new(group, logger, backends_of(group))
         own_world = own_world or ref(timed)
