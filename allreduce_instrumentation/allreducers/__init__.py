@@ -6,25 +6,26 @@ All of them take the same arguments::
 
 Args:
     tensor: float16, bfloat16, float32 or float64, contiguous, not empty, finite; it is not changed.
-        Every rank brings one of the same length and dtype.
+        Length and dtype are the same on every rank.
     comm: an mpi4py intracommunicator or a ``torch.distributed.ProcessGroup``.
     compressor: ``NoCompression()`` or ``FP16()`` for dense, ``TopK(density)`` for the others; one for all
-        tensors of a model, on every rank alike.
-    name: of the tensor: of its rows, and of what the compressor remembers of it.
-    timing_logger: where rows go; default the logger of a ``TimedIntracomm``, else ``get_timing_logger()``.
+        tensors of a model, the same on every rank.
+    name: the tensor's name, in the rows and for what the compressor remembers of it.
+    timing_logger: where rows go. Default: the logger of a timed ``comm``, else ``get_timing_logger()``.
 
 Returns:
     The mean, a new tensor of the shape, dtype and device of ``tensor``; the same on every rank, bit for
-    bit. Half precision is added in float32, and rounded once.
+    bit. Values in half precision are added in float32, and the mean is rounded once.
 
 Raises:
-    ConfigurationError: an argument is wrong here, or ``comm`` was freed.
-    ReductionError: an entry is NaN, infinite or too large, here; or another rank cannot take part, or
-        brings something else; then it names that rank and what it said. Every rank raises, none waits.
+    ConfigurationError: an argument is wrong on this rank, or ``comm`` was freed.
+    ReductionError: an entry is NaN, infinite or too large on this rank; or another rank cannot take part
+        or has other arguments, and then the message names that rank and its reason. Every rank raises,
+        none waits.
 
-Each call begins with an agreement: 100 bytes per rank, an ``ALLGATHER`` row. When a call raises,
-the compressor remembers what it did before; an error of MPI itself, which may have reached some
-ranks only, leaves the ranks apart all the same, and training should end.
+Each call begins with an agreement: 100 bytes per rank, in an ``ALLGATHER`` row. When a call raises, the
+compressor's memory is restored to what it was before the call. But an error of MPI itself may have reached
+only some ranks: the ranks are then in different states, and training should end.
 """
 
 from __future__ import annotations
@@ -55,16 +56,16 @@ ALL_REDUCERS: dict[str, Callable[..., Tensor]] = {
     "gtopk": gtopk_sparse_allreduce,
     "oktopk": oktopk_sparse_allreduce,
 }
-"""The all-reducers by their short names."""
+"""The all-reduce functions by their short names."""
 
 _ALGORITHMS = {algorithm.name: algorithm for algorithm in (m.ALGORITHM for m in (dense, topk, gtopk, oktopk))}
 
 
 def check_compressor(allreduce_name: str, compressor: object) -> None:
-    """Whether the all-reducer of that name works with ``compressor``; the calls check it as well.
+    """Check that the all-reducer ``allreduce_name`` works with ``compressor``, as each of its calls does.
 
     Raises:
-        ConfigurationError: it does not, or there is none of that name.
+        ConfigurationError: it does not work with it, or there is no all-reducer of that name.
     """
     if allreduce_name not in _ALGORITHMS:
         raise ConfigurationError(

@@ -1,7 +1,7 @@
-"""Before ranks reduce together they tell each other what they are about to do, or why they cannot.
+"""Lets the ranks agree, before a reduction, on what they are about to reduce.
 
-One small allgather of numbers. Only where they do not agree a second one follows, of texts: every
-rank has seen the same numbers, so every rank takes part in it, and every rank raises.
+They do so by one small allgather of numbers. Only if the numbers do not agree, a second one of texts
+follows: every rank has seen the same numbers, so every rank takes part in it, and every rank raises.
 """
 
 from __future__ import annotations
@@ -18,23 +18,25 @@ from allreduce_instrumentation.allreducers._transport import Transport
 from timing_logger.errors import ReductionError
 
 MAX_FACTS = 4
-"""How many numbers of its own an algorithm may have compared."""
+"""The most numbers of its own that an algorithm may have compared."""
 
 _TEXT_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What one rank is about to do.
+    """One rank's statement of what it is about to reduce.
 
     Attributes:
-        algorithm, name: which reduction of what.
-        length: entries of the tensor.
-        dtype, travels_as: dtypes of the tensor, and of its values on their way.
-        travels_from: type of the device from where they travel.
-        density: of the compressor; 1.0 for one that leaves nothing out.
+        algorithm: name of the algorithm.
+        name: name of the tensor.
+        length: number of entries of the tensor.
+        dtype: dtype of the tensor.
+        travels_as: dtype of its values when they travel.
+        travels_from: type of the device from which they travel.
+        density: the compressor's density; 1.0 for one that leaves nothing out.
         facts: numbers of the algorithm that must be the same on all ranks, at most ``MAX_FACTS``.
-        trouble: why this rank cannot take part, if so; then the rest does not count.
+        trouble: why this rank cannot take part, and then the rest does not count; None if it can.
     """
 
     algorithm: str = ""
@@ -48,7 +50,7 @@ class Statement:
     trouble: str | None = None
 
     def numbers(self) -> list[int]:
-        """All of it as int64, texts as digests; of the same length for every statement."""
+        """Return the statement as int64 numbers, texts as digests; all statements give equally many."""
         facts = list(self.facts.values())
         return [
             int(self.trouble is not None),
@@ -64,7 +66,7 @@ class Statement:
         ]
 
     def says(self, number: int) -> str:
-        """The number at place ``number``, in words."""
+        """Return in words what the number at index ``number`` of :meth:`numbers` stands for."""
         words = [
             f"cannot take part: {self.trouble}",
             f"algorithm {self.algorithm}",
@@ -80,11 +82,11 @@ class Statement:
 
 
 def agree(transport: Transport, mine: Statement) -> None:
-    """Compare every rank's statement. Collective; whatever one rank says, no rank waits for ever.
+    """Compare the statements of all ranks. Collective; whatever one rank states, no rank waits for ever.
 
     Raises:
-        ReductionError: on every rank, if some rank cannot take part or the statements differ; it
-            names the ranks and what they said.
+        ReductionError: on every rank, if some rank cannot take part or the statements differ; the message
+            names the ranks and what they stated.
     """
     numbers = torch.tensor(mine.numbers(), dtype=torch.int64, device=transport.control_device)
     everyone = transport.allgather(numbers, "agreement").cpu()
@@ -123,7 +125,7 @@ def _who_said_what(said: list[str]) -> str:
 
 
 def _digest(text: str) -> int:
-    """63 bits that are the same in every process."""
+    """Return a hash of ``text`` in 63 bits that is the same in every process."""
     digest = hashlib.blake2b(_utf8(text), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1
 

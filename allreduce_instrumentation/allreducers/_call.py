@@ -1,4 +1,4 @@
-"""The frame of every all-reduce: check, compress, agree, reduce; and what happens when one of them fails."""
+"""The steps that all all-reducers share: check, compress, agree, reduce; and what to do when one fails."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-"""What can be reduced."""
+"""The dtypes of tensors that can be reduced."""
 
 
 def _nothing(compressor: Any, payload: Any, name: str) -> Mapping[str, int]:
@@ -34,23 +34,23 @@ def _compress(compressor: Any, tensor: Tensor, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """An all-reduce without its frame: it holds no clock, no logger and no device.
+    """What is special to one all-reducer; it knows no clock, no logger and no device.
 
-    The compressor that its functions are given stands between the algorithm and the user's: same
-    methods, but payloads lie on the transport's device, dense tensors on that of the input, and
-    each step is a row.
+    The compressor that its functions are given wraps the user's compressor. It has the same methods, but
+    payloads are on the transport's device, dense tensors are on that of the input, and each step is a row.
 
     Attributes:
-        name: at most 8 characters.
+        name: the algorithm's name, at most 8 characters.
         phase: the first word of the phase of its rows: ``dense`` or ``sparse``.
         accepts: the compressors that it works with, for ``isinstance``.
         wanted: these compressors, in words.
         reduce: ``(transport, compressor, payload, name)`` -> the mean, 1-D, as ``decompress`` and
-            ``decompress_mean`` give it; the same on every rank, bit for bit. All ranks are in it or none.
-        compress: ``(compressor, tensor, name)`` -> payload; ``tensor`` is 1-D. Before any
-            communication. If it raises, every rank learns of it and none enters ``reduce``.
+            ``decompress_mean`` give it; the same on every rank, bit for bit. Either all ranks call it
+            or none.
+        compress: ``(compressor, tensor, name)`` -> payload; ``tensor`` is 1-D. It is called before any
+            communication. If it raises, every rank learns of it and none calls ``reduce``.
         must_agree: ``(compressor, payload, name)`` -> at most 4 numbers by their names, which have to be
-            the same on all ranks for ``reduce`` to work. After ``compress``.
+            the same on all ranks for ``reduce`` to work. It is called after ``compress``.
     """
 
     name: str
@@ -71,9 +71,10 @@ def reduce_over_ranks(
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """The mean of ``tensor`` over the ranks of ``comm`` by ``algorithm``, as the package promises it.
+    """Return the mean of ``tensor`` over the ranks of ``comm``, computed by ``algorithm``. Collective.
 
-    If anything raises, the compressor remembers under ``name`` (residual and state) what it did
+    Arguments, result and errors are those in :mod:`allreduce_instrumentation.allreducers`. If anything
+    raises, residual and state that the compressor remembers under ``name`` are restored to what they were
     before the call.
     """
     label = name if isinstance(name, str) else repr(name)
@@ -93,7 +94,7 @@ def reduce_over_ranks(
 
 
 def check_compressor(algorithm: Algorithm, compressor: object) -> None:
-    """Whether ``algorithm`` works with ``compressor``.
+    """Check that ``algorithm`` works with ``compressor``.
 
     Raises:
         ConfigurationError: it does not.
@@ -109,7 +110,7 @@ def check_compressor(algorithm: Algorithm, compressor: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What a rank brings to the agreement: a payload, or the error that kept it from having one."""
+    """One rank's state before the agreement: a payload, or the error because of which there is none."""
 
     statement: Statement
     compressor: Any = None
@@ -120,7 +121,7 @@ class _Ready:
 def _prepare(
     algorithm: Algorithm, tensor: Any, compressor: Any, name: Any, transport: Transport, logger: TimingLogger
 ) -> _Ready:
-    """Never raises: the other ranks are waiting to be told."""
+    """Check and compress the tensor; errors are returned, as the other ranks wait to be told of them."""
     try:
         _check_name(name)
         check_compressor(algorithm, compressor)
@@ -146,7 +147,7 @@ def _prepare(
 
 
 def _agree(transport: Transport, ready: _Ready) -> None:
-    """Raises this rank's own error if it has one; what the others are told is in :mod:`._agreement`."""
+    """Take part in the agreement, and raise this rank's own error if it has one."""
     try:
         agree(transport, ready.statement)
     except ReductionError:

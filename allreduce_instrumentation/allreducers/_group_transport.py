@@ -23,19 +23,22 @@ if TYPE_CHECKING:
 
 
 class GroupTransport:
-    """The ranks of a process group; see :class:`~._transport.Transport`.
+    """A :class:`~._transport.Transport` over a process group.
 
-    Tensors lie on the input's device if the group has a backend that lives there, such as nccl; else
-    on the host, if it has one for the host, such as gloo; else on the current device. Rows name the
-    group by its description and number, such as ``default_pg 0``; ranks are those in the group.
+    Tensors are on the input's device if the group has a backend that works in streams there, such as nccl;
+    else on the host, if the group has a backend for the host, such as gloo; else on the current device.
+    Rows name the group by its description and number, such as ``default_pg 0``; ranks are those in the
+    group.
 
-    gloo has been tried with this class, other backends have not.
+    This class has been tried with gloo, but not with other backends.
 
     Args:
+        group: the process group, timed or not.
         like: the tensor to be reduced.
-        layer_name, phase: of the rows.
-        timing_logger: where the rows go; those of the operations of a group that times itself go to its
-            logger. Default: that one, else ``get_timing_logger()``.
+        layer_name: the layer name of the rows.
+        phase: the first word of the phase of the rows.
+        timing_logger: where the rows go; the rows of the operations of a group that times itself go to
+            that group's logger. Default: the group's logger, else ``get_timing_logger()``.
 
     Raises:
         ConfigurationError: ``group`` was destroyed.
@@ -74,7 +77,11 @@ class GroupTransport:
         return everyone
 
     def allgatherv(self, tensor: Tensor, counts: Sequence[int], what: str) -> list[Tensor]:
-        """gloo has none, so all send as much as the largest: the row is an ``ALLGATHER`` of that size."""
+        """Gather every rank's ``tensor``; rank ``r``'s has ``counts[r]`` entries.
+
+        gloo has no such operation, so every rank sends as much as the largest: the row is an ``ALLGATHER``
+        of that size.
+        """
         padded = tensor.new_zeros(max(counts))
         padded[: tensor.numel()] = tensor
         if not padded.numel():
@@ -125,7 +132,7 @@ class GroupTransport:
         self, operation: str, buffer: Tensor, what: str, count: Callable[[], int], peer: int | None
     ) -> AbstractContextManager[object]:
         phase = f"{self._phase} {what}".rstrip()
-        if self._timed_by is not None:  # it counts, too
+        if self._timed_by is not None:  # the group makes the row and counts the operation itself
             return self._timed_by.label(self._layer_name, phase)
         return timed_work(
             self.logger, operation, buffer.device, message_size=buffer.nbytes,
@@ -150,5 +157,5 @@ def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device)
 
 
 def _bytes(tensor: Tensor) -> Tensor:
-    """The memory of ``tensor``: not every backend takes every dtype, and all take bytes."""
+    """Return the memory of ``tensor`` as bytes, as not every backend takes every dtype."""
     return tensor.view(torch.uint8)

@@ -1,4 +1,4 @@
-"""An all-reducer's transport over MPI."""
+"""An all-reducer's transport over an MPI communicator."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from timing_logger.errors import ConfigurationError
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
-_TAG = 0x5A11  # apart from the user's own messages, most likely; MPI allows up to 32767 everywhere
+_TAG = 0x5A11  # unlikely to be a tag of the user's messages; every MPI allows tags up to 32767
 
-# MPI moves bits. Integers as wide as the entries keep counts small: they must stay below 2**31.
+# Entries travel as integers of their width. With bytes, counts would be larger; they must be below 2**31.
 _SAME_WIDTH = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 class MpiTransport:
-    """The ranks of a communicator; tensors lie on the host. See :class:`~._transport.Transport`.
+    """A :class:`~._transport.Transport` over an MPI communicator; tensors are on the host.
 
     Args:
-        comm: every operation on it is a row by itself.
-        layer_name, phase: of the rows.
-
-    Raises:
-        ConfigurationError: ``comm`` is no intracommunicator, or is the null communicator.
+        comm: a timed communicator, which makes a row of every operation.
+        layer_name: the layer name of the rows.
+        phase: the first word of the phase of the rows.
     """
 
     device = control_device = torch.device("cpu")
@@ -48,7 +46,11 @@ class MpiTransport:
     def of(
         cls, comm: MPI.Comm, layer_name: str, phase: str, timing_logger: TimingLogger | None
     ) -> MpiTransport:
-        """A transport over ``comm``, which is timed if it is not yet."""
+        """Return a transport over ``comm``; a plain communicator is timed with ``timing_logger``.
+
+        Raises:
+            ConfigurationError: ``comm`` is no intracommunicator, or is the null communicator.
+        """
         if comm == MPI.COMM_NULL:
             raise ConfigurationError(
                 "comm is the null communicator: it was freed, or this rank is not in it."
@@ -110,6 +112,6 @@ class MpiTransport:
 
 
 def _bits(tensor: Tensor) -> np.ndarray[Any, Any]:
-    """The memory of ``tensor`` as integers of the entries' width: NumPy knows no bfloat16."""
+    """Return the memory of ``tensor`` as integers of the entries' width, as NumPy has no bfloat16."""
     bits: np.ndarray[Any, Any] = tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()
     return bits

@@ -1,8 +1,8 @@
-"""Who sums what in Ok-Topk: the indices cut into one region per rank, and shares of what is to be moved.
+"""Splits the work of Ok-Topk: indices into one region per rank, and entries to be moved into shares.
 
-Pure functions on counts and sorted indices; every rank calls them with the same arguments and gets the
-same answer. ``regions`` are ``ranks + 1`` ascending indices from 0 to the length: rank r sums
-``regions[r]`` up to, not including, ``regions[r + 1]``.
+These are pure functions on counts and sorted indices; every rank gets the same answer from the same
+arguments. ``regions`` are ``ranks + 1`` ascending indices from 0 to the tensor's length: rank r sums the
+entries from ``regions[r]`` up to, not including, ``regions[r + 1]``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ from torch import Tensor
 
 
 def equal_regions(length: int, ranks: int) -> list[int]:
-    """Regions whose lengths differ by one at most."""
+    """Return regions whose lengths differ by one at most."""
     return [rank * length // ranks for rank in range(ranks + 1)]
 
 
 def sample(indices: Tensor, samples: int) -> Tensor:
-    """How many ``indices`` (ascending) there are, then so many ``samples`` of them, evenly spaced.
+    """Return the number of ``indices``, followed by evenly spaced samples of them.
 
-    Without any index the samples are zeros, and weigh nothing.
+    Args:
+        indices: this rank's picks, ascending; 1-D.
+        samples: how many samples to take. If there are no indices, all samples are zero, and the number
+            gives them no weight.
+
+    Returns:
+        ``1 + samples`` entries in the dtype of ``indices``.
     """
     count = indices.numel()
     sampled = torch.zeros(1 + samples, dtype=indices.dtype, device=indices.device)
@@ -32,11 +38,16 @@ def sample(indices: Tensor, samples: int) -> Tensor:
 
 
 def regions_from_samples(sampled: Tensor, length: int) -> list[int]:
-    """Regions that hold about as many picks each, from every rank's :func:`sample` (one row each).
+    """Return regions with about equally many picks, from the samples of all ranks.
 
-    A sample stands for as many picks as its rank has per sample. So with N picks in all on P ranks, and
-    s samples of each, a region holds at most N/P + 3N/s + 4P of them, wherever they lie on which rank.
-    (A mean of the ranks' own quantiles, as in the paper's code, balances only ranks that are alike.)
+    Each sample stands for (picks / samples) picks of its rank. So with N picks in all on P ranks, and s
+    samples per rank, a region holds at most N/P + 3N/s + 4P picks, however they are distributed over
+    indices and ranks. (The mean of the ranks' own quantiles, as in the paper's code, gives balanced regions
+    only if the ranks are alike.)
+
+    Args:
+        sampled: the result of :func:`sample` of every rank, one row per rank.
+        length: the tensor's number of entries.
     """
     ranks = len(sampled)
     counts, indices = sampled[:, :1], sampled[:, 1:]
@@ -50,13 +61,13 @@ def regions_from_samples(sampled: Tensor, length: int) -> list[int]:
 
 
 def count_per_region(indices: Tensor, regions: list[int]) -> list[int]:
-    """How many of ``indices`` (ascending) lie in each region."""
+    """Return how many of ``indices`` (ascending) are in each region."""
     edges = torch.tensor(regions, dtype=indices.dtype, device=indices.device)
     return torch.searchsorted(indices, edges).diff().tolist()
 
 
 def cut_to(total: int, counts: list[int]) -> list[int]:
-    """``counts``, in proportion, reduced to ``total`` altogether; as they are if they do not exceed it."""
+    """Return ``counts`` reduced in proportion to a sum of ``total``; unchanged if they do not exceed it."""
     if sum(counts) <= total:
         return counts
     reached = [part * total // sum(counts) for part in accumulate(counts, initial=0)]
@@ -64,16 +75,19 @@ def cut_to(total: int, counts: list[int]) -> list[int]:
 
 
 def take_first(total: int, counts: list[int]) -> list[int]:
-    """``counts``, from the first on, until ``total`` are taken."""
+    """Return how many to take of each of ``counts``, from the first on, until ``total`` are taken."""
     reached = [min(part, total) for part in accumulate(counts, initial=0)]
     return [after - before for before, after in pairwise(reached)]
 
 
 def even_shares(counts: list[int]) -> list[list[int]]:
-    """How many entries each rank hands to each other for all to hold as many, in the same order.
+    """Return how many entries each rank hands to each other rank so that all hold equally many.
 
-    Rank i holds ``counts[i]`` entries of one ordered sequence, after those of rank i - 1. Returns one row
-    per sender; the diagonal is what stays.
+    The entries form one sequence, whose order is kept: rank i holds ``counts[i]`` of them, after those of
+    rank i - 1.
+
+    Returns:
+        One row per sender, with one count per receiver; the diagonal is what stays.
     """
     ranks = len(counts)
     have = list(pairwise(accumulate(counts, initial=0)))

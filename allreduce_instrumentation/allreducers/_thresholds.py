@@ -1,4 +1,4 @@
-"""What is large enough in Ok-Topk: a threshold that is found exactly now and then, and used in between."""
+"""Thresholds of Ok-Topk: they are determined exactly from time to time, and reused in between."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ _AS_INTEGER = {torch.float32: torch.int32, torch.float64: torch.int64}
 
 
 def fits(passed: int, wanted: int) -> bool:
-    """Whether a threshold that lets ``passed`` entries through still serves where ``wanted`` are wanted.
+    """Tell whether a threshold that ``passed`` entries exceed is still usable if ``wanted`` are wanted.
 
-    It does within a quarter; what is too many is cut, what is too few is made up for by the residuals.
+    It is usable if the two differ by a quarter of ``wanted`` at most. Surplus entries are cut off, and the
+    residuals make up for missing ones.
     """
     return 3 * wanted <= 4 * passed <= 5 * wanted
 
 
 def kth_largest(magnitudes: Tensor, k: int, add_over_ranks: Callable[[Tensor], Tensor]) -> tuple[float, int]:
-    """The ``k``-th largest of all ranks' ``magnitudes``, and how many that equal it are among the k.
+    """Return the ``k``-th largest magnitude of all ranks, and how many equal to it are among the k largest.
 
-    Bits of floats that are not negative order as the floats do, so the answer is found exactly, four
-    bits at a time: each step adds up 16 counters over the ranks, however many entries there are.
+    The bits of nonnegative floats have the order of the floats. So the value is found exactly, four bits at
+    a time: each step adds up 16 counters over the ranks, however many entries there are. Collective.
 
     Args:
-        magnitudes: this rank's; 1-D, float32 or float64, none negative or NaN; on the host.
+        magnitudes: this rank's magnitudes; 1-D, float32 or float64, none negative or NaN; on the host.
         k: from 1 to the number of magnitudes of all ranks together.
-        add_over_ranks: sums an int64 tensor over the ranks; called equally often on all of them.
+        add_over_ranks: sums an int64 tensor over the ranks; called equally often on every rank.
     """
     integer = _AS_INTEGER[magnitudes.dtype]
     keys = magnitudes.view(integer).to(torch.int64)

@@ -1,4 +1,4 @@
-"""The user's compressor as an algorithm sees it: payloads where they travel from, each step a row."""
+"""Wraps the user's compressor for the algorithms: moves payloads between devices, and times each step."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _P = TypeVar("_P", bound=Payload)
 
 
 class TimedCompressor:
-    """Compresses and decompresses where the tensor is, and moves payloads to where they travel from.
+    """Compresses and decompresses on the tensor's device, and moves payloads to the transport's device.
 
     Rows, under the label in force:
 
-    - ``COMPRESS``: picking or rounding, with the bytes **before**, those of the tensor. The bytes
-      after are those of the communication that follows.
+    - ``COMPRESS``: picking or rounding, with the bytes **before** it, those of the tensor. The bytes
+      after it are those of the communication that follows.
     - ``DECOMPRESS``: making the dense result, with the bytes of the payloads it is made of.
     - ``MERGE``: adding sparse payloads and picking from the sum, with the payloads' bytes.
-    - ``D2H`` and ``H2D``: moving a payload, where the tensor and the transport are on different devices.
+    - ``D2H`` and ``H2D``: moving a payload, if the tensor and the transport are on different devices.
 
-    :class:`NoCompression` does nothing that could be timed, and has no such rows but copies.
+    :class:`NoCompression` does nothing that could be timed, and has only the rows of copies.
 
     Args:
-        compressor: the user's.
-        device: of the tensor.
-        transport_device: of the transport's tensors.
+        compressor: the user's compressor.
+        device: the tensor's device.
+        transport_device: the device of the transport's tensors.
         logger: where the rows go.
     """
 

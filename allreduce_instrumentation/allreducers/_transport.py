@@ -1,4 +1,4 @@
-"""Transport: what an all-reducer can do with the other ranks, over MPI or over a process group."""
+"""The protocol by which all-reducers communicate, over MPI or over a process group."""
 
 from __future__ import annotations
 
@@ -16,72 +16,82 @@ if TYPE_CHECKING:
 
 
 class Transport(Protocol):
-    """Ranks that exchange 1-D, contiguous tensors, which lie on ``device``.
+    """The protocol of ranks that exchange 1-D, contiguous tensors on ``device``.
 
-    Each operation is a row: its layer and the first word of its phase are those of the call, and
-    ``what``, such as ``"values"``, is the rest of the phase: ``sparse values``. Operations are
+    Each operation is a row: its layer and the first word of its phase are those of the all-reducer's call,
+    and ``what``, such as ``"values"``, is the rest of the phase: ``sparse values``. Operations are
     complete on return, or in the device's stream. Any dtype travels; only :meth:`allreduce` calculates.
     """
 
     @property
     def rank(self) -> int:
-        """This rank, in the group."""
+        """This process's rank in the group."""
 
     @property
     def size(self) -> int:
-        """How many ranks."""
+        """The number of ranks in the group."""
 
     @property
     def device(self) -> torch.device:
-        """Where tensors must lie, and where results do."""
+        """The device of all tensors and results."""
 
     @property
     def control_device(self) -> torch.device:
-        """Where :meth:`allgather` takes tensors from on every rank, whatever is to be reduced there."""
+        """A device from which :meth:`allgather` takes tensors on every rank, whatever is reduced there."""
 
     @property
     def logger(self) -> TimingLogger:
-        """Where the rows go."""
+        """The logger to which the rows go."""
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
-        """The sum over the ranks, a new tensor; float32, float64 or int64."""
+        """Return the sum of ``tensor`` over the ranks, a new tensor; float32, float64 or int64."""
 
     def allgather(self, tensor: Tensor, what: str) -> Tensor:
-        """Every rank's ``tensor``, all of one length: shape ``(size, length)``."""
+        """Return every rank's ``tensor``, all of one length, in a tensor of shape ``(size, length)``."""
 
     def allgatherv(self, tensor: Tensor, counts: Sequence[int], what: str) -> list[Tensor]:
-        """Every rank's ``tensor``; rank ``r``'s has ``counts[r]`` entries."""
+        """Return every rank's ``tensor``, one per rank; rank ``r``'s has ``counts[r]`` entries."""
 
     def alltoall(self, tensor: Tensor, what: str) -> Tensor:
-        """Block ``r`` of ``tensor`` goes to rank ``r``; the result's block ``r`` is from rank ``r``.
+        """Send block ``r`` of ``tensor`` to rank ``r``; block ``r`` of the result comes from rank ``r``.
 
-        ``tensor`` has ``size`` blocks of one length, the same on all ranks, and the result too.
+        ``tensor`` and the result have ``size`` blocks of one length, which is the same on all ranks.
         """
 
     def alltoallv(
         self, tensor: Tensor, send_counts: Sequence[int], receive_counts: Sequence[int], what: str
     ) -> list[Tensor]:
-        """As :meth:`alltoall`, with blocks of ``send_counts[r]`` and ``receive_counts[r]`` entries."""
+        """Exchange blocks of different lengths, and return the received ones, one per rank.
+
+        Args:
+            tensor: the blocks to send, one after the other.
+            send_counts: entries of the block for each rank.
+            receive_counts: entries of the block from each rank.
+            what: the rest of the row's phase.
+        """
 
     def broadcast(self, tensor: Tensor, root: int, what: str) -> None:
-        """Overwrite ``tensor`` with that of ``root``."""
+        """Overwrite ``tensor`` with the one of rank ``root``."""
 
     def send(self, tensor: Tensor, to: int, what: str) -> None:
-        """Send to rank ``to``, which must receive."""
+        """Send ``tensor`` to rank ``to``, which must call :meth:`recv`."""
 
     def recv(self, count: int, dtype: torch.dtype, source: int, what: str) -> Tensor:
-        """What rank ``source`` sends: ``count`` entries of ``dtype``, a new tensor."""
+        """Return what rank ``source`` sends: a new tensor with ``count`` entries of ``dtype``."""
 
 
 def transport_for(
     comm: Any, like: object, *, layer_name: str, phase: str, timing_logger: TimingLogger | None
 ) -> Transport:
-    """The transport over ``comm``, an mpi4py intracommunicator or a ``torch.distributed.ProcessGroup``.
+    """Return the transport over ``comm``.
 
-    Neither library is imported here: a ``comm`` exists only where its own was imported already.
+    Neither MPI nor torch.distributed is imported here: ``comm`` exists only if its library was imported.
 
     Args:
-        like: what is to be reduced; a process group may keep its tensors on the same device.
+        comm: an mpi4py intracommunicator or a ``torch.distributed.ProcessGroup``.
+        like: the tensor to be reduced; a process group may keep its tensors on the same device.
+        layer_name: the layer name of the rows.
+        phase: the first word of the phase of the rows.
         timing_logger: where rows go. Default: the logger of a timed ``comm``, else
             ``get_timing_logger()``.
 

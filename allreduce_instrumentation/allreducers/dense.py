@@ -1,4 +1,4 @@
-"""dense_allreduce: the mean of every entry."""
+"""``dense_allreduce``: the mean over the ranks of every entry."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def dense_allreduce(
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """The mean of ``tensor`` over the ranks, from all of its entries.
+    """Return the mean of ``tensor`` over the ranks, computed from all of its entries.
 
-    float32 and float64 take one Allreduce. Half values, the tensor's own or those of
-    :class:`FP16`, travel as halves: every rank is sent its block of everybody's entries, adds it up in
-    float32 in the order of the ranks, and sends the block's mean, rounded once, to all. Arguments,
-    result and errors: :mod:`allreduce_instrumentation.allreducers`.
+    float32 and float64 take one Allreduce. Values in half precision, the tensor's own or those of
+    :class:`FP16`, travel in half precision: every rank receives its block of all ranks' entries, adds it up
+    in float32 in the order of the ranks, and sends the block's mean, rounded once, to all. For arguments,
+    result and errors see :mod:`allreduce_instrumentation.allreducers`.
     """
     return reduce_over_ranks(
         ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
@@ -47,7 +47,8 @@ def _mean(transport: Transport, values: Tensor) -> Tensor:
 
 
 def _mean_of_halves(transport: Transport, values: Tensor) -> Tensor:
-    """MPI cannot add halves, and adding in half precision would lose most of what the ranks say."""
+    """Return the mean of values in half precision, added in float32, one block of them per rank."""
+    # MPI cannot add half precision, and adding in half precision would lose most of the digits.
     block = -(-values.numel() // transport.size)
     padded = values.new_zeros(block * transport.size)
     padded[: values.numel()] = values

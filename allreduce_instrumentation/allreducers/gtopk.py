@@ -1,4 +1,4 @@
-"""gtopk_sparse_allreduce: the largest entries of the sum, merged pairwise along a tree."""
+"""``gtopk_sparse_allreduce``: the mean of the largest entries, merged pairwise along a tree."""
 
 from __future__ import annotations
 
@@ -28,17 +28,16 @@ def gtopk_sparse_allreduce(
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """The mean of the entries that are largest in the sum of the ranks' picks: ``k`` of them.
+    """Return the mean over the ranks of the ``k`` entries that are largest in the sum of the ranks' picks.
 
-    In round ``j`` = 0, 1, ... rank ``r`` sends what it has to ``r - 2**j`` if ``r`` is an odd multiple of
-    ``2**j``; the receiver adds it and keeps the ``k`` largest. After the last round rank 0 has the
-    result and broadcasts it. Picks travel in the tensor's dtype, sums of halves in float32. After
-    "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification", Shi et al., 2019.
+    In round ``j`` = 0, 1, ... rank ``r`` sends its entries to rank ``r - 2**j`` if ``r`` is an odd multiple
+    of ``2**j``; the receiver adds them to its own and keeps the ``k`` largest. After the last round rank 0
+    has the result and broadcasts it. Picks travel in the tensor's dtype, sums of half precision in float32.
+    Source: "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification", Shi et al., 2019.
 
-    No gradient is lost: a rank's picks that are not in the result go back to its residual; and where
-    a sum was let go in a merge though its index is in the result, by way of other ranks, it goes to
-    the residual of the rank that merged. Arguments, result and errors:
-    :mod:`allreduce_instrumentation.allreducers`.
+    No gradient is lost: a rank's picks that are not in the result go back to its residual. If a merge drops
+    a sum whose index is in the result by way of other ranks, the sum goes to the residual of the rank that
+    merged. For arguments, result and errors see :mod:`allreduce_instrumentation.allreducers`.
     """
     return reduce_over_ranks(
         ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
@@ -63,7 +62,12 @@ def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparseP
 def _merge_along_tree(
     transport: Transport, compressor: SparseCompressor, payload: SparsePayload
 ) -> tuple[SparsePayload, list[SparsePayload]]:
-    """What this rank had when it sent, or in the end, and what it let go of in each merge."""
+    """Take this rank's part in all rounds.
+
+    Returns:
+        The entries that this rank had when it sent them, or on rank 0 at the end; and those that it dropped,
+        one payload per merge.
+    """
     merged, let_go = payload, []
     for number, action, other in rounds(transport.rank, transport.size):
         values, indices = f"round {number} values", f"round {number} indices"
@@ -83,7 +87,11 @@ def _merge_along_tree(
 
 
 def rounds(rank: int, size: int) -> Iterator[tuple[int, Literal["send", "receive"], int]]:
-    """What ``rank`` of ``size`` does: ``(round, "send" or "receive", other rank)``; nothing after it sent."""
+    """Yield the steps of ``rank`` among ``size`` ranks; its send is the last one.
+
+    Yields:
+        ``(round, "send" or "receive", other rank)``.
+    """
     number = 0
     while (step := 1 << number) < size:
         if rank & step:
@@ -95,13 +103,13 @@ def rounds(rank: int, size: int) -> Iterator[tuple[int, Literal["send", "receive
 
 
 def _sent_dtype(payload: SparsePayload, number: int, sender: int, transport: Transport) -> torch.dtype:
-    """Of the values that ``sender`` sends in this round: sums, if it merged in an earlier one."""
+    """Return the dtype of the values that ``sender`` sends in this round: sums if it has merged before."""
     has_merged = number > 0 and sender + 1 < transport.size
     return accumulation_dtype(payload.dtype) if has_merged else payload.values.dtype
 
 
 def _broadcast(transport: Transport, merged: SparsePayload) -> SparsePayload:
-    """Rank 0's payload on every rank."""
+    """Return rank 0's payload on every rank."""
     if transport.size == 1:
         return merged
     if transport.rank != _ROOT:

@@ -1,33 +1,34 @@
-"""oktopk_sparse_allreduce: the largest entries of the sum, found by owners of regions, for few words.
+"""``oktopk_sparse_allreduce``: the mean of the largest entries, at low traffic; a rank sums each region.
 
-After S. Li and T. Hoefler, "Near-Optimal Sparse Allreduce for Distributed Deep Learning", PPoPP 2022.
+Source: S. Li and T. Hoefler, "Near-Optimal Sparse Allreduce for Distributed Deep Learning", PPoPP 2022.
 With k entries wanted, on P ranks:
 
 1. Each rank picks about k entries, by a threshold of its own.
-2. The indices are cut into P regions with about as many picks each. A rank sends its picks to the owners
-   of their regions, and each owner adds up what it got, in the order of the ranks.
+2. The indices are split into P regions with about equally many picks. A rank sends its picks to the owners
+   of their regions, and each owner adds up what it received, in the order of the ranks.
 3. The owners keep the sums above a global threshold, about k in all, and every rank gathers those.
 
-Thresholds and regions are found anew every few calls and used in between; regions sooner, when an owner
-had to refuse picks.
+Thresholds and regions are determined anew every few calls and reused in between; regions sooner, if an
+owner had to refuse picks.
 
 **Traffic.** A word is a value or an index, so an entry that travels is two words. What a rank keeps for
-itself does not count; what it brings to an allgather counts once for each other rank. In every call, with
+itself does not count; its part of an allgather counts once for each other rank. In every call, with
 any data, a rank sends at most 6k(P-1)/P words and receives no more; rounding to whole entries can add
-less than 4P. A call on gradients whose distribution stays takes two thirds to three quarters of that. It
-holds because thresholds and regions, however stale, only propose:
+less than 4P. A call on gradients whose distribution does not change takes two thirds to three quarters of
+that. The bound holds even for outdated thresholds and regions, because the number of entries is limited
+at each step:
 
-- A rank picks at most k entries, and at least 3k/4 if so many are not zero. If its threshold gives others,
-  the k largest are picked.
-- A rank sends at most k(P-1)/P picks to owners, and an owner receives at most k(2P-3)/P. What is too much is
-  left out: of each sender and each region in proportion, the smallest first.
-- At most k sums are in the result. If the threshold passes less than 3k/4 or more than 5k/4, a new one is
-  found exactly, in the same call; what still is too much is left out in proportion.
+- A rank picks at most k entries, and at least 3k/4 if so many are not zero. If its threshold gives another
+  number, the k largest are picked.
+- A rank sends at most k(P-1)/P picks to owners, and an owner receives at most k(2P-3)/P. Surplus picks are
+  left out: for each sender and each region in proportion, the smallest first.
+- At most k sums are in the result. If fewer than 3k/4 or more than 5k/4 exceed the threshold, a new one is
+  determined exactly, in the same call; sums that are still too many are left out in proportion.
 - An owner with more than twice its share of the result hands out the rest before all gather: it sends at
   most 2k(P-1)/P entries, and every rank receives at most k.
 
 Picks that were left out, or are not in the result, return to the residual. Besides these words, a call
-takes some 17 numbers from every other rank, and now and then samples of picks, for regions, or
+takes some 17 numbers from every other rank, and in some calls samples of picks, for regions, or
 counters, for a threshold.
 """
 
@@ -59,9 +60,9 @@ if TYPE_CHECKING:
     from allreduce_instrumentation.allreducers._transport import Transport
     from timing_logger.recording.logger import TimingLogger
 
-THRESHOLD_PERIOD = 32  # calls from one exact threshold to the next: the paper's
-REGION_PERIOD = 16  # calls from one choice of regions to the next: the paper's is 64, where this costs more
-_SAMPLES = 8  # per rank and region: the more, the better regions are balanced
+THRESHOLD_PERIOD = 32  # calls from one exact threshold to the next, as in the paper
+REGION_PERIOD = 16  # calls from one choice of regions to the next; 64 in the paper, where a choice costs more
+_SAMPLES = 8  # per rank and region; with more of them, regions are better balanced
 
 
 def oktopk_sparse_allreduce(
@@ -72,12 +73,12 @@ def oktopk_sparse_allreduce(
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """The mean of the entries that are largest in the sum of the ranks' picks: about ``k`` of them.
+    """Return the mean over the ranks of about ``k`` entries that are largest in the sum of the ranks' picks.
 
-    How, and how many words that takes, is said at the head of this module. No gradient is lost: a rank's
-    picks that are not in the result go back to its residual. What is remembered from call to call stands in
-    ``compressor.state_dict()``; ranks that remember different numbers of calls, thresholds or regions
-    are told so by a ReductionError. Arguments, result and errors:
+    The docstring of this module describes the algorithm and its traffic. No gradient is lost: a rank's
+    picks that are not in the result go back to its residual. The state from call to call is part of
+    ``compressor.state_dict()``. If ranks remember different numbers of calls, thresholds or regions, they
+    raise a ReductionError. For arguments, result and errors see
     :mod:`allreduce_instrumentation.allreducers`.
     """
     return reduce_over_ranks(
@@ -89,15 +90,15 @@ def oktopk_sparse_allreduce(
 
 
 def _compress(compressor: SparseCompressor, tensor: Tensor, name: str) -> SparsePayload:
-    """At most k picks, and no fewer than three quarters of k; zeros are left out, they say nothing."""
+    """Pick at most k entries, and at least three quarters of k; zeros are left out afterwards."""
     state = compressor.state(name)
     most = entries_to_keep(compressor.density, tensor.numel())
-    all_of_them = most == tensor.numel()  # which no threshold may spoil
+    all_of_them = most == tensor.numel()  # then no threshold is used
     if all_of_them or state.local_threshold is None or state.calls % THRESHOLD_PERIOD == 0:
         picks = compressor.compress(tensor, name)
     else:
         picks = _pick_above(compressor, tensor, name, state.local_threshold, most)
-    if picks.count == most:  # these are the largest, however they were found
+    if picks.count == most:  # these are the k largest, whether or not a threshold was used
         smallest = picks.values.abs().min().item()
         compressor.set_state(name, replace(state, local_threshold=smallest or None))
     return _at(picks, picks.values.nonzero().squeeze(1))
@@ -109,7 +110,7 @@ def _pick_above(
     picks = compressor.compress_above(tensor, name, threshold)
     if picks.count < most and not fits(picks.count, most):
         compressor.give_back(name, picks.indices, picks.values)
-        return compressor.compress(torch.zeros_like(tensor), name)  # `tensor` is in the residual by now
+        return compressor.compress(torch.zeros_like(tensor), name)  # `tensor` is in the residual now
     if picks.count > most:
         kept = torch.zeros(picks.count, dtype=torch.bool, device=picks.values.device)
         kept[largest(picks.values, most)] = True
@@ -151,7 +152,7 @@ def _reduce(transport: Transport, compressor: SparseCompressor, picks: SparsePay
 
 
 def _regions(transport: Transport, picks: SparsePayload, state: ThresholdState, most: int) -> list[int]:
-    """Those of the last call, or new ones: when that is due, or the last ones served badly or do not fit."""
+    """Return the last call's regions; new ones if due, if an owner refused picks, or if they do not fit."""
     if most == picks.length:
         return equal_regions(picks.length, transport.size)
     fitting = len(state.boundaries) == transport.size and state.boundaries[-1] == picks.length
@@ -162,7 +163,13 @@ def _regions(transport: Transport, picks: SparsePayload, state: ThresholdState, 
 
 
 class _Sent(NamedTuple):
-    """Which of its picks a rank sent; what it received, by sender; whether any owner had to refuse some."""
+    """The exchange with the owners of regions, as one rank sees it.
+
+    Attributes:
+        positions: which of its picks the rank sent.
+        received: the payloads that it received, by sender.
+        refused: whether any owner had to refuse some of its picks.
+    """
 
     positions: Tensor
     received: list[SparsePayload]
@@ -189,17 +196,23 @@ def _to_owners(transport: Transport, picks: SparsePayload, regions: list[int], m
 
 
 def _most_sent(most: int, ranks: int) -> int:
-    """Entries of a rank for others; when all are picked, this is all but an equal region."""
+    """Return the most entries that a rank may send to others: all of k but an equal region."""
     return most - most // ranks
 
 
 def _most_received(most: int, ranks: int) -> int:
-    """Entries of others for a rank; it may then receive k sums more, and stays below 3k(P-1)/P."""
+    """Return the most entries that a rank may receive; with k sums more it stays below 3k(P-1)/P."""
     return max((ranks - 1) * -(-most // ranks), most * (2 * ranks - 3) // ranks)
 
 
 class _Chosen(NamedTuple):
-    """The sums of this rank's region that are in the result, how many each owner has, the threshold."""
+    """The choice of the sums that are in the result.
+
+    Attributes:
+        positions: which sums of this rank's region are in the result.
+        counts: how many sums of each owner are in the result.
+        threshold: the global threshold; None if there is none yet.
+    """
 
     positions: Tensor
     counts: list[int]
@@ -207,7 +220,7 @@ class _Chosen(NamedTuple):
 
 
 def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, most: int) -> _Chosen:
-    """The sums above the global threshold, at most k on all ranks together."""
+    """Choose the sums above the global threshold, at most k on all ranks together."""
     magnitudes, threshold = sums.values.abs(), state.global_threshold
     if state.calls % THRESHOLD_PERIOD == 0:
         threshold = None
@@ -223,7 +236,7 @@ def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, mo
 
 
 def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Chosen:
-    """The k largest of all ranks' sums; of equal ones those of the lowest indices."""
+    """Choose the k largest of all ranks' sums; of equal ones those of the lowest indices."""
     threshold, missing = kth_largest(magnitudes, most, lambda part: transport.allreduce(part, "threshold"))
     chosen, ties = magnitudes > threshold, (magnitudes == threshold).nonzero().squeeze(1)
     larger, equal = _gather_numbers(transport, [int(chosen.sum()), ties.numel()], "counts")
@@ -234,7 +247,7 @@ def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Cho
 
 
 def _gather(transport: Transport, chosen: SparsePayload, counts: list[int]) -> SparsePayload:
-    """What all owners have ``chosen``, in ascending order."""
+    """Gather the sums that all owners have ``chosen``, in ascending order of indices."""
     shares = equal_regions(sum(counts), transport.size)
     if max(counts) > 2 * -(-sum(counts) // transport.size):
         moves = even_shares(counts)
@@ -265,7 +278,7 @@ def _without(rank: int, counts: list[int]) -> list[int]:
 def _exchange(
     transport: Transport, payload: SparsePayload, to: list[int], of: list[int], what: str
 ) -> list[SparsePayload]:
-    """Blocks of ``payload``, ``to[r]`` entries for rank r; ``of[r]`` come from it. The own one stays."""
+    """Exchange blocks of ``payload``: ``to[r]`` entries go to rank r, ``of[r]`` come from it."""
     rank = transport.rank
     start, end = sum(to[:rank]), sum(to[: rank + 1])
 
@@ -283,7 +296,7 @@ def _exchange_numbers(transport: Transport, numbers: list[int], what: str) -> li
 
 
 def _gather_numbers(transport: Transport, numbers: list[int], what: str) -> list[list[int]]:
-    """One list for each of ``numbers``: those of all ranks."""
+    """Return for each of ``numbers`` the list of all ranks' numbers at this place."""
     return transport.allgather(torch.tensor(numbers, device=transport.device), what).T.tolist()
 
 

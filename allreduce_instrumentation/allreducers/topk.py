@@ -1,4 +1,4 @@
-"""topk_sparse_allreduce: every rank's largest entries, gathered by all."""
+"""``topk_sparse_allreduce``: the mean of every rank's largest entries, which all ranks gather."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def topk_sparse_allreduce(
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
-    """The mean of what the ranks picked: zeros, where none did.
+    """Return the mean over the ranks of the entries that they picked; zero where no rank picked one.
 
-    Each rank sends its picks, ``k`` values and ``k`` indices, to all, and all add everybody's in the
-    order of the ranks. What a rank did not pick is in its residual. Arguments, result and errors:
+    Each rank sends its picks, ``k`` values and ``k`` indices, to all ranks, and all add them in the order
+    of the ranks. What a rank did not pick is in its residual. For arguments, result and errors see
     :mod:`allreduce_instrumentation.allreducers`.
     """
     return reduce_over_ranks(

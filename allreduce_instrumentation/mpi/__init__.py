@@ -1,7 +1,7 @@
-"""MPI communicators whose operations time themselves: mpi4py's, method for method.
+"""MPI communicators with the methods of mpi4py's, whose operations time themselves.
 
-``TimedIntracomm(comm)`` is an ``MPI.Intracomm`` on the same handle, to be passed wherever ``comm``
-was. Which methods communicate, and what they send, stands in ``_operations.py``.
+``TimedIntracomm(comm)`` is an ``MPI.Intracomm`` on the same handle, which can be passed wherever ``comm``
+was. ``_operations.py`` lists the methods that communicate, and what they send.
 """
 
 from allreduce_instrumentation.mpi.communicators import (

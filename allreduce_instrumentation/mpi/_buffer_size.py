@@ -1,7 +1,7 @@
-"""How many bytes a buffer argument of mpi4py names, read as mpi4py reads it.
+"""Computes the bytes of buffer arguments of mpi4py, which are interpreted as mpi4py does.
 
-Every function returns None for what it cannot tell, and none ever raises: a size is a column of
-a log, and no reason to stop a training run.
+The public functions return None for an unknown size, and never raise: a size is a column of a log, and no
+reason to stop a training run.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from mpi4py import MPI
 
 
 def spec_bytes(spec: Any) -> int | None:
-    """Bytes named by a buffer specification.
+    """Return the bytes of a buffer specification; None if unknown.
 
     Args:
         spec: an array, tensor or bytes-like object, or a list or tuple around one, with a count
@@ -29,12 +29,12 @@ def spec_bytes(spec: Any) -> int | None:
 
 
 def block_bytes(spec: Any, blocks: int, rank: int) -> int | None:
-    """Bytes of one block of a buffer that holds one for each rank.
+    """Return the bytes of one block of a buffer that holds one block for each rank; None if unknown.
 
     Args:
-        spec: as in :func:`spec_bytes`. Counts are those of the blocks; a single one is that of each.
-        blocks: how many there are.
-        rank: which one.
+        spec: as in :func:`spec_bytes`. Counts are those of the blocks; a single count is that of each block.
+        blocks: the number of blocks.
+        rank: the index of the block.
     """
     try:
         if isinstance(spec, (list, tuple)):
@@ -45,7 +45,7 @@ def block_bytes(spec: Any, blocks: int, rank: int) -> int | None:
 
 
 def is_in_place(sendbuf: Any) -> bool:
-    """Whether a send buffer stands for "what is in the receive buffer"."""
+    """Tell whether a send buffer means that the data are in the receive buffer: None or ``MPI.IN_PLACE``."""
     return sendbuf is None or sendbuf is MPI.IN_PLACE
 
 
@@ -58,7 +58,7 @@ def _buffer_bytes(buffer: Any) -> int:
 
 
 def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
-    """``(buffer, count or counts, displacement or displacements, datatype)``; None where absent."""
+    """Return ``(buffer, count or counts, displacement or displacements, datatype)``; None where absent."""
     buffer, *middle, last = spec
     if len(spec) == 2:
         if _is_datatype(last):
@@ -70,14 +70,14 @@ def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
 
 
 def _is_datatype(item: Any) -> bool:
-    """A datatype, its code, or one datatype for each block."""
+    """Tell whether ``item`` is a datatype, a datatype's code, or a sequence of one per block."""
     if isinstance(item, (list, tuple)) and item:
         item = item[0]
     return isinstance(item, (MPI.Datatype, str))
 
 
 def _counts_and_displacements(counts: Any) -> tuple[Any, Any]:
-    """A pair, as a tuple, is a count and a displacement (or a sequence of each); all else is counts."""
+    """Split ``counts``: a tuple of two is counts and displacements; everything else is counts alone."""
     if isinstance(counts, tuple) and len(counts) == 2:
         return counts
     return counts, None
@@ -106,7 +106,7 @@ def _specified_block(
 
 
 def _item_size_and_extent(buffer: Any, datatype: Any) -> tuple[int, int]:
-    """Bytes of data in one item, and bytes from one item to the next."""
+    """Return the bytes of data in one item, and the bytes from one item to the next."""
     if datatype is None:
         itemsize = (
             buffer.itemsize

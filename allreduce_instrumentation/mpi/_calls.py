@@ -1,4 +1,4 @@
-"""What a row says of a call: read off the method's signature once, off the arguments each time."""
+"""Finds the columns of a call's row: from the method's signature once, from the arguments each time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MISSING = object()
 
 
 class Parameters:
-    """The parameters of a method, read once: a call's arguments are found without binding them."""
+    """The parameters of a method, read once so that a call's arguments are found without binding them."""
 
     def __init__(self, method: Method) -> None:
         parameters = list(inspect.signature(method).parameters.values())[1:]
@@ -27,17 +27,18 @@ class Parameters:
         self._defaults = tuple(_MISSING if p.default is p.empty else p.default for p in parameters)
 
     def fit(self, args: Arguments, kwargs: Mapping[str, Any]) -> bool:
-        """Whether a call with these arguments is complete, and names no others."""
+        """Tell whether a call with these arguments fits the signature: none is missing, none unknown."""
         if len(args) > len(self._names) or not kwargs.keys() <= set(self._names[len(args) :]):
             return False
         missing = zip(self._names[len(args) :], self._defaults[len(args) :], strict=True)
         return all(name in kwargs or default is not _MISSING for name, default in missing)
 
     def position(self, name: str) -> int | None:
+        """Return the index of parameter ``name``, without ``self``; None if there is none."""
         return self._names.index(name) if name in self._names else None
 
     def given(self, args: Arguments, kwargs: Mapping[str, Any]) -> Arguments:
-        """One value per parameter, in order; never raises, also not for a call that will."""
+        """Return one value per parameter, in order; never raises, even if the call itself will."""
         values = args + self._defaults[len(args) :]
         if kwargs:
             values = tuple(map(kwargs.get, self._names, values))
@@ -45,11 +46,11 @@ class Parameters:
 
 
 class Collective:
-    """One collective method: what a call of it sends, and which rank is the root.
+    """A collective method: how much a call of it sends, and which rank is the root.
 
     Args:
-        method: mpi4py's.
-        size: how many bytes a call sends; None for pickled objects, of which nobody can tell.
+        method: mpi4py's method.
+        size: tells how many bytes a call sends; None for pickled objects, whose size is unknown.
     """
 
     def __init__(self, method: Method, size: Size | None) -> None:
@@ -59,16 +60,21 @@ class Collective:
         self._root_at = self.parameters.position("root")
 
     def size_and_root(self, given: Arguments, comm: CommIdentity) -> tuple[int | None, int | None]:
+        """Return the bytes that this rank sends and the rank of the root; None for either if unknown."""
         size = None if self._size is None else self._size(given, comm)
         if self._root_at is None:
             return size, None
         root = as_rank(given[self._root_at])
-        if root == MPI.ROOT:  # in an intercommunicator the root itself says so
+        if root == MPI.ROOT:  # what the root itself passes in an intercommunicator
             return (None if given[0] is None else size), comm.rank
         return (None if root is None else size), root
 
     def begin(self, timing: Timing, start_ns: int, given: Arguments) -> Pending | None:
-        """Count one that goes on in the background; None if no row is wanted."""
+        """Count a collective that was issued in the background at ``start_ns``, and open its row.
+
+        Returns:
+            The operation under way; None if it is not recorded.
+        """
         seq = timing.identity.next_collective()
         if not timing.logger.recording:
             return None
@@ -77,11 +83,11 @@ class Collective:
 
 
 class Message:
-    """One method that sends or receives: between whom, and how much.
+    """A method that sends or receives: between which ranks, and how much.
 
     Args:
-        method: mpi4py's.
-        pickled: it takes Python objects, whose size is known only when they are received.
+        method: mpi4py's method.
+        pickled: whether it takes Python objects, whose size is known only when they are received.
     """
 
     def __init__(self, method: Method, *, pickled: bool = False) -> None:
@@ -94,24 +100,30 @@ class Message:
         self.sized_by_status = pickled and self.receives_only
 
     def receiver(self, given: Arguments) -> int | None:
+        """Return the rank that the call sends to, or None if there is none."""
         return None if self._to_at is None else as_rank(given[self._to_at])
 
     def sender(self, given: Arguments) -> int | None:
-        """A rank, ``MPI.ANY_SOURCE``, or None for nobody."""
+        """Return the rank that the call receives from, ``MPI.ANY_SOURCE``, or None if there is none."""
         return None if self._source_at is None else as_rank(given[self._source_at])
 
     def size(self, given: Arguments) -> int | None:
+        """Return the bytes of the call's first buffer; None if unknown, as for pickled objects."""
         return None if self._pickled else spec_bytes(given[0])
 
     def begin(self, timing: Timing, start_ns: int, given: Arguments) -> Pending | None:
-        """Count one that goes on in the background; None if nothing is left to be said of it."""
+        """Count a message that was issued in the background at ``start_ns``, and open its row.
+
+        Returns:
+            The operation under way; None if it is not recorded and its number is known.
+        """
         receiver, sender = self.receiver(given), self.sender(given)
         any_source = sender == MPI.ANY_SOURCE
         seq = timing.identity.next_message(receiver, None if any_source else sender)
         if not timing.logger.recording:
             return Pending(timing, None, any_source) if any_source else None
         peer = receiver if receiver is not None or any_source else sender
-        if peer is None and not any_source:  # with nobody
+        if peer is None and not any_source:  # to or from MPI.PROC_NULL
             return Pending.begin(timing, self.operation, start_ns)
         return Pending.begin(
             timing, self.operation, start_ns, self.size(given), seq, peer, any_source, self.sized_by_status
@@ -119,7 +131,7 @@ class Message:
 
 
 def operation_name(method: Method) -> str:
-    """The name in the rows; a persistent operation goes on in the background like a nonblocking one."""
+    """Return the operation's name in the rows; persistent operations are named like nonblocking ones."""
     name = method.__name__.upper()
     return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name
 
@@ -127,7 +139,17 @@ def operation_name(method: Method) -> str:
 def with_status(
     args: Arguments, kwargs: dict[str, Any], given: Arguments, status_at: int | None
 ) -> tuple[Arguments, dict[str, Any], MPI.Status | None]:
-    """The arguments with a status among them: only it can tell whom a message came from."""
+    """Return the arguments with a status among them: only it can tell from which rank a message came.
+
+    Args:
+        args, kwargs: the arguments of the call.
+        given: one value per parameter, as :meth:`Parameters.given` returns them.
+        status_at: index of the parameter for the status; None if the method has none.
+
+    Returns:
+        Positional arguments, keyword arguments, and the status; the caller's own status if there is one,
+        and None if the method takes none.
+    """
     if status_at is None:
         return args, kwargs, None
     if given[status_at] is not None:

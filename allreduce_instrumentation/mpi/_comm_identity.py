@@ -1,7 +1,7 @@
-"""What identifies a communicator and its operations in the rows: a name, and numbers.
+"""Identifies a communicator and its operations in the rows, by a name and sequence numbers.
 
 Both belong to the communicator itself, where MPI caches them as an attribute: two wrappers of one
-communicator go on counting where the other stopped.
+communicator share its counts.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ class CommIdentity(OperationCounts):
     """The name, size and operation counts of one communicator.
 
     Attributes:
-        name: the communicator's own, or ``ranks 0-3``, the members' ranks in the world; a second
-            communicator of that name in this process is called ``ranks 0-3 #2``. An intercommunicator
-            is named after both its groups, ``ranks 0-1|2-3``, in the same order on either side.
-        size: number of ranks, in both groups of an intercommunicator; 0 for the null communicator.
-        rank: this process's, in its own group.
-        blocks: into how many a buffer is split that holds one for each rank: the number of ranks,
-            those of the remote group for an intercommunicator.
+        name: the communicator's own name; without one the members' ranks in the world, such as
+            ``ranks 0-3``. A second communicator of one name in this process is called ``ranks 0-3 #2``. An
+            intercommunicator is named after both its groups, ``ranks 0-1|2-3``, in the same order on
+            either side.
+        size: the number of ranks, in both groups of an intercommunicator; 0 for the null communicator.
+        rank: this process's rank in its own group.
+        blocks: the number of blocks in a buffer that holds one block per rank: the number of ranks, or of
+            the remote group's ranks for an intercommunicator.
     """
 
     __slots__ = ("blocks", "name", "rank", "size")
@@ -41,7 +42,7 @@ class CommIdentity(OperationCounts):
 
     @classmethod
     def of(cls, comm: MPI.Comm) -> CommIdentity:
-        """The identity of ``comm``, made when it is first asked for. Local."""
+        """Return the identity of ``comm``, which is made at the first call. Not collective."""
         if comm == MPI.COMM_NULL:
             return cls("MPI_COMM_NULL", 0)
         found = comm.Get_attr(_KEYVAL)
@@ -52,7 +53,7 @@ class CommIdentity(OperationCounts):
 
     @classmethod
     def of_coming_duplicate(cls, comm: MPI.Comm) -> CommIdentity:
-        """The identity of a duplicate of ``comm`` that cannot be asked yet, as it is still being made."""
+        """Return the identity for a duplicate of ``comm`` that is still being made and cannot be queried."""
         return cls._of_members(comm, "")
 
     @classmethod
@@ -62,7 +63,11 @@ class CommIdentity(OperationCounts):
         return cls(_unique(name or _members(comm)), size + remote, comm.Get_rank(), remote or size)
 
     def next_message(self, receiver: int | None, sender: int | None) -> int | None:
-        """Counts a message to ``receiver``, one from ``sender``, or both; the first one's number."""
+        """Count a message to ``receiver``, one from ``sender``, or both.
+
+        Returns:
+            The sequence number of the sent message, else of the received one; None if both are None.
+        """
         received = None if sender is None else self.next_received(sender)
         return received if receiver is None else self.next_sent(receiver)
 
@@ -89,7 +94,7 @@ def _world_ranks(group: MPI.Group) -> list[int]:
 
 
 def _ranges(ranks: Sequence[int]) -> str:
-    """``[0, 1, 2, 5]`` -> ``0-2,5``; ranks that are not in the world, of a spawned job, as ``?``."""
+    """Return ``0-2,5`` for ``[0, 1, 2, 5]``; ranks that are not in the world, of a spawned job, are ``?``."""
     runs: list[list[int]] = []
     for rank in ranks:
         if runs and rank >= 0 and rank == runs[-1][-1] + 1:

@@ -1,8 +1,8 @@
-"""mpi4py's predefined communicators, and what a pickled one of ours becomes.
+"""Pickling of timed and plain predefined communicators.
 
-mpi4py pickles them by name, and pickle looks through all modules for one where this name still is the very
-object. So they stand here too, for a program that puts a timed communicator in the place of
-``MPI.COMM_WORLD``: its untimed ones can be pickled as before.
+mpi4py pickles predefined communicators by name, and pickle searches all modules for one in which this name
+is the very object. So the plain ones are kept here, too: in a program that assigns a timed communicator to
+``MPI.COMM_WORLD``, they can still be pickled.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ COMM_NULL, COMM_SELF, COMM_WORLD = MPI.COMM_NULL, MPI.COMM_SELF, MPI.COMM_WORLD
 
 
 def copy_of(kind: Any, name: str) -> MPI.Comm:
-    """A communicator of this class, which is the predefined one of this name."""
+    """Return an object of class ``kind`` for the predefined communicator ``name``."""
     made: MPI.Comm = kind.__new__(kind, getattr(MPI, name))
     return made
 
 
 def standing_for(kind: Any, name: str) -> MPI.Comm:
-    """The one of this class in the place of the predefined one; a copy where another stands there."""
+    """Return ``MPI``'s attribute ``name`` if it is of class ``kind``, else a copy of that class."""
     found: MPI.Comm = getattr(MPI, name)
     return found if type(found) is kind else copy_of(kind, name)

@@ -1,4 +1,4 @@
-"""Probes, and the messages that matched probes hand over to be received."""
+"""Times probes, and the receiving of messages that matched probes return."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 
 def probe(method: Method) -> Method:
-    """``method``, which looks for a message, timed; its row says whose, and how many bytes.
+    """Return the timed form of ``method``, which probes for a message.
 
-    Polling in vain writes no row.
+    The row has the sender and the bytes of the message. A probe that finds no message writes no row.
     """
     operation, parameters = operation_name(method), Parameters(method)
     status_at = parameters.position("status")
@@ -54,7 +54,7 @@ def probe(method: Method) -> Method:
 
 
 class TimedMessage(MPI.Message):
-    """An ``MPI.Message`` whose receiving makes a row, as that of any other message does."""
+    """An ``MPI.Message`` whose receiving makes a row, as for any other message."""
 
     __slots__ = ("_nbytes", "_sender", "_timing")
     _timing: Timing | None
@@ -68,7 +68,7 @@ class TimedMessage(MPI.Message):
 
     @classmethod
     def of(cls, message: MPI.Message, timing: Timing, sender: int | None, nbytes: int | None) -> TimedMessage:
-        """A timed message that takes the place of ``message``."""
+        """Return a timed message in the place of ``message``, whose sender and size the probe found."""
         timed = cls(message)
         timed._timing, timed._sender, timed._nbytes = timing, sender, nbytes
         return timed

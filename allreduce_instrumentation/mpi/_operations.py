@@ -1,8 +1,8 @@
-"""The table: which methods of mpi4py's communicators communicate, and what this rank sends in them.
+"""Lists the methods of mpi4py's communicators that communicate, and what this rank sends in them.
 
-Everything else about a method is read off its name and its signature: an ``I`` in front or ``_init``
-behind makes the nonblocking and the persistent kind, small letters the one for Python objects, and
-the parameters ``dest``, ``source`` and ``root`` name the other rank.
+Everything else about a method follows from its name and signature: a prefix ``I`` means nonblocking, a
+suffix ``_init`` persistent, and lower case Python objects; the parameters ``dest``, ``source`` and
+``root`` name the other rank.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Arguments: TypeAlias = tuple[Any, ...]
 """The values of a call, one per parameter of the method, without ``self``."""
 
 Size: TypeAlias = Callable[[Arguments, CommIdentity], "int | None"]
-"""From a call's arguments to the bytes that this rank sends; None where it cannot be told."""
+"""A function from a call's arguments to the bytes that this rank sends; None if they are unknown."""
 
 
 def _nothing(given: Arguments, comm: CommIdentity) -> int | None:
@@ -32,19 +32,19 @@ def _the_buffer(given: Arguments, comm: CommIdentity) -> int | None:
 
 
 def _sent(given: Arguments, comm: CommIdentity) -> int | None:
-    """Of a send buffer as long as what stands in the receive buffer, where that is sent from."""
+    """Return the bytes of the send buffer; for an in-place call, of the receive buffer."""
     sendbuf, recvbuf = given[:2]
     return spec_bytes(recvbuf if is_in_place(sendbuf) else sendbuf)
 
 
 def _sent_block(given: Arguments, comm: CommIdentity) -> int | None:
-    """Of a send buffer as long as this rank's block of the receive buffer, where that is sent from."""
+    """Return the bytes of the send buffer; in place, those of this rank's block of the receive buffer."""
     sendbuf, recvbuf = given[:2]
     return block_bytes(recvbuf, comm.blocks, comm.rank) if is_in_place(sendbuf) else spec_bytes(sendbuf)
 
 
 def _scattered(given: Arguments, comm: CommIdentity) -> int | None:
-    """The root's send buffer: on other ranks, their own block times the number of blocks."""
+    """Return the bytes of the root's send buffer; on other ranks, their own block times the group's size."""
     sendbuf, recvbuf, root = given[:3]
     if _is_here(root, comm) and sendbuf is not None:
         return spec_bytes(sendbuf)
@@ -53,12 +53,13 @@ def _scattered(given: Arguments, comm: CommIdentity) -> int | None:
 
 
 def _scattered_unevenly(given: Arguments, comm: CommIdentity) -> int | None:
-    """The root's send buffer, which only the root knows."""
+    """Return the bytes of the root's send buffer; None on other ranks, which do not know it."""
     return spec_bytes(given[0]) if _is_here(given[2], comm) else None
 
 
 def _is_here(root: Any, comm: CommIdentity) -> bool:
-    """Never raises: that would hide what mpi4py says of a root that is no rank."""
+    """Tell whether this rank is the root."""
+    # Never raises: that would hide mpi4py's own error for a root that is no rank.
     try:
         return operator.index(root) in (comm.rank, MPI.ROOT)
     except TypeError:
@@ -89,17 +90,18 @@ COLLECTIVES: dict[str, Size] = {
     "Scatter": _scattered,
     "Scatterv": _scattered_unevenly,
 }  # fmt: skip
-"""All ranks of a communicator, or of a rank's neighbourhood, in the same order everywhere."""
+"""The collective methods, which all ranks of a communicator or neighbourhood call in the same order."""
 
 MESSAGES = (
     "Send", "Bsend", "Rsend", "Ssend", "Recv", "Sendrecv", "Sendrecv_replace", "Psend", "Precv",
 )  # fmt: skip
-"""Between two ranks; the size is that of the first buffer."""
+"""The methods that send or receive between two ranks; the size is that of the first buffer."""
 
 SENDS_OF_OBJECTS = ("send", "bsend", "ssend", "isend", "ibsend", "issend")
+"""The methods that send a pickled Python object."""
 
 PROBES = ("Probe", "Iprobe", "Mprobe", "Improbe")
-"""Wait or ask for a message, without receiving it."""
+"""The methods that wait or ask for a message without receiving it."""
 
 MAKE_COMMUNICATORS = (
     "Clone", "Dup", "Dup_with_info", "Create", "Create_group", "Create_cart", "Create_graph",
@@ -107,15 +109,17 @@ MAKE_COMMUNICATORS = (
     "Split_type", "Sub", "Accept", "Connect", "Spawn", "Spawn_multiple",
 )  # fmt: skip
 
+"""The methods that return a new communicator."""
+
 BEGIN_COMMUNICATORS = ("Idup", "Idup_with_info", "Ishrink")
-"""Return a communicator, which cannot be used yet, and the request to wait for."""
+"""The methods that return a communicator that cannot be used yet, and the request to wait for."""
 
 
 def nonblocking(name: str) -> str:
-    """``"Allreduce"`` -> ``"Iallreduce"``, ``"send"`` -> ``"isend"``."""
+    """Return the name of the nonblocking method: ``"Iallreduce"`` for ``"Allreduce"``."""
     return ("I" if name[0].isupper() else "i") + name.lower()
 
 
 def persistent(name: str) -> str:
-    """``"Allreduce"`` -> ``"Allreduce_init"``."""
+    """Return the name of the persistent method: ``"Allreduce_init"`` for ``"Allreduce"``."""
     return name + "_init"

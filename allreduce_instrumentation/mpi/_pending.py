@@ -1,4 +1,4 @@
-"""An operation under way: counted and named when it is issued, written when it is seen to be complete."""
+"""MPI operations under way: counted when they are issued, written as rows when they are seen to complete."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CANCELLED = "error:Cancelled"
 
 
 class NeverWaitedFor:
-    """What blocking calls of mpi4py never return: they are done on return."""
+    """A stand-in for the type of work handles: blocking calls of mpi4py never return one."""
 
     def wait(self) -> object:
         raise NotImplementedError
@@ -30,11 +30,18 @@ class NeverWaitedFor:
 
 
 class Timing:
-    """What every row of one communicator has in common; the group that its collectives are counted in.
+    """What all rows of one communicator have in common, and the counts of its collectives.
+
+    Args:
+        identity: the communicator's identity.
+        logger: where the rows go. Default: ``get_timing_logger()``.
+        group: the group's name in the rows. Default: the communicator's.
 
     Attributes:
-        name, size: in the rows.
-        next_collective: counts one, and gives its number.
+        identity: the communicator's identity.
+        logger: where the rows go.
+        name, size: name and size of the group in the rows.
+        next_collective: counts a collective, and returns its sequence number.
     """
 
     __slots__ = ("identity", "logger", "name", "next_collective", "size")
@@ -50,14 +57,18 @@ class Timing:
         self.logger.add_group(identity, self.name)
 
     def take_back(self, error: BaseException) -> bool:
-        """Whether MPI never saw the call that raised, which then does not count."""
+        """Take back the number of the collective whose call raised ``error``, if MPI never saw the call.
+
+        Returns:
+            Whether the number was taken back.
+        """
         _, reached_mpi = failure(error)
         if not reached_mpi:
             self.identity.take_back(error)
         return not reached_mpi
 
     def begin(self, operation: str) -> Span | None:
-        """A call that blocks, for the caller to enter; None where the logger is off."""
+        """Return the span of a blocking call, which the caller has to enter; None if the logger is off."""
         logger = self.logger
         if not logger.enabled:
             return None
@@ -66,13 +77,16 @@ class Timing:
 
 
 class Pending:
-    """One operation that goes on while the program does something else.
+    """One operation that goes on in the background.
 
     Args:
-        timing: of its communicator.
+        timing: the timing of its communicator.
         span: the open row; None if only the number of the message is still to be counted.
-        any_source: it receives from a rank that only the status will tell.
-        sized_by_status: only the status will tell how many bytes it received.
+        any_source: whether it receives from a rank that only the status will tell.
+        sized_by_status: whether only the status will tell how many bytes it received.
+
+    Attributes:
+        needs_status: whether :meth:`complete` needs the status.
     """
 
     __slots__ = ("any_source", "cancelled", "needs_status", "sized_by_status", "span", "timing")
@@ -97,7 +111,7 @@ class Pending:
         size: int | None = None, seq: int | None = None, peer: int | None = None,
         any_source: bool = False, sized_by_status: bool = False,
     ) -> Pending:  # fmt: skip
-        """Take what the row will say from here: the iteration and the label in force, too."""
+        """Open the row of an operation issued at ``start_ns``, with the iteration and label in force."""
         span: Any = timing.logger.record_mpi_operation(
             operation, size, group=timing.name, group_size=timing.size, seq=seq, peer=peer
         )
@@ -108,17 +122,19 @@ class Pending:
         return cls(timing, span, any_source, sized_by_status)
 
     def cancel(self) -> None:
-        """Somebody asked for that; the status will tell whether it came true."""
+        """Note that cancellation was requested; the status will tell whether it took place."""
         self.cancelled = self.needs_status = True
 
     def complete(
         self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None, outcome: str = OK
     ) -> None:
-        """Write the operation's row, and that of the time in which somebody was blocked on it.
+        """Write the operation's row, and the ``WAIT`` row of the call that saw it complete.
 
         Args:
-            status: what MPI says of the message; needed if ``needs_status``.
-            outcome: the rows' status.
+            blocked_from_ns: when that call began.
+            end_ns: when it returned.
+            status: MPI's status of the message; needed if ``needs_status``.
+            outcome: the status in the rows.
         """
         if self.needs_status and status is not None and outcome is OK:
             outcome = self._learn_from(status)
@@ -133,7 +149,7 @@ class Pending:
             self.span.write(self.span.operation, self.span.start_ns, perf_counter_ns(), outcome)
 
     def lose(self) -> None:
-        """Write the row of an operation whose end nobody will see any more."""
+        """Write the row of an operation whose end cannot be seen any more, as unresolved."""
         if self.span is not None and self.span.claim():
             self.span.write_open(UNRESOLVED)
 
@@ -155,7 +171,7 @@ class Pending:
 
 
 def as_rank(value: Any) -> int | None:
-    """A rank, or ``MPI.ANY_SOURCE``; None for nobody (``MPI.PROC_NULL``) and for what is no rank."""
+    """Return ``value`` as a rank or ``MPI.ANY_SOURCE``; None for ``MPI.PROC_NULL`` or if it is no rank."""
     try:
         rank = operator.index(value)
     except TypeError:
@@ -164,17 +180,19 @@ def as_rank(value: Any) -> int | None:
 
 
 def failure(error: BaseException) -> tuple[str, bool]:
-    """The row's status, and whether MPI saw the call: mpi4py refuses bad arguments before that.
+    """Return the row's status for a call that raised ``error``, and whether MPI saw the call.
 
-    Such a call does not count, so that a rank that corrects it still counts like its peers.
+    mpi4py refuses bad arguments before it calls MPI. Such a call does not count, so that a rank that
+    repeats it with good arguments still counts like its peers.
     """
     return f"error:{type(error).__name__}", isinstance(error, MPI.Exception)
 
 
 def sender_of(status: MPI.Status) -> int | None:
+    """Return the rank that sent the message of ``status``; None if there is none."""
     return as_rank(status.Get_source())
 
 
 def bytes_of(status: MPI.Status) -> int:
-    """Bytes of the message that ``status`` tells of."""
+    """Return the bytes of the message of ``status``."""
     return status.Get_count(MPI.BYTE)

@@ -1,10 +1,10 @@
-"""Requests that write their rows when they are seen to be complete, by whichever call sees it.
+"""Requests that write their rows when a call sees that they are complete.
 
-Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``, and its
-classes cannot be changed. So the *name* ``MPI.Request``, and ``MPI.Prequest``, is given to a stand-in
-when the first timed communicator is made: it has the same methods, timed for timed requests, makes
-mpi4py's own objects, and ``isinstance`` asks for mpi4py's own class. Where that name was imported
-before (``from mpi4py.MPI import Request``), waiting goes unseen, and the rows of such requests end as
+Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``, and mpi4py's
+classes cannot be changed. So the *names* ``MPI.Request`` and ``MPI.Prequest`` are given to stand-ins
+when the first timed communicator is made. A stand-in has the same methods, timed for timed requests; it
+makes mpi4py's own objects, and ``isinstance`` checks for mpi4py's own class. If the name was imported
+before (``from mpi4py.MPI import Request``), the wait is not seen, and the rows of such requests end as
 ``unresolved``.
 """
 
@@ -21,19 +21,19 @@ from mpi4py import MPI
 from allreduce_instrumentation.mpi._pending import Pending, failure
 from timing_logger.recording.spans import Wait
 
-# The names under which these are known now: they will lead to stand-ins.
+# mpi4py's own classes: their names in MPI will refer to stand-ins.
 _Request: TypeAlias = MPI.Request
 _Prequest: TypeAlias = MPI.Prequest
 
 Begin = Callable[..., "Pending | None"]
-"""From ``(start_ns)`` to the operation that a start of a persistent request begins."""
+"""A function from ``(start_ns)`` to the operation that the start of a persistent request begins."""
 
 
 # -- seeing one request complete ------------------------------------------------------------------------
 
 
 def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
-    """A method of one request; ``is_complete`` tells from its result."""
+    """Return the timed method ``name`` of one request; ``is_complete`` tells from its result."""
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     @functools.wraps(original)
@@ -66,7 +66,7 @@ def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
 
 
 def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
-    """A class method that completes at most one of several; ``completed`` says which."""
+    """Return the timed class method ``name`` that completes one request at most; ``completed`` says which."""
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> Any:
@@ -95,7 +95,10 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
 
 
 def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
-    """A class method that completes several; ``completed`` says which, in the order of the statuses."""
+    """Return the timed class method ``name`` that completes several requests.
+
+    ``completed`` says which, in the order of the statuses.
+    """
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     def seeing(cls: Any, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None) -> Any:
@@ -124,9 +127,9 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
 
 
 def _timed(requests: Any) -> tuple[list[Any], bool]:
-    """Those whose rows are open, and whether a row needs what only the status tells.
+    """Return the requests whose rows are open, and whether one of them needs its status.
 
-    Never raises: mpi4py itself says what is wrong with its arguments.
+    Never raises, as mpi4py itself raises for wrong arguments.
     """
     timed, need_status = [], False
     try:
@@ -141,7 +144,7 @@ def _timed(requests: Any) -> tuple[list[Any], bool]:
 
 
 def _blocked_on(timed: Sequence[Any]) -> Wait | None:
-    """The calling thread is, until it leaves; None if none of these requests has a row."""
+    """Begin the calling thread's wait for ``timed``; return None if none of these requests has a row."""
     pending: list[Pending] = [request._pending for request in timed]
     spans = [each.span for each in pending if each.span is not None]
     return pending[0].timing.logger.begin_wait(spans) if spans else None
@@ -155,7 +158,7 @@ def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None)
 
 
 def _settle_failed(timed: list[Any], start_ns: int, error: BaseException) -> None:
-    """After an error: those that MPI took back are over, the others may be waited for again."""
+    """Complete the requests that MPI freed at an error; the others may be waited for again."""
     end_ns, (outcome, _) = perf_counter_ns(), failure(error)
     for request in timed:
         if not request:
@@ -164,7 +167,7 @@ def _settle_failed(timed: list[Any], start_ns: int, error: BaseException) -> Non
 
 
 class Completions:
-    """Every method that can see requests complete; those of timed requests write their rows."""
+    """All methods that can see requests complete; they write the rows of timed requests."""
 
     __slots__ = ()
 
@@ -189,7 +192,7 @@ class Completions:
 
 
 class Starts:
-    """Both ways to start persistent requests; those of timed ones open rows."""
+    """Both methods that start persistent requests; they open the rows of timed requests."""
 
     __slots__ = ()
 
@@ -210,7 +213,7 @@ class Starts:
 
 def _begin(request: Any, start_ns: int) -> None:
     if isinstance(request, TimedPrequest):
-        if request._pending is not None:  # it is over, or it could not be started again
+        if request._pending is not None:  # complete, or it could not be started again
             request._pending.lose()
         request._pending = request._begin(start_ns)
 
@@ -219,7 +222,7 @@ def _begin(request: Any, start_ns: int) -> None:
 
 
 class _TimedRequest(Completions):
-    """What both kinds add to mpi4py's."""
+    """What timed requests of both kinds add to mpi4py's."""
 
     __slots__ = ()
     _pending: Pending | None
@@ -234,10 +237,10 @@ class _TimedRequest(Completions):
     cancel = Cancel
 
     def __del__(self) -> None:
-        """Nobody waited for it, or not so that it could be seen."""
+        """Write the row as unresolved if no timed call saw the request complete."""
         try:
             pending = self._pending
-        except AttributeError:  # made by hand, and never timed
+        except AttributeError:  # not made by `of`, and never timed
             return
         if pending is not None:
             pending.lose()
@@ -250,21 +253,21 @@ class TimedRequest(_TimedRequest, _Request):
 
     @classmethod
     def of(cls, request: MPI.Request, pending: Pending) -> TimedRequest:
-        """A timed request that takes the place of ``request``."""
+        """Return a timed request that takes the place of ``request``."""
         timed = cls(request)
         timed._pending = pending
         return timed
 
 
 class TimedPrequest(Starts, _TimedRequest, _Prequest):
-    """An ``MPI.Prequest`` that writes two rows each time it was started and completes."""
+    """An ``MPI.Prequest`` that writes two rows, operation and ``WAIT``, for each start that completes."""
 
     __slots__ = ("_begin", "_pending")
     _begin: Begin
 
     @classmethod
     def of(cls, request: MPI.Request, begin: Begin) -> TimedPrequest:
-        """A timed persistent request that takes the place of ``request``."""
+        """Return a timed persistent request that takes the place of ``request``."""
         timed = cls(request)
         timed._begin = begin
         timed._pending = None
@@ -275,12 +278,12 @@ class TimedPrequest(Starts, _TimedRequest, _Prequest):
 
 
 class _StandIn(type):
-    """A class in the place of ``original``, which makes, and is asked for, that one's objects."""
+    """The metaclass of classes that stand in for ``original``, and make and recognise its objects."""
 
     original: type
 
     def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
-        """A class that somebody derives from a stand-in is derived from the original."""
+        """Derive a subclass of a stand-in from the original instead."""
         own = tuple(base.original if isinstance(base, _StandIn) else base for base in bases)
         return type(name, own, namespace)
 
@@ -306,7 +309,11 @@ _PrequestStandIn = _StandIn.of(_Prequest, Starts, Completions)
 
 
 def stand_in_for_mpi4py() -> None:
-    """Before the first request is made: ``Waitall([comm.Isend(...)])`` looks up its name before that."""
+    """Replace ``MPI.Request`` and ``MPI.Prequest`` by stand-ins; further calls do nothing.
+
+    To be called before the first request is made: ``MPI.Request.Waitall([comm.Isend(...)])`` looks up
+    ``MPI.Request`` before it calls ``Isend``.
+    """
     if MPI.Request is _Request:
         MPI.Request = _RequestStandIn  # type: ignore[misc, assignment]
         MPI.Prequest = _PrequestStandIn  # type: ignore[misc, assignment]
@@ -315,7 +322,7 @@ def stand_in_for_mpi4py() -> None:
 
 
 def _reduced(request: MPI.Request) -> Any:
-    """What pickle gets of a null request, whose class it would no longer find under its name."""
+    """Return what pickle needs for a null request, whose class is no longer found under its name."""
     reduced = request.__reduce__()
     if isinstance(reduced, str):  # a constant's name
         return reduced

@@ -1,4 +1,4 @@
-"""How a method of a communicator becomes one that times itself: blocking, nonblocking or persistent."""
+"""Makes timed methods of a communicator's methods: blocking, nonblocking and persistent ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _Class = TypeVar("_Class", bound=type)
 
 
 def collective(method: Method, size: Size | None) -> Method:
-    """``method``, timed, as a blocking collective; ``size`` as in :class:`Collective`."""
+    """Return the timed form of ``method``, a blocking collective; ``size`` as in :class:`Collective`."""
     call = Collective(method, size)
 
     @functools.wraps(method)
@@ -71,7 +71,7 @@ def _counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, 
 
 
 def message(method: Method, *, pickled: bool = False) -> Method:
-    """``method``, timed, as a blocking send or receive, or both."""
+    """Return the timed form of ``method``, a blocking send or receive, or both."""
     call = Message(method, pickled=pickled)
 
     @functools.wraps(method)
@@ -108,16 +108,17 @@ def message(method: Method, *, pickled: bool = False) -> Method:
 
 
 def _address(span: Span, call: Message, given: Arguments, receiver: int | None, sender: int | None) -> None:
-    """Say whom a message is for or from, as far as that is known, and how much it holds."""
+    """Write the other rank of a message into its row, as far as it is known, and the message's bytes."""
     peer = sender if call.receives_only else receiver
     span.peer = None if peer == MPI.ANY_SOURCE else peer
     span.message_size_bytes = None if peer is None else call.size(given)
 
 
 def pickled_send(method: Method, method_for_bytes: Method) -> Method:
-    """``method``, which sends a Python object, by ``method_for_bytes``, which sends its pickled bytes.
+    """Return the timed form of ``method``, which sends a Python object.
 
-    mpi4py does the same inside. So the bytes are known, without pickling twice.
+    On recorded iterations it pickles the object and sends it by ``method_for_bytes``. mpi4py does the same
+    internally; so the size is known without pickling twice.
     """
     parameters = Parameters(method)
     if method.__name__.startswith("i"):
@@ -131,7 +132,7 @@ def pickled_send(method: Method, method_for_bytes: Method) -> Method:
         if not self._timing.logger.recording or not parameters.fit(args, kwargs):
             return send_object(self, *args, **kwargs)
         obj, dest, tag = parameters.given(args, kwargs)
-        if as_rank(dest) is None:  # to nobody, who needs no bytes
+        if as_rank(dest) is None:  # MPI.PROC_NULL, which needs no bytes
             return send_object(self, obj, dest, tag)
         return send_bytes(self, (MPI.pickle.dumps(obj), MPI.BYTE), dest, tag)
 
@@ -139,7 +140,7 @@ def pickled_send(method: Method, method_for_bytes: Method) -> Method:
 
 
 def issued(method: Method, call: Collective | Message) -> Method:
-    """``method``, which returns a request, timed until that is complete."""
+    """Return the timed form of ``method``, which returns a request; it is timed until that is complete."""
 
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -157,7 +158,10 @@ def issued(method: Method, call: Collective | Message) -> Method:
 
 
 def prepared(method: Method, call: Collective | Message) -> Method:
-    """``method``, which returns a persistent request, timed from each start to its completion."""
+    """Return the timed form of ``method``, which returns a persistent request.
+
+    Each start of the request is timed until its completion.
+    """
 
     @functools.wraps(method)
     def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -184,7 +188,7 @@ def _refused(
 
 
 def makes_communicator(method: Method) -> Method:
-    """``method``, whose result is timed like the communicator that it is made from."""
+    """Return the form of ``method`` whose result is timed like the communicator that it is made from."""
 
     @functools.wraps(method)
     def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -194,7 +198,7 @@ def makes_communicator(method: Method) -> Method:
 
 
 def begins_communicator(method: Method) -> Method:
-    """As :func:`makes_communicator`, for what cannot be used before its request is complete."""
+    """Return the form of ``method`` whose communicator, usable when its request is complete, is timed."""
 
     @functools.wraps(method)
     def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -205,7 +209,7 @@ def begins_communicator(method: Method) -> Method:
 
 
 def _ways() -> dict[str, Callable[[Method], Method]]:
-    """How each method that communicates is timed."""
+    """Return for each method that communicates the function that makes its timed form."""
     ways: dict[str, Callable[[Method], Method]] = {}
     for name, size in COLLECTIVES.items():
         ways[name] = partial(collective, size=size)
@@ -237,7 +241,7 @@ _WAYS = _ways()
 
 
 def with_timed_methods_of(plain: type) -> Callable[[_Class], _Class]:
-    """Gives a class the timed form of each method that ``plain``, of mpi4py, itself defines."""
+    """Return a class decorator that adds the timed forms of the methods that mpi4py's ``plain`` defines."""
 
     def fill(cls: _Class) -> _Class:
         for name, method in vars(plain).items():

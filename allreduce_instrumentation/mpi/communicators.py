@@ -1,4 +1,4 @@
-"""TimedIntracomm and its kin: what they add to mpi4py's classes beside the timed methods."""
+"""``TimedIntracomm`` and the other timed communicators: what they add to mpi4py's classes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ARGUMENTS = """
 
 @with_timed_methods_of(MPI.Comm)
 class _TimedComm:
-    """What timed communicators add to mpi4py's classes, of every kind."""
+    """What all timed communicators add to mpi4py's classes."""
 
     def __new__(
         cls,
@@ -40,7 +40,7 @@ class _TimedComm:
     ) -> Self:
         stand_in_for_mpi4py()
         maker: Any = cls
-        while maker.__module__ != MPI.__name__:  # only the mpi4py class that it extends can make one
+        while maker.__module__ != MPI.__name__:  # only the mpi4py class that `cls` extends can make an object
             maker = maker.__base__
         return maker.__new__(cls, comm)  # type: ignore[no-any-return]
 
@@ -59,21 +59,21 @@ class _TimedComm:
 
     @classmethod
     def fromhandle(cls, handle: int) -> MPI.Comm:
-        """Create object from MPI handle; rows go to ``get_timing_logger()``."""
+        """Create a timed communicator from an MPI handle; its rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.fromhandle(handle))
 
     @classmethod
     def fromint(cls, arg: int, /) -> MPI.Comm:
-        """Translate integer handle to object; rows go to ``get_timing_logger()``."""
+        """Create a timed communicator from an integer handle; its rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.fromint(arg))
 
     @classmethod
     def f2py(cls, arg: int) -> MPI.Comm:
-        """Translate Fortran handle to object; rows go to ``get_timing_logger()``."""
+        """Create a timed communicator from a Fortran handle; its rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.f2py(arg))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """mpi4py pickles a predefined communicator by its name, and raises for any other."""
+        """Pickle a predefined communicator by its name, as mpi4py does; it raises for any other."""
         reduced: Any = super().__reduce__()
         _, (_, constant) = reduced
         name: str = constant.__reduce__()
@@ -81,7 +81,7 @@ class _TimedComm:
 
     @property
     def timing_logger(self) -> TimingLogger:
-        """Where the rows go."""
+        """The logger to which the rows go."""
         return self._timing.logger
 
     @property
@@ -91,18 +91,18 @@ class _TimedComm:
 
     @property
     def collectives(self) -> int:
-        """How many collectives were begun on this communicator: the ``seq`` of the next one."""
+        """The number of collectives begun on this communicator: the ``seq`` of the next one."""
         return self._timing.identity.collectives
 
     def _adopt(self, comm: MPI.Comm) -> MPI.Comm:
-        """``comm``, which was made from this one, timed with the same logger."""
+        """Return ``comm``, which was made from this communicator, timed with the same logger."""
         if not isinstance(comm, _TimedComm):
             return _timed(comm, self.timing_logger)
-        comm._timing = Timing(CommIdentity.of(comm), self.timing_logger)  # it is of this one's own class
+        comm._timing = Timing(CommIdentity.of(comm), self.timing_logger)  # mpi4py made it of a timed class
         return comm
 
     def _adopt_coming(self, comm: MPI.Comm) -> MPI.Comm:
-        """As :meth:`_adopt`, of a duplicate that is still being made."""
+        """Return ``comm``, a duplicate of this communicator still being made, timed with the same logger."""
         kind = type(comm) if isinstance(comm, _TimedComm) else _timed_class(comm)
         timed = kind.__new__(kind, comm)
         timed._timing = Timing(CommIdentity.of_coming_duplicate(self), self.timing_logger)  # type: ignore[arg-type]
@@ -113,19 +113,19 @@ class _TimedComm:
 class TimedIntracomm(_TimedComm, MPI.Intracomm):
     """An ``MPI.Intracomm`` whose operations time themselves.
 
-    Calls, results and exceptions are those of the communicator given. Rows carry the bytes in
-    this rank's send buffer, the group's name and size, and a number
-    ``seq``: that of the collective in this communicator, the same on every rank, or that of the
-    message in its direction between two ranks. Numbers count whether or not a row is recorded, and
-    belong to the communicator: wrapping it twice goes on counting.
+    Calls, results and exceptions are those of the wrapped communicator. Rows have the bytes in this rank's
+    send buffer, the group's name and size, and a sequence number ``seq``: that of the collective in this
+    communicator, which is the same on every rank, or that of the message in its direction between two
+    ranks. Operations count whether or not a row is recorded. The numbers belong to the communicator: if it
+    is wrapped twice, both wrappers share them.
 
     Nonblocking and persistent operations make two rows when they are seen to be complete, by
     ``Wait``, ``Test`` or any of the calls that take lists of requests: the operation, from issue to
-    completion, and ``WAIT``, the call that saw it. Both have the same group and seq. Requests that one
-    ``Waitall`` waits for have the same interval in their ``WAIT`` rows.
+    completion, and ``WAIT``, the call that saw it complete. Both have the same group and seq. Requests that
+    one ``Waitall`` waits for have the same interval in their ``WAIT`` rows.
 
-    Communicators that are made from this one are timed with the same logger. A pickled one (as
-    mpi4py allows for the predefined communicators only) arrives timed, with the logger of the process
+    Communicators that are made from this one are timed with the same logger. A pickled communicator
+    (mpi4py allows that for the predefined ones only) is timed after loading, with the logger of the process
     that loads it.
     """
 
@@ -134,37 +134,39 @@ class TimedIntracomm(_TimedComm, MPI.Intracomm):
 
 @with_timed_methods_of(MPI.Intercomm)
 class TimedIntercomm(_TimedComm, MPI.Intercomm):
-    """As :class:`TimedIntracomm`, between two groups: ``peer`` is a rank of the remote one."""
+    """An ``MPI.Intercomm`` whose operations time themselves, as those of :class:`TimedIntracomm` do.
+
+    In its rows ``peer`` is a rank of the remote group.
+    """
 
     __doc__ += _ARGUMENTS
 
 
-# The mpi4py class comes first where another timed class is a base too: it is that one's objects, and
-# its checks when they are made, that these classes extend.
+# If another timed class is a base too, mpi4py's class comes first: objects are made by it, with its checks.
 
 
 @with_timed_methods_of(MPI.Topocomm)
 class TimedTopocomm(MPI.Topocomm, TimedIntracomm):
-    """As :class:`TimedIntracomm`, with neighbours."""
+    """An ``MPI.Topocomm``, a communicator with neighbours, that times itself as :class:`TimedIntracomm`."""
 
     __new__ = _TimedComm.__new__  # type: ignore[assignment]
 
 
 @with_timed_methods_of(MPI.Cartcomm)
 class TimedCartcomm(MPI.Cartcomm, TimedTopocomm):
-    """As :class:`TimedIntracomm`, whose ranks form a grid."""
+    """An ``MPI.Cartcomm``, whose ranks form a grid, that times itself as :class:`TimedIntracomm`."""
 
     __new__ = _TimedComm.__new__  # type: ignore[assignment]
 
 
 class TimedGraphcomm(MPI.Graphcomm, TimedTopocomm):
-    """As :class:`TimedIntracomm`, whose ranks form a graph."""
+    """An ``MPI.Graphcomm``, whose ranks form a graph, that times itself as :class:`TimedIntracomm`."""
 
     __new__ = _TimedComm.__new__  # type: ignore[assignment]
 
 
 class TimedDistgraphcomm(MPI.Distgraphcomm, TimedTopocomm):
-    """As :class:`TimedIntracomm`, whose ranks form a graph that none of them knows whole."""
+    """An ``MPI.Distgraphcomm``, whose ranks form a distributed graph, timed as :class:`TimedIntracomm`."""
 
     __new__ = _TimedComm.__new__  # type: ignore[assignment]
 
