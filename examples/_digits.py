@@ -1,4 +1,4 @@
-"""The task of the examples: scikit-learn's handwritten digits, and a small CNN that reads them."""
+"""The task of the MPI examples: scikit-learn's handwritten digits, and a small CNN that classifies them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
 IMAGES = 1797
+"""The number of images in the data set."""
+
 HELD_OUT = 360
-"""Images kept for testing, of those."""
+"""How many of them are kept for testing."""
 
 
 def digits_model() -> nn.Module:
-    """Images of shape (N, 1, 8, 8) to ten logits each, (N, 10)."""
+    """Return a model from images of shape (N, 1, 8, 8) to ten logits each, of shape (N, 10)."""
     return nn.Sequential(
         nn.Conv2d(1, 16, kernel_size=3, padding=1),
         nn.ReLU(),
@@ -30,9 +32,9 @@ def digits_model() -> nn.Module:
 
 
 def train_and_test_digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
-    """(images, labels) to learn from, and others to test with; the same split in every process.
+    """Return (images, labels) for training, and others for testing; every process gets the same split.
 
-    Images are float32 of shape (N, 1, 8, 8) within 0 to 1, labels int64 of shape (N,).
+    Images are float32 of shape (N, 1, 8, 8) with values from 0 to 1, labels int64 of shape (N,).
     """
     digits = load_digits()
     order = np.random.default_rng(0).permutation(IMAGES)
@@ -42,14 +44,14 @@ def train_and_test_digits() -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor
 
 
 def batches_per_rank(batch_size: int, size: int) -> int:
-    """Full batches in a rank's share of an epoch: the same number on each of the ``size`` ranks."""
+    """Return how many full batches a rank has per epoch, the same number on each of the ``size`` ranks."""
     return (IMAGES - HELD_OUT) // size // batch_size
 
 
 def rank_batches(batch_size: int, rank: int, size: int, epoch: int) -> Iterator[Tensor]:
-    """Indices of this rank's batches, each of shape (batch_size,); no image goes to two ranks.
+    """Yield the indices of this rank's batches, each of shape (batch_size,); no image goes to two ranks.
 
-    Every rank shuffles all images alike, anew in each epoch, and takes every ``size``-th.
+    All ranks shuffle the images in the same way, differently in each epoch, and take every ``size``-th one.
     """
     order = torch.randperm(IMAGES - HELD_OUT, generator=torch.Generator().manual_seed(epoch))
     share = order[rank::size]
@@ -59,7 +61,7 @@ def rank_batches(batch_size: int, rank: int, size: int, epoch: int) -> Iterator[
 
 @torch.no_grad()
 def loss_and_accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> tuple[float, float]:
-    """Mean cross entropy, and the share of ``images`` that the model reads right, 0 to 1."""
+    """Return the mean cross entropy, and the fraction of ``images`` that are classified correctly, 0 to 1."""
     logits = model(images)
     loss = nn.functional.cross_entropy(logits, labels)
     return loss.item(), (logits.argmax(dim=1) == labels).float().mean().item()

@@ -1,4 +1,4 @@
-"""A rank that is late on purpose: what the timing files are to bring to light."""
+"""A rank that is delayed on purpose, to be found in the timing files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 
 class Straggler(NamedTuple):
-    """Sleeps ``delay_ms`` on one rank, in the iterations ``first`` to ``last``, both included."""
+    """A delay of ``delay_ms`` milliseconds on one rank, in the iterations ``first`` to ``last`` inclusive."""
 
     rank: int
     delay_ms: float
@@ -19,7 +19,7 @@ class Straggler(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Straggler:
-        """``RANK:MS`` or ``RANK:MS:FIRST-LAST``, a type for argparse.
+        """Parse ``RANK:MS`` or ``RANK:MS:FIRST-LAST``; a type for argparse.
 
         Raises:
             argparse.ArgumentTypeError: the text is neither, or FIRST comes after LAST.
@@ -35,9 +35,10 @@ class Straggler(NamedTuple):
         return cls(int(rank), float(delay_ms), int(first), int(last))
 
     def delays(self, rank: int, iteration: int) -> bool:
+        """Tell whether ``rank`` is delayed in ``iteration``."""
         return rank == self.rank and self.first <= iteration <= self.last
 
     def hold_up(self, rank: int, iteration: int) -> None:
-        """Sleep, if it is this rank's turn."""
+        """Sleep, if ``rank`` is delayed in ``iteration``."""
         if self.delays(rank, iteration):
             time.sleep(self.delay_ms / 1000)

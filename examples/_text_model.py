@@ -1,4 +1,4 @@
-"""The task of the torchrun examples: Python's manual, and a small transformer that learns to write it."""
+"""The task of the torchrun examples: the text of Python's manual, and a small transformer trained on it."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ import torch
 from torch import Tensor, nn
 
 CHARACTERS = 128
-"""Those of ASCII. The few others in the text become question marks."""
+"""The number of ASCII characters. The few other characters in the text become question marks."""
 
 CONTEXT = 64
-"""Characters that the model sees at once."""
+"""How many characters the model sees at once."""
 
 Batch = tuple[Tensor, Tensor]
-"""Characters, int64 of shape (N, CONTEXT), and the one that follows on each of them, alike."""
+"""Characters, and the character that follows each of them; both are int64 of shape (N, CONTEXT)."""
 
 
 def train_and_held_out_text() -> tuple[Tensor, Tensor]:
-    """What to learn from and what to test with, int64 of shape (characters,); the same in every process."""
+    """Return the text for training and the one for testing, int64 of shape (characters,).
+
+    Every process gets the same split.
+    """
     text = "\n\n".join(topics[name] for name in sorted(topics))
     characters = torch.tensor(list(text.encode("ascii", errors="replace")))
     held_out = len(characters) // 10
@@ -27,7 +30,7 @@ def train_and_held_out_text() -> tuple[Tensor, Tensor]:
 
 
 def random_batches(text: Tensor, size: int, rank: int, device: torch.device) -> Iterator[Batch]:
-    """Pieces of ``text`` without end, ``size`` at a time; other ones on each rank."""
+    """Yield random pieces of ``text`` without end, ``size`` per batch, different ones on each rank."""
     generator = torch.Generator().manual_seed(rank)
     while True:
         first = torch.randint(len(text) - CONTEXT, (size, 1), generator=generator)
@@ -36,7 +39,10 @@ def random_batches(text: Tensor, size: int, rank: int, device: torch.device) -> 
 
 
 class TextTransformer(nn.Module):
-    """Characters of shape (N, T), T up to CONTEXT, to logits of those that follow, (N, T, CHARACTERS)."""
+    """A transformer from characters, (N, T), to logits of those that follow, (N, T, CHARACTERS).
+
+    T is at most CONTEXT.
+    """
 
     def __init__(self, width: int = 64, depth: int = 3, heads: int = 4) -> None:
         super().__init__()
@@ -54,7 +60,7 @@ class TextTransformer(nn.Module):
 
 
 class Block(nn.Module):
-    """Each position looks at those before it, and then thinks about what it saw."""
+    """A transformer block: causal attention, then an MLP, both with a residual connection."""
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -69,6 +75,8 @@ class Block(nn.Module):
 
 
 class Attention(nn.Module):
+    """Causal multi-head self-attention."""
+
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
         self.heads = heads
@@ -83,6 +91,6 @@ class Attention(nn.Module):
 
 
 def loss_of(model: nn.Module, batch: Batch) -> Tensor:
-    """Mean cross entropy of a character, in nats; log(CHARACTERS), 4.85, if the model knows nothing."""
+    """Return the mean cross entropy per character, in nats; an untrained model has log(CHARACTERS), 4.85."""
     inputs, targets = batch
     return nn.functional.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())

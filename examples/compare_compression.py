@@ -1,9 +1,9 @@
-"""The same training with every all-reduce, and what each one costs. On four ranks:
+"""Compares what each all-reduce costs in the same training. On four ranks:
 
 mpiexec -n 4 python -m mpi4py examples/compare_compression.py --density 0.05
 
-Each training writes its timing files into a folder of its own; the table is made from those files,
-as it could be in a notebook.
+Each training writes its timing files into a folder of its own. The table is made from those files, which
+could be done in a notebook as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from timing_logger import read_timings
 from timing_logger.analysis import bus_bytes, summarize, summarize_ranks
 
 SET_UP = ["settings", "initial parameters", "initial optimizer state"]
-"""Layer names of what happens once, before training."""
+"""Layer names of the rows from before training, which occur only once."""
 
 
 def main() -> None:
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def costs(timings: pd.DataFrame, accuracy: float) -> dict[str, str]:
-    """What one training cost a rank, in the mean over the ranks."""
+    """Return the lines of one training's column: its costs per rank, in the mean over the ranks."""
     timings = timings[~timings["layer_name"].isin(SET_UP)]
     per_rank = summarize_ranks(timings)
     phases_ms = summarize(timings).groupby("operation")["total_ms"].sum() / len(per_rank)
@@ -57,14 +57,14 @@ def costs(timings: pd.DataFrame, accuracy: float) -> dict[str, str]:
 
 
 def bytes_moved(timings: pd.DataFrame) -> float:
-    """Over the wire, on all ranks together."""
+    """Return the bytes that all ranks together moved over the wire."""
     known = timings.dropna(subset=["message_size_bytes", "group_size"])
     columns = (known[name] for name in ("operation", "message_size_bytes", "group_size"))
     return float(pd.Series(map(bus_bytes, *columns), dtype=float).sum())
 
 
 def table(columns: dict[str, dict[str, str]]) -> str:
-    """One column for each training; phases in alphabetical order below the other figures."""
+    """Return a table with one column per training; operations come last, in alphabetical order."""
     lines = dict.fromkeys(line for column in columns.values() for line in list(column)[:3])
     phases = sorted({line for column in columns.values() for line in column} - lines.keys())
     return pd.DataFrame(columns, index=[*lines, *phases]).to_string(na_rep="-")

@@ -1,10 +1,10 @@
-"""One rank is slow: which one, and who waits for it? And what does asking cost? On eight ranks:
+"""Finds a slow rank and the ranks that wait for it, and measures what the profiler costs. On eight ranks:
 
 mpiexec -n 8 python -m mpi4py examples/straggler_experiment.py --steps 900 --slow-rank 0
 
-Every rank times the phases of sampled steps into cuda_events_rank_<rank>.jsonl, on its device if it
-has one. The table is made from those files. Then the same steps run without a slow rank, with the
-profiler off and on by turns.
+Every rank writes the times of the phases of sampled steps to cuda_events_rank_<rank>.jsonl, measured on
+its device if it has one. The table is made from those files. Then the same steps run without a slow rank,
+with the profiler off and on in turn.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ OVERHEAD_RUNS: dict[str, dict[str, int] | None] = {
 LEAST = {"steps": 1, "record_every": 1, "slow_ms": 1, "blocks": 2, "block_steps": 1}
 
 Medians = dict[str, float]
-"""Phase -> ms."""
+"""The median duration of each phase, in ms."""
 
 
 def main() -> None:
     comm = MPI.COMM_WORLD
     options = parse_options(comm.size)
-    torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
+    torch.set_num_threads(1)  # the ranks share the cores: more threads would compete for them
     training = Training(comm)
     directory = Path(options.directory)
     training.run(CudaEventProfiler(), range(20))  # to warm up
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 class Training:
-    """Data-parallel training of one layer on random numbers: small, and yet each phase does its work."""
+    """Data-parallel training of one layer on random numbers: small, but each phase does real work."""
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
@@ -68,7 +68,13 @@ class Training:
         self.loss = 0.0
 
     def run(self, profiler: CudaEventProfiler, steps: Iterable[int], late_ms: float = 0) -> None:
-        """All ranks together. ``late_ms`` is how late this one comes to every all-reduce."""
+        """Run ``steps`` on all ranks. Collective.
+
+        Args:
+            profiler: times the phases.
+            steps: the numbers of the steps.
+            late_ms: how late this rank comes to every all-reduce, in ms.
+        """
         for step in steps:
             with profiler.record("host_to_device", step):
                 self.batch.copy_(self.batch_on_host, non_blocking=True)
@@ -86,6 +92,7 @@ class Training:
             profiler.maybe_flush(step)
 
     def average_gradients(self) -> None:
+        """Replace the layer's gradient by its mean over the ranks. Collective."""
         gradient = self.layer.weight.grad
         assert gradient is not None
         self.gradient_on_host.copy_(gradient)
@@ -94,7 +101,7 @@ class Training:
 
 
 def device_of(rank: int) -> torch.device:
-    """The rank's accelerator; the host where there is none."""
+    """Return the rank's accelerator, or the host if there is none."""
     if not torch.accelerator.is_available():
         return torch.device("cpu")
     torch.accelerator.set_device_index(rank % torch.accelerator.device_count())
@@ -102,6 +109,7 @@ def device_of(rank: int) -> torch.device:
 
 
 def keep_busy(duration_ms: float) -> None:
+    """Occupy the processor for ``duration_ms`` milliseconds."""
     until_s = time.perf_counter() + duration_ms / 1000
     while time.perf_counter() < until_s:
         pass
@@ -111,7 +119,7 @@ def keep_busy(duration_ms: float) -> None:
 
 
 def straggler_run(training: Training, directory: Path, options: argparse.Namespace) -> tuple[int, Medians]:
-    """This rank's number of rows, and the median of each of its phases."""
+    """Run the steps with one slow rank; return this rank's number of rows and the median of each phase."""
     rank = training.comm.rank
     config = {"record_every_n_steps": options.record_every}
     with CudaEventProfiler(True, directory, rank, config) as profiler:
@@ -123,6 +131,7 @@ def straggler_run(training: Training, directory: Path, options: argparse.Namespa
 
 
 def medians_ms(rows: Iterable[dict[str, Any]]) -> Medians:
+    """Return the median duration of each phase in ``rows``."""
     durations_ms = defaultdict(list)
     for row in rows:
         durations_ms[row["name"]].append(row["duration_ms"])
@@ -130,6 +139,7 @@ def medians_ms(rows: Iterable[dict[str, Any]]) -> Medians:
 
 
 def straggler_report(found: list[tuple[int, Medians]], options: argparse.Namespace) -> str:
+    """Return the table of all ranks' phases; ``found`` has the result of :func:`straggler_run` per rank."""
     ranks = [medians for _, medians in found]
     samples = len(range(0, options.steps, options.record_every))
     expected = [samples * (len(COMMON_PHASES) + (rank == options.slow_rank)) for rank, _ in enumerate(ranks)]
@@ -151,7 +161,7 @@ def straggler_report(found: list[tuple[int, Medians]], options: argparse.Namespa
 
 
 def finding(ranks: list[Medians]) -> str:
-    """Who is slow, told by who waits least: the others' all_reduce lasts until it is there."""
+    """Say which rank is slow: the one with the shortest all_reduce, as the others wait for it in theirs."""
     all_reduce_ms = [medians["all_reduce"] for medians in ranks]
     shortest = all_reduce_ms.index(min(all_reduce_ms))
     others_ms = median(ms for rank, ms in enumerate(all_reduce_ms) if rank != shortest)
@@ -176,7 +186,11 @@ def cell(medians: Medians, name: str) -> str:
 
 
 def overhead_runs(training: Training, directory: Path, options: argparse.Namespace) -> dict[str, list[float]]:
-    """Run -> ms per step of each of its blocks. The runs take turns, each round in another order."""
+    """Run all settings of the profiler in turn, each round in another order. Collective.
+
+    Returns:
+        The ms per step in each block, by the setting's name.
+    """
     profilers = {
         name: CudaEventProfiler(
             config is not None,
@@ -201,6 +215,7 @@ def overhead_runs(training: Training, directory: Path, options: argparse.Namespa
 
 
 def overhead_report(block_ms: dict[str, list[float]], options: argparse.Namespace) -> str:
+    """Return the table of :func:`overhead_runs`."""
     lines = [
         "",
         f"the profiler's cost: ms/step on rank 0, medians of {options.blocks} blocks of "
@@ -215,6 +230,7 @@ def overhead_report(block_ms: dict[str, list[float]], options: argparse.Namespac
 
 
 def against_off(block_ms: dict[str, list[float]], name: str) -> str:
+    """Return by how much setting ``name`` is slower than the profiler off: median and middle half."""
     if name == OFF:
         return ""
     ratios = [ms / off_ms for ms, off_ms in zip(block_ms[name], block_ms[OFF], strict=True)]

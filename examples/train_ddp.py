@@ -1,4 +1,4 @@
-"""A small transformer trained by DistributedDataParallel, and what its communication costs. On four ranks:
+"""Trains a small transformer with DistributedDataParallel, and records its communication. On four ranks:
 
 torchrun --nproc-per-node 4 examples/train_ddp.py --straggler 2:30
 torchrun --nproc-per-node 4 examples/train_ddp.py --accumulate 4
@@ -42,12 +42,12 @@ def main() -> None:
     parser.add_argument("--accumulate", type=positive, default=1, help="batches per optimizer step")
     add_training_options(parser, "logs/train_ddp")
     options = checked(parser)
-    torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
+    torch.set_num_threads(1)  # the ranks share the cores: more threads would compete for them
     torch.manual_seed(0)
     backend, device = backend_and_device()
 
     logger = init_timing_logger(options.rank, options.log_dir, world_size=options.world_size)  # timing
-    init_process_group(backend, timing_logger=logger)  # timing: torch's own, but for the logger
+    init_process_group(backend, timing_logger=logger)  # timing: as torch's own, with a logger
     model = DistributedDataParallel(TextTransformer().to(device), bucket_cap_mb=BUCKET_MB)
     train(model, device, logger, options)
     dist.destroy_process_group()

@@ -1,4 +1,4 @@
-"""Data-parallel training that records what its communication costs. On four ranks:
+"""Trains a small CNN on MPI ranks, data-parallel, and records its communication. On four ranks:
 
 mpiexec -n 4 python -m mpi4py examples/train_digits_mpi.py --straggler 2:30
 mpiexec -n 4 python -m mpi4py examples/train_digits_mpi.py --allreduce topk --density 0.05
@@ -42,8 +42,8 @@ def main() -> None:
 
 
 def run(comm: MPI.Intracomm, options: argparse.Namespace) -> tuple[float, float]:
-    """Train from scratch, and write timing files. Returns loss and accuracy on the test images."""
-    torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
+    """Train from scratch and write timing files; return loss and accuracy on the test images. Collective."""
+    torch.set_num_threads(1)  # the ranks share the cores: more threads would compete for them
     torch.manual_seed(0)
 
     logger = init_timing_logger(comm.rank, options.log_dir, world_size=comm.size)  # timing
@@ -92,7 +92,7 @@ def train(
 
 
 def show_progress(done: int, epochs: int, loss: float, seconds: float) -> None:
-    """A line per epoch: mpiexec stands between a rank and the terminal, so none is redrawn."""
+    """Print a line for an epoch; it is not redrawn, as mpiexec is between a rank and the terminal."""
     bar = ("#" * round(BAR_WIDTH * done / epochs)).ljust(BAR_WIDTH, ".")
     print(f"epoch {done:{len(str(epochs))}}/{epochs} [{bar}] {seconds:5.1f} s  loss {loss:.3f}", flush=True)
 
@@ -107,6 +107,7 @@ def parse_options(size: int) -> argparse.Namespace:
 
 
 def add_training_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a training, but for the choice of the all-reduce, to ``parser``."""
     parser.add_argument(
         "--density", type=density, default=0.05, help="the part of a gradient that travels, if not dense"
     )
@@ -116,14 +117,14 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--straggler",
         type=Straggler.parse,
-        default=Straggler(rank=-1, delay_ms=0),  # nobody
+        default=Straggler(rank=-1, delay_ms=0),  # no rank
         metavar="RANK:MS[:FIRST-LAST]",
         help="delay the backward pass of one rank by so many ms, in all iterations or in these",
     )
 
 
 def checked(parser: argparse.ArgumentParser, size: int) -> argparse.Namespace:
-    """The options on the command line; the program ends here if they do not fit ``size`` ranks."""
+    """Return the options on the command line; exit if they are not valid for ``size`` ranks."""
     options = parser.parse_args()
     if batches_per_rank(options.batch_size, size) == 0:
         parser.error(f"argument --batch-size: no rank of {size} has {options.batch_size} images")
@@ -133,6 +134,7 @@ def checked(parser: argparse.ArgumentParser, size: int) -> argparse.Namespace:
 
 
 def density(text: str) -> float:
+    """Parse a number above 0 and up to 1; a type for argparse."""
     try:
         value = float(text)
     except ValueError:
@@ -143,6 +145,7 @@ def density(text: str) -> float:
 
 
 def positive(text: str) -> int:
+    """Parse a whole number above 0; a type for argparse."""
     if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number above 0")
     return int(text)

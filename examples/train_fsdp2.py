@@ -1,4 +1,4 @@
-"""A small transformer trained by FSDP2 (fully_shard), and what its communication costs. On four ranks:
+"""Trains a small transformer with FSDP2 (fully_shard), and records its communication. On four ranks:
 
 torchrun --nproc-per-node 4 examples/train_fsdp2.py --straggler 2:30
 
@@ -34,12 +34,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Train a small transformer on text with FSDP2.")
     add_training_options(parser, "logs/train_fsdp2")
     options = checked(parser)
-    torch.set_num_threads(1)  # the ranks share the cores: more threads would fight over them
-    torch.manual_seed(0)  # the ranks' parts fit together, because all of them begin with the same whole
+    torch.set_num_threads(1)  # the ranks share the cores: more threads would compete for them
+    torch.manual_seed(0)  # each rank keeps a shard of the model that it makes here: all must make the same
     backend, device = backend_and_device()
 
     logger = init_timing_logger(options.rank, options.log_dir, world_size=options.world_size)  # timing
-    init_process_group(backend, timing_logger=logger)  # timing: torch's own, but for the logger
+    init_process_group(backend, timing_logger=logger)  # timing: as torch's own, with a logger
     model = sharded(TextTransformer().to(device), device)
     train(model, device, logger, options)
     dist.destroy_process_group()
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def sharded(model: TextTransformer, device: torch.device) -> TextTransformer:
-    """Each block's parameters are gathered when the block needs them, and let go when it is done."""
+    """Shard ``model`` so that each block's parameters are gathered when needed and freed afterwards."""
     mesh = dist.init_device_mesh(device.type, (dist.get_world_size(),))
     for block in model.blocks:
         fully_shard(block, mesh=mesh)

@@ -1,4 +1,4 @@
-"""Training from two interleaved dataloaders, one of them slow; which one holds it up?
+"""Trains from two interleaved dataloaders and finds out which one is slow.
 
 python examples/train_two_loaders.py --steps 50 --log-dir logs/two_loaders
 
@@ -23,7 +23,7 @@ from timing_logger import RuntimeProfiler, init_timing_logger, shutdown_timing_l
 
 FEATURES, CLASSES, BATCH_SIZE = 64, 10, 32
 BATCHES_PER_STEP = 2
-"""Of each loader: their gradients are accumulated."""
+"""How many batches of each loader a step takes; their gradients are accumulated."""
 VALIDATE_EVERY_N_STEPS = 10
 SLOW_SAMPLE_MS = 0.3
 COLUMNS = ("batch_wait", "data", "forward", "backward", "optimizer")
@@ -61,7 +61,7 @@ def train(profiler: RuntimeProfiler, steps: int) -> None:
     for step in range(1, steps + 1):
         for source in sources:
             features, labels = next(source)
-            with profiler.forward():  # timing: of the loader that this batch came from
+            with profiler.forward():  # timing: counts for the loader that this batch came from
                 loss = nn.functional.cross_entropy(model(features), labels) / len(sources)
             with profiler.backward():  # timing
                 loss.backward()
@@ -84,7 +84,7 @@ def validate(profiler: RuntimeProfiler, model: nn.Module, batches: Iterable[tupl
 
 
 class SlowToRead(Dataset[tuple[Tensor, ...]]):
-    """Each sample costs ``delay_ms``, as if it came from far away or were hard to decode."""
+    """A data set whose samples take ``delay_ms`` each, as if they were remote or slow to decode."""
 
     def __init__(self, samples: TensorDataset, delay_ms: float) -> None:
         self._samples = samples
@@ -104,7 +104,7 @@ def loader(count: int, delay_ms: float = 0.0) -> DataLoader[tuple[Tensor, ...]]:
 
 
 def endless(batches: Iterable[Any]) -> Iterator[Any]:
-    """One epoch after the other."""
+    """Yield the batches of one epoch after the other, without end."""
     while True:
         yield from batches
 
@@ -126,12 +126,12 @@ class Means:
         return sum(values) / len(values) if values else 0.0
 
     def of(self, loader: str) -> dict[str, float]:
-        """What a batch of ``loader`` costs, in ms."""
+        """Return the mean time of each column for a batch of ``loader``, in ms."""
         return {column: self[f"profile/{loader}/time_{column}_ms"] for column in COLUMNS}
 
 
 def tensorboard_writers(log_dir: Path) -> list[Any]:
-    """TensorBoard's writer; none where it is not installed."""
+    """Return a list with TensorBoard's writer, which is empty if TensorBoard is not installed."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
@@ -148,7 +148,7 @@ def table(means: Means) -> str:
 
 
 def verdict(means: Means, *names: str) -> str:
-    """Which loader training waits for longer than it computes, if there is one."""
+    """Say which loader takes longer to give a batch than training takes to compute with it, if any does."""
     costs = {name: means.of(f"train/dl_{name}") for name in names}
     slowest = max(names, key=lambda name: costs[name]["data"])
     data_ms = costs[slowest]["data"]
