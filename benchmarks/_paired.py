@@ -1,7 +1,7 @@
-"""What the paired benchmarks have in common: an interval for a difference, from pairs of one run.
+"""Estimates a difference and its confidence interval from the pairs of measurements of one run.
 
-Two things are measured in turn, close together, again and again; the pairs' differences have a median,
-and resampling the pairs tells how far another run's median would lie from it.
+Two things are measured in turn, close together, many times. The median of the pairs' differences is the
+estimate. Resampling the pairs tells how much the median would vary from run to run.
 """
 
 from __future__ import annotations
@@ -17,18 +17,19 @@ METHOD = f"median of the pairs' differences, 95% percentile bootstrap with {RESA
 
 
 class Estimate(NamedTuple):
-    """A median and its 95% interval."""
+    """A median and its 95% confidence interval."""
 
     median: float
     low: float
     high: float
 
     def in_units_of(self, unit: float) -> Estimate:
+        """Return the estimate divided by ``unit``."""
         return Estimate(self.median / unit, self.low / unit, self.high / unit)
 
 
 def estimate(differences: Iterable[float]) -> Estimate:
-    """The median of ``differences``, one value per pair, and where it lies with 95% confidence."""
+    """Return the median of ``differences``, one value per pair, with its 95% confidence interval."""
     values = np.fromiter(differences, dtype=float)
     generator = np.random.default_rng(0)
     picked = generator.integers(len(values), size=(RESAMPLES, len(values)))
@@ -37,5 +38,5 @@ def estimate(differences: Iterable[float]) -> Estimate:
 
 
 def shuffled(names: Sequence[str], generator: random.Random) -> list[str]:
-    """All of them in a new order: what comes first in a pair is never the same one for long."""
+    """Return ``names`` in a random order, so that none is always measured first."""
     return generator.sample(names, len(names))

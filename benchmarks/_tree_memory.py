@@ -1,7 +1,7 @@
-"""The memory of a process and of all that it started; Linux only.
+"""Measures the memory of a process and all its descendants; Linux only.
 
-Pages that several of them share are counted once (PSS), so a worker that holds what its parent holds is
-not counted as twice as much.
+Pages that several of them share are counted once (PSS), so that a worker which shares its parent's memory
+does not count twice.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-_EVERY_S = 0.4  # asking a process for its pages holds it up for milliseconds
+_EVERY_S = 0.4  # not more often, as reading the pages of a process stops it for milliseconds
 
 
 class PeakOfTree:
-    """Looks again and again, in a ``with`` block, at the process ``pid`` and its descendants.
+    """A context manager that samples the memory of process ``pid`` and its descendants.
 
     Attributes:
-        peak_bytes: the most that they held together at any look; 0 where the system does not tell.
+        peak_bytes: the most memory that they held together in any sample; 0 if the system does not tell.
     """
 
     def __init__(self, pid: int) -> None:

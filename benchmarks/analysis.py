@@ -48,7 +48,7 @@ COMMANDS = ("summary", "waits", "bandwidth", "overlap", "stragglers", "compressi
 
 
 class Case(NamedTuple):
-    """One line: what is run, and with which arguments after the folder."""
+    """One line of the table: a program, and its arguments after the folder."""
 
     name: str
     program: str
@@ -56,7 +56,7 @@ class Case(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Of a process, from start to end."""
+    """What a process cost from start to end: wall time, processor time, and peak memory."""
 
     wall_s: float
     processor_s: float
@@ -87,6 +87,7 @@ def main() -> None:
 
 
 def measure_all(folder: Path, engines: Sequence[str], by_hand_too: bool) -> None:
+    """Measure all cases on the CSV files of ``folder``, and on the same rows as Parquet."""
     with tempfile.TemporaryDirectory() as place:
         parquet = Path(place, "parquet")
         report = ("-o", str(Path(place, "report.html")))
@@ -124,7 +125,7 @@ def cases(engine: str, report: tuple[str, ...]) -> Iterator[Case]:
 
 
 def measured(case: Case, folder: Path) -> Cost:
-    """Run once."""
+    """Run ``case`` once on the files in ``folder``, and return what it cost."""
     report = """
 import resource
 used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
@@ -133,7 +134,7 @@ print(sum(u.ru_utime + u.ru_stime for u in used), file=sys.stderr)
     body = "".join(f"    {line}\n" for line in (case.program + report).splitlines())
     with tempfile.TemporaryDirectory() as place:
         script = Path(place, "case.py")
-        script.write_text(f'import sys\nif __name__ == "__main__":\n{body}')  # workers import it once more
+        script.write_text(f'import sys\nif __name__ == "__main__":\n{body}')  # guarded, as workers import it
         begin = time.perf_counter()
         with subprocess.Popen(
             [sys.executable, script, folder, *case.arguments],
@@ -150,7 +151,7 @@ print(sum(u.ru_utime + u.ru_stime for u in used), file=sys.stderr)
 
 
 def write_run(folder: Path, n_rows: int) -> None:
-    """Rows of all ranks together; rank 3 computes 1.8 times as long as the others."""
+    """Write timing files with ``n_rows`` rows of all ranks together; rank 3 computes 1.8 times as long."""
     steps = max(1, n_rows // RANKS // len(STEP))
     for rank in range(RANKS):
         rng = np.random.default_rng(rank)
@@ -165,7 +166,7 @@ def write_run(folder: Path, n_rows: int) -> None:
 
 
 def records(first: int, lengths_ns: list[list[int]], now_ns: int) -> tuple[list[Record], int]:
-    """The records of successive steps, and when they ended."""
+    """Return the records of successive steps from ``first`` on, and when they ended, in ns."""
     batch = []
     for step, lengths in enumerate(lengths_ns, first):
         for place, (operation, length_ns) in enumerate(zip(STEP, lengths, strict=True)):

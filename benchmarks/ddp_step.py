@@ -51,14 +51,14 @@ UNTIMED, PASSED_ON, TOLD, TIMED = "untimed", "passed on by Python", "and told wh
 
 
 class PassingGroup(TimedProcessGroup):
-    """Passes on what DDP's reducer asks for."""
+    """A group that only passes the calls of DDP's reducer on."""
 
     def allreduce(self, *args: Any, **kwargs: Any) -> Any:
         return dist.ProcessGroup.allreduce(self.untimed, *args, **kwargs)
 
 
 class ToldGroup(TimedProcessGroup):
-    """Passes it on, and has a function called that does nothing, as soon as it is done."""
+    """A group that passes the reducer's calls on, and has an empty function called when each is done."""
 
     def allreduce(self, *args: Any, **kwargs: Any) -> Any:
         work = dist.ProcessGroup.allreduce(self.untimed, *args, **kwargs)
@@ -67,7 +67,7 @@ class ToldGroup(TimedProcessGroup):
 
 
 class Training(NamedTuple):
-    """A model of equal linear layers, for how many rounds it is measured, and over which groups."""
+    """A model of equal linear layers, with the number of rounds and the groups to measure it over."""
 
     layers: int
     width: int
@@ -92,7 +92,7 @@ TRAININGS = (
 
 
 class Cost(NamedTuple):
-    """Of one step, in microseconds: on the clock, and of the process's threads."""
+    """What one step cost, in microseconds: wall time, and processor time of all threads of the process."""
 
     wall: float
     processor: float
@@ -121,7 +121,13 @@ def cost_of(step: Step) -> Cost:
 
 
 class Measured(NamedTuple):
-    """What :func:`measure` found: the rounds, timed calls per step, microseconds to write a step's rows."""
+    """The result of :func:`measure`.
+
+    Attributes:
+        rounds: the cost of a step of each kind, per round.
+        calls_per_step: the number of timed calls per step.
+        writing_us: microseconds to write a step's rows.
+    """
 
     rounds: Rounds
     calls_per_step: float
@@ -140,7 +146,7 @@ def measure(training: Training, logger: TimingLogger) -> Measured:
     layers = [nn.Linear(training.width, training.width) for _ in range(training.layers)]
     model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=training.bucket_mib)
     step = make_step(model, training)
-    for _ in range(5):  # then DDP has built its buckets anew
+    for _ in range(5):  # by then DDP has rebuilt its buckets
         step()
     generator, rounds, writing_us = random.Random(0), [], []
     calls_before = world.timing.identity.collectives

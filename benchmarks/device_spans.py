@@ -1,6 +1,6 @@
-"""What timing work on a GPU costs the thread that queues it, as a ratio to two bare marks.
+"""Measures what timing work on a GPU costs the thread that queues it, as a ratio to two bare marks.
 
-The floor is what nobody can go below: two ``event.record()`` calls on events that exist already. All
+The floor is the least possible cost: two ``event.record()`` calls on events that exist already. All
 contenders are timed in turn, in every round, and medians of ratios are compared.
 
 Run it with ``make bench BENCH_ARGS=--gpu`` on a machine with a GPU.
@@ -44,7 +44,7 @@ def device_spans(logger: TimingLogger) -> Callable[[], None]:
 def measure(
     contenders: dict[str, Callable[[], None]], between: Callable[[], object]
 ) -> dict[str, list[float]]:
-    """Nanoseconds per call, one value per round."""
+    """Return the nanoseconds per call of each contender, one value per round; ``between`` is not timed."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(ROUNDS):
         for name, loop in contenders.items():
@@ -56,7 +56,7 @@ def measure(
 
 
 def compare() -> dict[str, list[float]]:
-    """Nanoseconds per call of all contenders on the current GPU, the floor first."""
+    """Return the nanoseconds per call of all contenders on the current GPU, the floor first."""
     import torch
 
     sink = MemorySink()
@@ -79,7 +79,7 @@ def compare() -> dict[str, list[float]]:
 
 
 def ratios(found: dict[str, list[float]]) -> dict[str, float]:
-    """Of each contender, the median of the ratios to the floor in the same round."""
+    """Return for each contender the median of its ratios to the floor in the same round."""
     floors = next(iter(found.values()))
     return {
         name: statistics.median(ns / floor_ns for ns, floor_ns in zip(nanoseconds, floors, strict=True))
@@ -88,7 +88,7 @@ def ratios(found: dict[str, list[float]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print the table, or why there is none."""
+    """Print the table, or that there is no GPU."""
     import torch
 
     if not torch.cuda.is_available():

@@ -1,8 +1,7 @@
-"""What TimedIntracomm adds to mpi4py's calls: each one bare and timed, in turns, in one run.
+"""Measures what TimedIntracomm adds to mpi4py's calls, which are made bare and timed in turn in one run.
 
-Both kinds of turn use duplicates of the same communicator, one after the other in every round, so
-what the machine does to one it does to the other; the difference is taken per round, and its median
-printed. Beside it, in the unit of ``overhead.py``, stands what one row costs at the least.
+Both kinds of turn use duplicates of the same communicator, one after the other in every round, so that
+the state of the machine affects both alike. The difference is taken per round, and its median is printed.
 
 Run it with ``make bench``, or: mpiexec -n 2 python -m mpi4py benchmarks/mpi_calls.py
 """
@@ -29,14 +28,14 @@ Call = Callable[[Any], object]
 
 
 class Measured(NamedTuple):
-    """Medians per call: the bare one, and the timed one minus the bare one of the same round."""
+    """Medians in ns per call: of the bare call, and of the timed minus the bare one of the same round."""
 
     bare_ns: float
     extra_ns: float
 
 
 def exchange(nbytes: int) -> Call:
-    """One Isend, one Irecv and the Waitall for both."""
+    """Return a call of one Isend, one Irecv and the Waitall for both."""
     sent, received = np.zeros(nbytes, "u1"), np.zeros(nbytes, "u1")
 
     def call(comm: Any) -> None:
@@ -57,11 +56,11 @@ CALLS: dict[str, tuple[Call, int]] = {
     "Allreduce, 1 MiB": (allreduce(2**20), 20),
     "Isend + Irecv + Waitall, 8 B": (exchange(8), 200),
 }
-"""What is called, and how often in a turn."""
+"""The calls by name, each with the number of calls per turn."""
 
 
 def turn_ns(call: Call, comm: Any, times: int) -> float:
-    """Nanoseconds per call."""
+    """Return the nanoseconds per call of ``times`` calls on ``comm``."""
     start_ns = time.perf_counter_ns()
     for _ in range(times):
         call(comm)
@@ -69,7 +68,7 @@ def turn_ns(call: Call, comm: Any, times: int) -> float:
 
 
 def measure(call: Call, times: int, plain: MPI.Intracomm, logger: TimingLogger) -> Measured:
-    """Collective over ``plain``."""
+    """Measure ``call`` on a bare and on a timed duplicate of ``plain``. Collective."""
     bare, timed = plain.Dup(), TimedIntracomm(plain.Dup(), timing_logger=logger)
     rounds = []
     for number in range(ROUNDS + 5):

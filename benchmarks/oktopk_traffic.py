@@ -44,11 +44,11 @@ PER_ROW: dict[str, float] = {
     "ALLTOALL": OTHERS / RANKS,
     "ALLREDUCE": 2 * OTHERS / RANKS,  # a ring
 }
-"""How often the bytes of a row are sent."""
+"""How often the bytes of a row are sent, by operation."""
 
 
 class CountingComm(TimedIntracomm):
-    """Counts the words that this rank receives from others in vectors of varying lengths."""
+    """A communicator that counts the words this rank receives from others in vectors of varying lengths."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -77,7 +77,7 @@ STREAMS = {"stationary": stationary, "drifting": drifting}
 
 @contextmanager
 def counting() -> Iterator[tuple[CountingComm, Callable[[], list[Record]]]]:
-    """A communicator that records and counts, and a function that takes its records."""
+    """Give a communicator that records and counts, and a function that takes the records made so far."""
     sink = MemorySink()
     with TimingLogger(RANK, None, sinks=[sink]) as logger:
 
@@ -95,7 +95,7 @@ def words_sent(records: list[Record], *operations: str) -> float:
 
 
 def words_per_call(stream: str, density: float) -> Tensor:
-    """One row per call: words sent and received, other words sent, entries of the result."""
+    """Return one row per call: words sent and received, other words sent, entries of the result."""
     compressor = TopK(density)
     shared, own = torch.Generator().manual_seed(0), torch.Generator().manual_seed(1 + RANK)
     rows = []
@@ -112,7 +112,7 @@ def words_per_call(stream: str, density: float) -> Tensor:
 
 
 def words_of_topk(density: float) -> float:
-    """What a rank sends when all gather all picks."""
+    """Return the number of words that a rank sends if all ranks gather all picks."""
     with counting() as (comm, take):
         topk_sparse_allreduce(torch.randn(LENGTH), comm=comm, compressor=TopK(density), name="topk")
         return words_sent([r for r in take() if not r.phase.endswith("agreement")], "ALLGATHER")

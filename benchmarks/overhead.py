@@ -42,7 +42,7 @@ EMPTY = "empty method call"
 DISABLED_START = "disabled CUDATimerCollection, start"
 
 Turn = Callable[[], int]
-"""Runs one contender CALLS times and returns the nanoseconds it took."""
+"""A function that runs one contender CALLS times and returns the nanoseconds that it took."""
 
 
 def timed(loop: Callable[[], None]) -> Turn:
@@ -84,7 +84,7 @@ def direct(logger: TimingLogger) -> Callable[[], None]:
 
 
 class GuideLogger:
-    """The design that the guide describes: a generator context manager, a dict, a queue.Queue."""
+    """A logger of the design in the guide: a generator context manager, a dict, a queue.Queue."""
 
     def __init__(self) -> None:
         self.queue: queue.Queue[dict[str, Any]] = queue.Queue(maxsize=0)
@@ -122,7 +122,7 @@ def barrier(communicator: Any) -> Callable[[], None]:
 
 
 class Empty:
-    """The least that a method can cost."""
+    """An object whose method is empty, which is the least that a call can cost."""
 
     def start(self, region: str) -> None:
         pass
@@ -146,12 +146,12 @@ def region(timers: RegionTimers) -> Callable[[], None]:
 
 
 def with_own_code(loop: Any) -> Callable[[], None]:
-    """The same function over: the interpreter adapts code to the one class that it meets there."""
+    """Return a copy of ``loop`` with its own code, as the interpreter specialises code for one class."""
     return FunctionType(loop.__code__.replace(), globals(), closure=loop.__closure__)
 
 
 def measure(contenders: dict[str, Turn], between: Callable[[], object]) -> dict[str, list[float]]:
-    """Nanoseconds per call, one value per round, of every contender; ``between`` is not timed."""
+    """Return the nanoseconds per call of each contender, one value per round; ``between`` is not timed."""
     found: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(ROUNDS):
         for name, turn in contenders.items():
@@ -191,9 +191,9 @@ def contenders(on: TimingLogger, off: TimingLogger) -> dict[str, Turn]:
 
 
 def flusher_rows_per_second() -> float:
-    """Formatting and writing rows like those of a training run, per second of one core: the median.
+    """Return how many rows of a training run one core formats and writes per second: the median.
 
-    As many rows as a busy second brings, in chunks as the flush thread takes them.
+    There are as many rows as in a busy second, in chunks as the flush thread takes them.
     """
     start_ns = time.perf_counter_ns()
     rows = [
@@ -214,7 +214,7 @@ def flusher_rows_per_second() -> float:
 
 
 def import_ms() -> float:
-    """Median over fresh interpreters, the interpreter's own start not counted."""
+    """Return the median time of the import in fresh interpreters, in ms, without the interpreter's start."""
     program = (
         "import time; t = time.perf_counter_ns(); import timing_logger; print(time.perf_counter_ns() - t)"
     )
@@ -242,7 +242,7 @@ def print_row(name: str, nanoseconds: list[float], floors: list[float]) -> None:
 
 
 def median_ratio(nanoseconds: list[float], others: list[float]) -> float:
-    """Of the rounds' ratios."""
+    """Return the median of the rounds' ratios of ``nanoseconds`` to ``others``."""
     return statistics.median(ns / other_ns for ns, other_ns in zip(nanoseconds, others, strict=True))
 
 
@@ -254,7 +254,7 @@ def main() -> None:
     off = TimingLogger(0, enabled=False)
     with tempfile.TemporaryDirectory() as folder, TimingLogger(0, folder, flush_interval=3600) as on:
         gc.disable()
-        # Flushed between turns: a full queue would be cheaper than a working one.
+        # Flushed between turns, as a full queue, which drops rows, would be cheaper than a working one.
         print_table(measure(contenders(on, off), between=lambda: on.flush(60)))
         gc.enable()
         if on.stats.dropped:

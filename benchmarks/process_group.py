@@ -1,15 +1,15 @@
-"""What timing adds to one all_reduce of 4 bytes in a group of one rank: the host's share of a call.
+"""Measures what timing adds to one all_reduce of 4 bytes in a group of one rank: the host's share of a call.
 
-Every contender makes a turn of calls in each round, in an order that is drawn anew, and is compared
-with the bare turn of the same round. Two backends: gloo, whose threads do the work; and torch's ``fake``,
-written in C++, which is done at once, so that what remains is the cost in Python.
+Every contender makes a turn of calls in each round, in a random order, and is compared
+with the bare turn of the same round. There are two backends: gloo, whose threads do the work; and torch's
+``fake``, written in C++, which is done at once, so that what remains is the cost in Python.
 
-Over gloo all is measured twice: on one core, and on all of them. On several, its threads wake each other
-across cores or on the same one, as the scheduler has placed them: two groups that are alike differ by
-tens of microseconds a call for as long as the process lives. On one core there is nothing but the work.
+Over gloo everything is measured twice: on one core, and on all of them. On several cores its threads wake
+each other across cores or on the same one, as the scheduler has placed them: two equal groups differ by
+tens of microseconds a call for as long as the process lives. On one core only the work itself counts.
 
-DeepSpeed's comms logger is measured beside it where it is installed (``pip install '.[bench]'``), emptied
-after every turn: its cost grows with what it has logged.
+DeepSpeed's comms logger is measured as well if it is installed (``pip install '.[bench]'``). It is emptied
+after every turn, as its cost grows with what it has logged.
 
 Run it with ``make bench``, or: python benchmarks/process_group.py
 """
@@ -53,14 +53,14 @@ TIMED = "timed, recorded"
 
 
 class Contender(NamedTuple):
-    """A way to call all_reduce; ``around`` encloses its turn and is not measured."""
+    """A way to call all_reduce; the context manager ``around`` encloses its turn and is not measured."""
 
     call: Callable[[torch.Tensor, bool], Any]
     around: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 class Turn(NamedTuple):
-    """Microseconds per call: on the clock, and of the calling thread's processor time."""
+    """Microseconds per call: wall time, and processor time of the calling thread."""
 
     wall: float
     processor: float
@@ -71,8 +71,8 @@ def over(group: dist.ProcessGroup) -> Callable[[torch.Tensor, bool], Any]:
 
 
 def contenders(group: dist.ProcessGroup, logger: TimingLogger) -> dict[str, Contender]:
-    """Everything over the same untimed ``group``, so that the same threads do the work."""
-    # fake works on the host as gloo does; by its own name it would be taken for a device's
+    """Return the contenders, all over the same untimed ``group``, so that the same threads do the work."""
+    # fake works on the host as gloo does; under its own name it would be taken for a device's backend
     timed = TimedProcessGroup(group, logger, {"cpu": "gloo"})
 
     @contextlib.contextmanager
@@ -91,7 +91,7 @@ def contenders(group: dist.ProcessGroup, logger: TimingLogger) -> dict[str, Cont
 def only_over_gloo(
     group: dist.ProcessGroup, off: dist.ProcessGroup, logger: TimingLogger
 ) -> dict[str, Contender]:
-    """What asks the group for its backend's name, or makes the group."""
+    """Return the contenders that need the group's backend to have a name, or make the group themselves."""
 
     @contextlib.contextmanager
     def instrumented() -> Iterator[None]:
@@ -107,9 +107,9 @@ def only_over_gloo(
 
 
 def deepspeed_logger(group: dist.ProcessGroup) -> dict[str, Contender]:
-    """DeepSpeed's, if it is installed, after its first call and after its thousandth."""
+    """Return DeepSpeed's comms logger, at its first calls and after 1000; empty if it is not installed."""
     os.environ.setdefault("DS_ACCELERATOR", "cpu")
-    with contextlib.redirect_stdout(io.StringIO()):  # it tells what it builds
+    with contextlib.redirect_stdout(io.StringIO()):  # it prints what it builds
         try:
             deepspeed: Any = importlib.import_module("deepspeed.comm")
         except ImportError:
@@ -159,7 +159,7 @@ def loop(call: Callable[[torch.Tensor, bool], Any], tensor: torch.Tensor, async_
 def measure(
     chosen: dict[str, Contender], async_op: bool, between: Callable[[], object]
 ) -> dict[str, list[Turn]]:
-    """One turn per round of every contender."""
+    """Return the turns of every contender, one per round; ``between`` is not timed."""
     tensor, generator = torch.zeros(1), random.Random(0)
     found: dict[str, list[Turn]] = {name: [] for name in chosen}
     for _ in range(ROUNDS):
@@ -170,7 +170,7 @@ def measure(
 
 
 def print_table(title: str, found: dict[str, list[Turn]]) -> Estimate:
-    """Returns what timing adds on the clock."""
+    """Print the table, and return the wall time that timing adds per call, in microseconds."""
     print(f"{title:42} {'us':>8} {'adds us':>8} {'95% interval':>18} {'adds CPU us':>12}")
     added = {}
     for name, turns in found.items():
@@ -186,7 +186,7 @@ def print_table(title: str, found: dict[str, list[Turn]]) -> Estimate:
 
 def measure_and_print(backends: Sequence[str], logger: TimingLogger, off: dist.ProcessGroup) -> None:
     def between() -> None:
-        logger.flush(60)  # a full queue would be cheaper than a working one
+        logger.flush(60)  # a full queue, which drops rows, would be cheaper than a working one
 
     for backend in backends:
         group = dist.new_group(backend=backend)
@@ -203,7 +203,7 @@ def measure_and_print(backends: Sequence[str], logger: TimingLogger, off: dist.P
 
 
 class Place(NamedTuple):
-    """Where threads may run, and what is measured there. No cores: wherever the system runs them."""
+    """The cores on which threads may run, and the backends measured there; no cores means no restriction."""
 
     name: str
     cores: set[int]
@@ -219,7 +219,7 @@ def places() -> list[Place]:
 
 
 def measure_at(_: int, place: Place) -> None:
-    """In a process of its own: threads stay where they are made."""
+    """Measure at ``place``, in a process of its own, as threads keep the cores on which they were made."""
     if sys.platform == "linux":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
         if place.cores:

@@ -63,7 +63,7 @@ def main() -> None:
 
 
 def tried(chosen: Sequence[Scenario], seeds: int, processes: int) -> Results:
-    """The outcomes of each scenario; its figures are printed as soon as they are known."""
+    """Run all scenarios and return their outcomes; figures are printed as soon as they are known."""
     begin, results = time.perf_counter(), {}
     tasks = [(one, seed) for one in chosen for seed in range(repetitions(one, seeds))]
     print(f"{len(chosen)} lines, {len(tasks)} runs\n{HEADING}", flush=True)
@@ -78,13 +78,13 @@ def tried(chosen: Sequence[Scenario], seeds: int, processes: int) -> Results:
 
 
 def outcome_of(task: tuple[Scenario, int]) -> Outcome:
-    """One run, judged."""
+    """Simulate one run, and return the outcome of the verdict on it."""
     run = simulate(*task)
     return scored(stragglers(run.timings, roles=run.roles), run)
 
 
 def summary(results: Results) -> Iterator[str]:
-    """The targets, the worst lines, and how far likelihoods are true."""
+    """Yield the lines of the summary: targets, worst lines, and the calibration of likelihoods."""
     yield "\nTo reach"
     for target in standings(results):
         stands = f"{'met   ' if target.is_met else 'MISSED'} {target.figure:6.2f}%, {target.bound}"

@@ -1,1 +1,1 @@
-"""Simulated runs in which it is known who is slow, and how good the verdicts on them are."""
+"""Simulates runs in which the slow ranks are known, and scores the verdicts on them."""

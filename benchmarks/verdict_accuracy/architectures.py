@@ -1,4 +1,4 @@
-"""How ranks share a step of about 100 ms: data-parallel, pipeline, sharded (FSDP), tensor-parallel."""
+"""The ways in which ranks share a step of about 100 ms: data-parallel, sharded (FSDP) and others."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ MB = 1_000_000
 
 
 class Architecture(NamedTuple):
-    """How a run is told on a timeline.
+    """A way in which ranks share the work of a simulated run.
 
     Attributes:
-        play: goes through all its steps.
-        teams: of so many ranks, which are one stage, or work in lockstep.
-        are_roles: whether the analysis is told of the teams.
+        play: goes through all steps of a run on its timeline.
+        teams: splits a number of ranks into the teams that are one stage, or work in lockstep.
+        are_roles: whether the analysis gets the teams as roles.
     """
 
     play: Callable[[Timeline], None]
@@ -45,7 +45,7 @@ def one_team(n_ranks: int) -> Sequence[Integers]:
 
 
 def data_parallel(run: Timeline, halo: bool = False) -> None:
-    """Everybody does the same, then reduces; with ``halo`` neighbours exchange messages in the same group."""
+    """Simulate data-parallel training; with ``halo`` neighbours exchange messages in the same group."""
     for _ in run.steps():
         run.work("DATA", 5.0)
         run.work("FORWARD", 30.0)
@@ -57,7 +57,7 @@ def data_parallel(run: Timeline, halo: bool = False) -> None:
 
 
 def with_halo(run: Timeline) -> None:
-    """Data-parallel, with messages between neighbours."""
+    """Simulate data-parallel training with messages between neighbours."""
     data_parallel(run, halo=True)
 
 
@@ -65,7 +65,7 @@ def with_halo(run: Timeline) -> None:
 
 
 def sharded(run: Timeline) -> None:
-    """Parameters of each layer are gathered before its work, gradients reduced and scattered after it."""
+    """Simulate sharded training: layers gather their parameters, and reduce and scatter their gradients."""
 
     def all_ranks(operation: str, size_bytes: int) -> None:
         run.collective(operation, 1.5, [run.everybody], [WORLD], size_bytes)
@@ -90,7 +90,11 @@ def teams_of_four(n_ranks: int) -> Sequence[Integers]:
 
 
 def tensor_parallel(run: Timeline) -> None:
-    """Teams reduce after each layer, inside FORWARD and BACKWARD; then equal places of all teams reduce."""
+    """Simulate tensor-parallel training.
+
+    Each team reduces after each layer, inside FORWARD and BACKWARD. Then the ranks at the same place of all
+    teams reduce.
+    """
     teams = teams_of_four(run.n_ranks)
     team_names = [f"tp{i}" for i in range(len(teams))]
     places, place_names = list(np.transpose(teams)), [f"dp{i}" for i in range(TEAM)]
@@ -113,7 +117,7 @@ def stages(n_ranks: int) -> Sequence[Integers]:
 
 
 def pipeline(run: Timeline) -> None:
-    """Micro-batches pass down the stages and back, one forward and one backward in turn (1F1B)."""
+    """Simulate a pipeline: micro-batches pass down the stages and back, one forward, one backward (1F1B)."""
     ranks = stages(run.n_ranks)
     names = [f"stage{i}" for i in range(STAGES)]
     for _ in run.steps():
@@ -135,7 +139,7 @@ def _micro_batch(run: Timeline, ranks: Sequence[Integers], stage: int, is_forwar
 
 @cache
 def one_forward_one_backward(n_stages: int, n_batches: int) -> list[tuple[int, bool, int]]:
-    """Who does what: (stage, whether forward, micro-batch); nothing comes before what it needs."""
+    """Return the 1F1B schedule: (stage, whether forward, micro-batch), each after what it depends on."""
     to_do = [_of_stage(n_stages - stage - 1, n_batches) for stage in range(n_stages)]
     done: set[tuple[int, bool, int]] = set()
     order: list[tuple[int, bool, int]] = []
@@ -152,7 +156,7 @@ def one_forward_one_backward(n_stages: int, n_batches: int) -> list[tuple[int, b
 
 
 def _of_stage(n_ahead: int, n_batches: int) -> list[tuple[bool, int]]:
-    """A few forwards, then forward and backward in turn, then the backwards that are left."""
+    """Return one stage's schedule: first forwards, then forward and backward in turn, last backwards."""
     ahead = min(n_ahead, n_batches)
     turns = [turn for i in range(n_batches - ahead) for turn in ((True, ahead + i), (False, i))]
     first = [(True, batch) for batch in range(ahead)]
@@ -187,12 +191,12 @@ def without_messages(operation: str, group: str) -> bool:
 
 
 def without_teams(operation: str, group: str) -> bool:
-    """All rows but the collectives within a team."""
+    """Keep all rows but the collectives within a team."""
     return not group.startswith("tp")
 
 
 def only_collectives_of_teams_together(operation: str, group: str) -> bool:
-    """Neither own work nor what a team does among itself."""
+    """Keep only collectives between teams: neither own work nor collectives within a team."""
     return only_collectives(operation, group) and without_teams(operation, group)
 
 

@@ -1,4 +1,4 @@
-"""Which scenarios are tried, and how often."""
+"""Lists the scenarios that are tried, and how often each is."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ PARTLY = ("window 20%", "window 50%", "sporadic pauses")
 TAME = ("steady", "pauses", "lengths")
 
 MORE_HEALTHY_RUNS = 3
-"""A rate of 2% is not seen in 30 runs: healthy classes below 64 ranks are tried this many times as often."""
+"""How many times as often healthy runs below 64 ranks are tried: 30 runs cannot show a rate of 2%."""
 
 
 def scenarios(*, quick: bool = False) -> list[Scenario]:
-    """All lines of the tables; ``quick`` leaves out the largest runs, and most classes of noise."""
+    """Return all lines of the tables; ``quick`` leaves out the largest runs, and most classes of noise."""
     parts = (_data_parallel(), _seldom_faults(), _logged_in_part(), _other_architectures())
     found = list(dict.fromkeys(chain(*parts)))
     return [one for one in found if not quick or _is_quick(one)]
@@ -29,7 +29,7 @@ def _is_quick(one: Scenario) -> bool:
 
 
 def repetitions(scenario: Scenario, seeds: int) -> int:
-    """How many runs of a scenario."""
+    """Return how many runs of ``scenario`` are made if a usual one has ``seeds``."""
     return seeds * MORE_HEALTHY_RUNS if scenario.fault == "healthy" and scenario.ranks < 64 else seeds
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a simulated run, and so what there is to be found in it."""
+"""Faults of simulated runs, and the verdicts that are right for them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ HOST_RANKS = 16
 
 @dataclass(frozen=True)
 class Place:
-    """Where a fault may happen.
+    """The steps and ranks of a run, in which a fault may happen.
 
     Attributes:
-        teams: the ranks by pipeline stage, or by the group that works in lockstep; else all as one.
+        n_steps: the number of steps.
+        n_ranks: the number of ranks.
+        teams: the ranks by pipeline stage, or by the group that works in lockstep; else all in one team.
     """
 
     n_steps: int
@@ -29,17 +31,18 @@ class Place:
     teams: Sequence[Integers]
 
     def array(self, value: float) -> Floats:
+        """Return an array of steps x ranks filled with ``value``."""
         return np.full((self.n_steps, self.n_ranks), value)
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What a verdict is held against.
+    """The truth about a run, with which a verdict is compared.
 
     Attributes:
         kind: the right verdict, as in ``Verdict.verdict``.
-        ranks: the culprits.
-        first, last: iterations in which it happened; None in a healthy run.
+        ranks: the slow ranks.
+        first, last: the first and the last iteration with the fault; None in a healthy run.
     """
 
     kind: str
@@ -50,7 +53,14 @@ class Truth:
 
 @dataclass(frozen=True)
 class Fault:
-    """Each array is steps x ranks: what it does to the usual times, adds to a step, does to a link."""
+    """A fault of a simulated run; its arrays are steps x ranks.
+
+    Attributes:
+        factor: what the usual times are multiplied by.
+        pause_ms: what is added to a step, in ms.
+        link: what the times of transfers are multiplied by.
+        truth: the right verdict.
+    """
 
     factor: Floats
     pause_ms: Floats
@@ -59,10 +69,11 @@ class Fault:
 
     @classmethod
     def none(cls, place: Place) -> Fault:
+        """Return a fault without any effect."""
         return cls(place.array(1.0), place.array(0.0), place.array(1.0))
 
     def known_as(self, kind: str, ranks: Integers, steps: Booleans) -> Fault:
-        """The same with its truth."""
+        """Return this fault with its truth: verdict ``kind``, on ``ranks``, in ``steps``."""
         happened = np.flatnonzero(steps)
         return replace(
             self, truth=Truth(kind, frozenset(ranks.tolist()), int(happened[0]), int(happened[-1]))
@@ -77,7 +88,14 @@ def healthy(rng: np.random.Generator, place: Place) -> Fault:
 
 
 def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: float = 1.0) -> Fault:
-    """As many ranks as ``by`` has figures, each slow by its own, in one stretch of this part of the steps."""
+    """Slow down one rank per figure in ``by``, each by its figure, in one stretch of steps.
+
+    Args:
+        rng: draws the ranks and the stretch.
+        place: the run.
+        by: 0.2 for 20% slower.
+        part: the length of the stretch, as a fraction of all steps.
+    """
     ranks, steps = _some(rng, place.n_ranks, len(by)), _stretch(rng, place, part)
     fault = Fault.none(place)
     fault.factor[np.ix_(steps, ranks)] = 1 + np.asarray(by)
@@ -85,7 +103,7 @@ def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: f
 
 
 def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, share: float = 0.3) -> Fault:
-    """One rank stands still in this share of the steps, now and then."""
+    """Pause one rank for ``pause_ms`` in randomly chosen steps, which are this ``share`` of all steps."""
     ranks, steps = _some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
     steps[_some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
     fault = Fault.none(place)
@@ -94,7 +112,7 @@ def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, 
 
 
 def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> Fault:
-    """Half of the ranks of one host."""
+    """Slow down half of the ranks of one host."""
     first = HOST_RANKS * rng.integers(place.n_ranks // HOST_RANKS)
     ranks, steps = first + _some(rng, HOST_RANKS, HOST_RANKS // 2), _stretch(rng, place, 1.0)
     fault = Fault.none(place)
@@ -103,16 +121,16 @@ def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> 
 
 
 def last_stage(rng: np.random.Generator, place: Place, *, by: float = 0.4) -> Fault:
-    """All ranks of the last pipeline stage."""
+    """Slow down all ranks of the last pipeline stage."""
     ranks, fault = place.teams[-1], Fault.none(place)
     fault.factor[:, ranks] = 1 + by
     return fault.known_as("role", ranks, _stretch(rng, place, 1.0))
 
 
 def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, part: float = 1.0) -> Fault:
-    """All that goes to or from one rank takes so many times as long; it computes as fast as the others.
+    """Multiply the time of all transfers to and from one rank by ``times``; its work is as fast as before.
 
-    From the beginning, or in the last part of the steps.
+    ``part`` is the fraction of the steps, up to the last one, in which this happens.
     """
     ranks, steps = _some(rng, place.n_ranks, 1), np.arange(place.n_steps) >= round((1 - part) * place.n_steps)
     fault = Fault.none(place)
@@ -121,7 +139,7 @@ def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, pa
 
 
 def all_ranks(rng: np.random.Generator, place: Place, *, by: float = 0.5) -> Fault:
-    """Everybody is slower in the last 60% of the steps."""
+    """Slow down all ranks in the last 60% of the steps."""
     steps, fault = np.arange(place.n_steps) >= round(0.4 * place.n_steps), Fault.none(place)
     fault.factor[steps] = 1 + by
     return fault.known_as("group-wide", np.arange(place.n_ranks), steps)
@@ -132,7 +150,7 @@ def _some(rng: np.random.Generator, n_ranks: int, wanted: int) -> Integers:
 
 
 def _stretch(rng: np.random.Generator, place: Place, part: float) -> Booleans:
-    """Steps in a row: all of them, or a part that begins and ends inside the run."""
+    """Return which steps belong to a stretch: all of them, or a part that begins and ends inside the run."""
     length = round(part * place.n_steps)
     margin = 0 if part == 1 else place.n_steps // 10
     first = rng.integers(margin, place.n_steps - margin - length + 1)

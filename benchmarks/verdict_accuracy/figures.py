@@ -1,4 +1,4 @@
-"""Many outcomes -> the figures of a line, and how far stated likelihoods are true."""
+"""Computes the figures of a line from many outcomes, and the calibration of stated likelihoods."""
 
 from __future__ import annotations
 
@@ -19,29 +19,38 @@ WORTH_TELLING = 1.0
 
 
 def known(outcomes: Iterable[Outcome], field: str) -> list[float]:
-    """What is known of a field."""
+    """Return the values of ``field`` in all outcomes that are not NaN."""
     values = (float(getattr(outcome, field)) for outcome in outcomes)
     return [value for value in values if not math.isnan(value)]
 
 
 def percent(outcomes: Iterable[Outcome], field: str) -> float:
-    """Of how many it holds; NaN where unknown of all."""
+    """Return in what percentage of outcomes ``field`` is true; NaN if it is NaN in all of them."""
     values = known(outcomes, field)
     return 100 * float(np.mean(values)) if values else math.nan
 
 
 def median(outcomes: Iterable[Outcome], field: str) -> float:
-    """NaN where unknown of all."""
+    """Return the median of ``field``; NaN if it is NaN in all outcomes."""
     values = known(outcomes, field)
     return float(np.median(values)) if values else math.nan
 
 
 def median_percent(outcomes: Iterable[Outcome], field: str) -> float:
+    """Return the median of ``field`` as a percentage; NaN if it is NaN in all outcomes."""
     return 100 * median(outcomes, field)
 
 
 class Column(NamedTuple):
-    """A column of the tables: its heading in a terminal, on the page, and what stands in it."""
+    """A column of the tables.
+
+    Attributes:
+        short: its heading in a terminal.
+        heading: its heading on the page.
+        of: computes its figure from outcomes and a field's name.
+        field: the field of ``Outcome``.
+        digits: how many decimals are shown.
+    """
 
     short: str
     heading: str
@@ -50,6 +59,7 @@ class Column(NamedTuple):
     digits: int = 0
 
     def shown(self, outcomes: Sequence[Outcome]) -> str:
+        """Return the figure of ``outcomes`` as text; "-" if it is NaN."""
         value = self.of(outcomes, self.field)
         return "-" if math.isnan(value) else f"{value:.{self.digits}f}"
 
@@ -73,13 +83,16 @@ COLUMNS = (
 
 
 def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, float]]:
-    """The lines with most of what should not be; those without any left out."""
+    """Return the ``n`` lines with the largest percentages of ``field``; lines without any are left out."""
     figures = [(one, percent(outcomes, field)) for one, outcomes in results.items()]
     return sorted((f for f in figures if f[1] > 0), key=lambda figure: -figure[1])[:n]
 
 
 def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
-    """Where a fault that is worth telling is found least, exactly or probably; the costliest first."""
+    """Return the ``n`` lines in which a fault worth telling is found least, exactly or probably.
+
+    Of lines with the same percentage, those whose fault costs most come first.
+    """
     costs = {one: median_percent(outcomes, "cost_share") for one, outcomes in results.items()}
     found = [
         (one, percent(results[one], "exact") + percent(results[one], "probable"))
@@ -90,7 +103,13 @@ def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
 
 
 class Bin(NamedTuple):
-    """Suspects whose stated likelihood was in [low, high): how many, its mean, how many were right."""
+    """The suspects whose stated likelihood is in [low, high).
+
+    Attributes:
+        n: how many there are.
+        stated: their mean stated likelihood.
+        right: the fraction of them that are right.
+    """
 
     low: float
     high: float
@@ -100,7 +119,7 @@ class Bin(NamedTuple):
 
 
 def calibration(results: Results, edges: Sequence[float] = (0, 0.25, 0.5, 0.75, 0.9, 1.001)) -> list[Bin]:
-    """Whether a suspect of likelihood 0.8 is right four times out of five."""
+    """Return how often suspects are right, by their stated likelihood; bins without any are left out."""
     outcomes = [outcome for line in results.values() for outcome in line]
     told = [(o.likelihood, not o.wrong_suspect) for o in outcomes if not math.isnan(o.likelihood)]
     bins = []

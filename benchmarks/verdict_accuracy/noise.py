@@ -1,4 +1,7 @@
-"""How the times of healthy ranks differ, by chance and by their nature: six classes, from tame to wild."""
+"""Six classes of noise: how the times of healthy ranks differ, by chance and permanently.
+
+The first lines of the functions' docstrings are a table in ``docs/verdict-accuracy.md``.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,15 @@ import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
 Shape = tuple[int, int]
-"""Steps x ranks."""
+"""The numbers of steps and ranks."""
 
 
 class Noise(NamedTuple):
-    """Each steps x ranks.
+    """The noise of a run; its arrays are steps x ranks.
 
     Attributes:
         factor: what the usual times of a healthy rank are multiplied by.
-        pause_ms: how long it stands still in the step.
+        pause_ms: how long the rank pauses in the step, in ms.
     """
 
     factor: Floats

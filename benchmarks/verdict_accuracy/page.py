@@ -1,4 +1,4 @@
-"""The tables of ``docs/verdict-accuracy.md``; all else in it is written by hand, and stays."""
+"""Writes the tables of ``docs/verdict-accuracy.md``; everything else in the page is written by hand."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ MADE = re.compile(r"(?<=<!-- made: )(?P<name>[\w ]+) -->\n(.*?)(?=<!-- end -->)"
 
 
 def write(path: Path, results: Results) -> None:
-    """Each part between ``<!-- made: NAME -->`` and ``<!-- end -->``, made anew."""
+    """Rewrite each part of the page ``path`` between ``<!-- made: NAME -->`` and ``<!-- end -->``."""
     text = path.read_text(encoding="utf-8")
     made = MADE.sub(lambda part: "\n".join([f"{part['name']} -->", *PARTS[part["name"]](results), ""]), text)
     path.write_text(made, encoding="utf-8")
 
 
 def _worst_line(results: Results) -> Iterator[str]:
-    """The line in which most innocents are named, and the one in which a costly fault is found least."""
+    """Yield the line in which innocents are named most, and those in which costly faults are found least."""
     named, missed = worst_lines(results, "wrong_name", 1), least_found(results, 1)
     where = f"in {named[0][1]:.0f}% of the runs of {named[0][0]}" if named else "in no run"
     yield f"**Of {len(results)} lines at worst an innocent is named {where}.**"

@@ -1,4 +1,4 @@
-"""The rows of a simulated run: which calls a step makes, when each was made, and the table of it all."""
+"""Collects the calls of a simulated run with their times, and makes the table of its rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from timing_logger.record import COLUMNS
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Kept = Callable[[str, str], bool]
-"""Whether rows of (operation, group) are logged."""
+"""A function that tells whether rows of (operation, group) are logged."""
 
 _INTEGERS = ("iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer")
 _ALL_ALIKE = {
@@ -26,11 +26,17 @@ _ALL_ALIKE = {
 
 
 class Call(NamedTuple):
-    """What is the same in each step of the rows of one call on several ranks.
+    """One call on several ranks, with the columns that are the same in each step.
 
     Attributes:
-        ranks: that make it; ``groups`` and ``peers`` go with them.
-        numbered_as: its rows have the numbers of this operation's latest, as a WAIT has; "" if their own.
+        operation: the operation's name.
+        ranks: the ranks that make the call.
+        groups: the group's name for each of ``ranks``; empty without a group.
+        peers: the other rank for each of ``ranks``; None if it is no message.
+        group_size: the number of ranks in each group.
+        size_bytes: the message size.
+        numbered_as: the operation whose latest sequence numbers its rows have, as for a WAIT; "" if they
+            have numbers of their own.
     """
 
     operation: str
@@ -47,7 +53,10 @@ class Call(NamedTuple):
 
     @property
     def counters(self) -> list[tuple[object, ...]]:
-        """Collectives are numbered in their group, messages by direction and peer; work is not."""
+        """The key of each rank's sequence numbers; empty for work, which has none.
+
+        Collectives are numbered per group, messages per direction and peer.
+        """
         if self.peers is None:
             return list(zip(self.groups, self.ranks.tolist(), strict=False))
         operation = self.numbered_as or self.operation
@@ -56,7 +65,7 @@ class Call(NamedTuple):
 
 
 class Rows:
-    """Of a run whose steps all make the same calls, in the same order."""
+    """The rows of a run whose steps all make the same calls, in the same order."""
 
     def __init__(self, n_steps: int, n_ranks: int) -> None:
         self._shape = (n_steps, n_ranks)
@@ -68,10 +77,11 @@ class Rows:
         self._at, self._outer = 0, None
 
     def begin_step(self) -> None:
+        """Begin the next step, with its first call."""
         self._at = 0
 
     def add(self, operation: str, ranks: Integers, begin_ms: Floats, end_ms: Floats, **columns: Any) -> None:
-        """The next call of the step; ``columns`` as in ``Call``."""
+        """Add the next call of the step; ``columns`` are attributes of ``Call``."""
         if self._at == len(self._calls):
             self._meet(Call(operation, ranks, **columns))
         self._spans[self._at].append((begin_ms, end_ms))
@@ -79,7 +89,7 @@ class Rows:
 
     @contextmanager
     def around(self, operation: str, ranks: Integers, now_ms: Callable[[], Floats]) -> Iterator[None]:
-        """A row from now until then, around the calls that are made inside."""
+        """Return a context manager that adds a row around the calls in its block, from begin to end."""
         place, begin_ms, outer = self._at, now_ms(), self._outer
         self.add(operation, ranks, begin_ms, begin_ms)
         self._outer = place
@@ -98,7 +108,10 @@ class Rows:
     # -- what they come to -------------------------------------------------------------------------
 
     def self_ms(self, kept: Kept) -> Floats | None:
-        """Steps x ranks: rows of own work less the logged communication inside; None if none is logged."""
+        """Return the time of own work, less the logged communication inside it, as steps x ranks.
+
+        None if no own work is logged.
+        """
         own = {
             place
             for place, call in enumerate(self._calls)
@@ -116,10 +129,11 @@ class Rows:
         return np.stack([end_ms - begin_ms for begin_ms, end_ms in self._spans[place]])
 
     def table(self, kept: Kept, clock_offsets_s: Floats) -> pd.DataFrame:
-        """The rows that are logged, as ``read_timings`` returns them: by rank, in the order of their ends.
+        """Return the rows that are logged as ``read_timings`` does: by rank, in the order of their ends.
 
         Args:
-            clock_offsets_s: what each rank's clock showed when the run began.
+            kept: tells which rows are logged.
+            clock_offsets_s: what each rank's clock showed when the run began, in s.
         """
         places = [i for i, call in enumerate(self._calls) if kept(call.operation, call.group)]
         begin_ms, end_ms = (self._instants_ms(places, i) for i in (0, 1))
@@ -139,13 +153,16 @@ class Rows:
         return _typed({name: column[order] for name, column in values.items()})
 
     def _instants_ms(self, places: Sequence[int], which: int) -> Floats:
-        """Step after step, in each the calls at these places."""
+        """Return begins (``which`` = 0) or ends (1) of the calls at ``places``, step by step, flat."""
         return np.concatenate(
             [np.stack([span[which] for span in self._spans[place]]) for place in places], axis=1
         ).ravel()
 
     def _columns_of_a_step(self, places: Sequence[int]) -> dict[str, npt.NDArray[Any]]:
-        """The columns that are the same in each step, or grow by ``per_step``; NaN where there is nothing."""
+        """Return the columns of one step's calls; NaN where there is no value.
+
+        They are the same in each step, but for ``seq``, which grows by ``per_step``.
+        """
         calls = [self._calls[place] for place in places]
         return {
             "operation": np.repeat(
@@ -164,7 +181,7 @@ class Rows:
 
 
 def _numbers(calls: Sequence[Call], values: Sequence[Any]) -> Floats:
-    """One for each rank of each call: its own, or the call's; NaN where there is none."""
+    """Return one number per rank of each call: the rank's own, or the call's; NaN where there is none."""
     parts = (np.nan if value is None or not np.size(value) else value for value in values)
     return np.concatenate(
         [

@@ -1,4 +1,4 @@
-"""What one verdict is worth, held against the truth; and two rules that people use instead."""
+"""Scores a verdict against the truth, and two simple rules that are in common use instead."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ NVRX_BOUND = 0.75
 
 @dataclass(frozen=True)
 class Outcome:
-    """One verdict.
+    """The score of one verdict. Culprits are the ranks with the fault, all others are innocent.
 
     Attributes:
-        exact: right in kind, and the ranks are exactly the culprits.
-        probable: a ``suspect``, and the first has a culprit in it and is a minority; or only culprits are
-            named, but not all, or under another kind than is right.
+        exact: the verdict is right in kind, and its ranks are exactly the culprits.
+        probable: the verdict is ``suspect``, and its first suspect contains a culprit and is a minority; or
+            only culprits are named, but not all, or under another kind than is right.
         wrong_name: an innocent is among ``ranks``, not as a suspect.
-        wrong_suspect: a ``suspect``, and the first has no culprit in it.
-        other: the run's fault is taken for one of another kind, without a name.
-        false_alarm: a name or a suspect in a healthy run.
-        not_judged: the verdict says of itself that it says nothing.
-        cost_share: what the fault truly costs, as a part of the run.
-        window_error_steps: the greater of those of its ends; NaN unless ``exact`` with a window.
-        cost_error: relative to the true cost; NaN unless ``exact`` with a cost.
-        claimed: the cost that the verdict states, as a part of the run; NaN unless it is a false alarm.
-        likelihood: that the verdict gives its first suspect; NaN unless it is a ``suspect``.
-        nvrx_exact, nvrx_wrong: of ranks with a relative score below 0.75; NaN where no own work is logged.
-        least_exact, least_wrong: of the rank with the least time in collectives, which is always named.
+        wrong_suspect: the verdict is ``suspect``, and its first suspect contains no culprit.
+        other: the run's fault is taken for one of another kind, and no rank is named.
+        false_alarm: a rank is named or suspected in a healthy run.
+        not_judged: the verdict itself says that it could not judge.
+        cost_share: the true cost of the fault, as a fraction of the run.
+        window_error_steps: the larger error of the window's two ends, in steps; NaN unless ``exact`` with a
+            window.
+        cost_error: the error of the stated cost relative to the true one; NaN unless ``exact`` with a cost.
+        claimed: the stated cost, as a fraction of the run; NaN unless it is a false alarm.
+        likelihood: the stated likelihood of the first suspect; NaN unless the verdict is ``suspect``.
+        nvrx_exact, nvrx_wrong: the score of a rule that names ranks with a relative score below 0.75; NaN if
+            no own work is logged.
+        least_exact, least_wrong: the score of a rule that always names the rank with the least time in
+            collectives; NaN if there are none.
     """
 
     exact: bool
@@ -57,19 +60,20 @@ class Outcome:
 
 
 def scored(verdict: Any, run: SimulatedRun) -> Outcome:
-    """The outcome of a verdict on a run, and of the two rules on the same."""
+    """Return the outcome of a verdict on ``run``, including the scores of the two rules."""
     found = judged(verdict, run.truth, run.n_ranks, run.cost_ms, run.run_ms)
     return Outcome(**{**vars(found), **rules(run)})
 
 
 def judged(verdict: Any, truth: Truth, n_ranks: int, cost_ms: float = 0.0, run_ms: float = NAN) -> Outcome:
-    """The outcome of a verdict.
+    """Return the outcome of a verdict, without the scores of the two rules.
 
     Args:
-        verdict: as ``stragglers`` returns; one without ``suspects`` suspects nobody.
-        n_ranks: of the run.
-        cost_ms: by how much it would have been shorter with the culprits healthy.
-        run_ms: how long it took.
+        verdict: what ``stragglers`` returns; without ``suspects`` it suspects no rank.
+        truth: the truth about the run.
+        n_ranks: the number of ranks in the run.
+        cost_ms: by how much the run would have been shorter with the culprits healthy, in ms.
+        run_ms: how long the run took, in ms.
     """
     kind = verdict.verdict
     names = set() if kind == "suspect" else set(verdict.ranks)
@@ -98,14 +102,21 @@ def judged(verdict: Any, truth: Truth, n_ranks: int, cost_ms: float = 0.0, run_m
 
 
 def _is_exact(verdict: Any, names: Collection[int], truth: Truth) -> bool:
-    """Of ranks and roles all must be named; of all other kinds the kind counts, and that it was judged."""
+    """Tell whether a verdict is exactly right.
+
+    Verdicts on ranks and roles must name all culprits; for other kinds only the kind counts, and that the
+    run was judged.
+    """
     if verdict.verdict in ("rank", "role"):
         return verdict.verdict == truth.kind and set(names) == truth.ranks
     return verdict.verdict == truth.kind and bool(verdict.judged)
 
 
 def _names_an_innocent(kind: str, names: Collection[int], truth: Truth) -> bool:
-    """A link has two ends, and either may be named. Where all ranks are slow, no rank is."""
+    """Tell whether an innocent is named.
+
+    A link has two ends, and either may be named. If all ranks are slow, naming single ranks is wrong.
+    """
     if kind == truth.kind == "communication":
         return bool(names) and not set(names) & truth.ranks
     return bool(set(names) - truth.ranks) or (truth.kind == "group-wide" and kind in ("rank", "role"))
@@ -125,7 +136,7 @@ def _window_error(verdict: Any, truth: Truth) -> float:
 
 
 def rules(run: SimulatedRun) -> dict[str, float]:
-    """What both rules are worth on this run, as fields of an ``Outcome``."""
+    """Return the scores of both rules on ``run``, as fields of an ``Outcome``."""
     found = {"nvrx": _low_scores(run), "least": _least_time_in_collectives(run)}
     return {
         f"{rule}_{field}": NAN if names is None else float(value)
@@ -141,7 +152,7 @@ def rules(run: SimulatedRun) -> dict[str, float]:
 
 
 def _low_scores(run: SimulatedRun) -> set[int] | None:
-    """NVRx: least median of all ranks / own median, below 0.75."""
+    """Return the ranks with a relative score of NVRx, least median / own median, below 0.75."""
     if run.self_ms is None:
         return None
     medians = np.median(run.self_ms, axis=0)
@@ -149,7 +160,7 @@ def _low_scores(run: SimulatedRun) -> set[int] | None:
 
 
 def _least_time_in_collectives(run: SimulatedRun) -> set[int] | None:
-    """Who waits least is taken to be waited for."""
+    """Return the rank with the least time in collectives, for which the others are taken to wait."""
     rows = run.timings
     names = [name for name in rows["operation"].unique() if synchronises_all_ranks(name)]
     spent_ms = rows[rows["operation"].isin(names)].groupby("rank")["elapsed_ms"].sum()

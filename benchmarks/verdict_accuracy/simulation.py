@@ -1,4 +1,4 @@
-"""A scenario and a seed -> a table as ``read_timings`` returns it, and the truth about it."""
+"""Simulates a run of a scenario: makes a table as ``read_timings`` returns it, and the truth about it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,20 @@ Floats = npt.NDArray[np.float64]
 STEPS = 200
 
 MAX_CLOCK_OFFSET_S = 10_000.0
-"""Each rank's clock begins anywhere up to this: nothing may compare two of them."""
+"""The largest reading of a rank's clock at the start, in s: clocks of two ranks cannot be compared."""
 
 
 class Scenario(NamedTuple):
-    """One line of the tables: names of ``ARCHITECTURES``, ``LOGGED``, ``NOISES`` and ``FAULTS``."""
+    """One line of the tables.
+
+    Attributes:
+        architecture: a key of ``ARCHITECTURES``.
+        logged: a key of ``LOGGED``.
+        noise: a key of ``NOISES``.
+        fault: a key of ``FAULTS``.
+        ranks: the number of ranks.
+        steps: the number of steps.
+    """
 
     architecture: str
     logged: str
@@ -38,14 +47,17 @@ class Scenario(NamedTuple):
 
 
 class SimulatedRun(NamedTuple):
-    """Attributes:
-    timings: as ``read_timings`` returns.
-    roles: what the analysis is told; None if nothing.
-    n_ranks: of the run.
-    truth: who is slow.
-    cost_ms: by how much the run would have been shorter with the culprits healthy.
-    run_ms: how long it took.
-    self_ms: steps x ranks, rows of own work less the communication logged inside; None without such rows.
+    """A simulated run, and the truth about it.
+
+    Attributes:
+        timings: the table that ``read_timings`` would return.
+        roles: the ranks' roles for the analysis; None if it gets none.
+        n_ranks: the number of ranks.
+        truth: the slow ranks, and the right verdict.
+        cost_ms: by how much the run would have been shorter with the culprits healthy.
+        run_ms: how long the run took.
+        self_ms: the time of own work, less the communication logged inside it, as steps x ranks; None if no
+            own work is logged.
     """
 
     timings: pd.DataFrame
@@ -58,7 +70,7 @@ class SimulatedRun(NamedTuple):
 
 
 def simulate(scenario: Scenario, seed: int) -> SimulatedRun:
-    """The same seed gives the same run."""
+    """Simulate a run of ``scenario``; the same seed gives the same run."""
     rng = np.random.default_rng([zlib.crc32(str(scenario).encode()), seed])
     architecture, kept = ARCHITECTURES[scenario.architecture], LOGGED[scenario.logged]
     teams = architecture.teams(scenario.ranks)

@@ -1,4 +1,4 @@
-"""What verdicts are to reach, and whether they do."""
+"""The targets for verdicts, and whether they are met."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ MAX_WRONG_NAMES = 0.2
 
 
 class Target(NamedTuple):
-    """What is to be reached in each of some lines, as a percentage of runs."""
+    """A percentage of runs that is to be reached, or not exceeded, in each of some lines.
+
+    Attributes:
+        words: the target in words.
+        field: the field of ``Outcome`` that is counted.
+        bound: the percentage.
+        at_least: whether the bound is a minimum; else it is a maximum.
+        applies: tells to which lines the target applies.
+    """
 
     words: str
     field: str
@@ -21,7 +29,7 @@ class Target(NamedTuple):
     applies: Callable[[Scenario], bool]
 
     def standing(self, results: Results) -> Standing | None:
-        """As the line that is farthest from it stands; None if no such line was tried."""
+        """Return how the target stands, in its worst line; None if no line of it was tried."""
         figures = [(percent(results[one], self.field), str(one)) for one in results if self.applies(one)]
         if not figures:
             return None
@@ -32,7 +40,7 @@ class Target(NamedTuple):
 
 
 class Standing(NamedTuple):
-    """How a target stands: in words, its bound, the worst figure and where that is."""
+    """How a target stands: its words and bound, the worst figure, the line of that, and whether it is met."""
 
     words: str
     bound: str
@@ -66,7 +74,7 @@ TARGETS = (
 
 
 def standings(results: Results) -> list[Standing]:
-    """Of the targets of which something was tried; that over all runs last."""
+    """Return how each target stands of which a line was tried; last the one for wrong names in all runs."""
     found = [standing for target in TARGETS if (standing := target.standing(results))]
     everything = [outcome for outcomes in results.values() for outcome in outcomes]
     wrong = percent(everything, "wrong_name")

@@ -1,8 +1,8 @@
-"""When each rank of a simulated run does what: of the run as it went, and of the same had nobody been slow.
+"""Computes the times of all calls in a simulated run, and in the same run without its fault.
 
-A step is told as a program: work, collectives that nobody leaves before all have come, messages. Times are
-arrays of variants x ranks: variant 0 is the run as it went, and its rows are kept; variant 1 went through the
-same random numbers with the culprits healthy.
+A step is a program of work, messages, and collectives that no rank leaves before all have entered. Times are
+arrays of variants x ranks. Variant 0 is the run itself, and its rows are kept. Variant 1 has the same random
+numbers, but the culprits are healthy.
 """
 
 from __future__ import annotations
@@ -20,20 +20,22 @@ Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
 JITTER = 0.01
-"""Sigma of the lognormal noise of each single piece of work, beside that of its step."""
+"""Sigma of the lognormal noise of each single piece of work, in addition to the noise of its step."""
 
 TRANSFER_JITTER = 0.05
+"""Sigma of the lognormal noise of each transfer."""
+
 POSTING_MS = 0.1
-"""What a message takes its sender, and its receiver once it is there."""
+"""The time in ms that a message costs its sender, and its receiver after it has arrived."""
 
 
 class Conditions(NamedTuple):
-    """What happens to the ranks; each is variants x steps x ranks.
+    """The conditions under which ranks work; each array is variants x steps x ranks.
 
     Attributes:
-        factor: what their usual times are multiplied by.
-        pause_ms: how long they stand still in the step.
-        link: what the time of each transfer in which they take part is multiplied by.
+        factor: what the ranks' usual times are multiplied by.
+        pause_ms: how long the ranks pause in the step, in ms.
+        link: what the time of each transfer in which a rank takes part is multiplied by.
     """
 
     factor: Floats
@@ -45,9 +47,9 @@ class Timeline:
     """The clocks of all ranks in both variants, in ms since the run began.
 
     Attributes:
-        now_ms: variants x ranks.
+        now_ms: the current time of each rank, as variants x ranks.
         everybody: all ranks.
-        rows: of variant 0.
+        rows: the rows of variant 0.
     """
 
     def __init__(self, conditions: Conditions, rng: np.random.Generator) -> None:
@@ -59,7 +61,7 @@ class Timeline:
         self._mail: dict[object, Floats] = {}
 
     def steps(self) -> Iterator[int]:
-        """Every step in its turn; each must make the same calls."""
+        """Yield one step after the other; each must make the same calls."""
         for step in range(self._n_steps):
             self._factor, pause_ms, self._link = (each[:, step] for each in self._conditions)
             self._pause_ms = pause_ms.copy()
@@ -67,7 +69,13 @@ class Timeline:
             yield step
 
     def work(self, name: str, usual_ms: float, ranks: Integers | None = None) -> None:
-        """Own work, with a row unless ``name`` is "". A pause falls into the first of a step."""
+        """Do own work, with a row unless ``name`` is ""; a pause falls into the first work of a step.
+
+        Args:
+            name: the operation's name.
+            usual_ms: how long it usually takes, in ms.
+            ranks: the ranks that work; None for all.
+        """
         ranks = self.everybody if ranks is None else ranks
         jitter = np.exp(self._rng.normal(0.0, JITTER, len(ranks)))
         took_ms = usual_ms * self._factor[:, ranks] * jitter + self._pause_ms[:, ranks]
@@ -76,7 +84,7 @@ class Timeline:
 
     @contextmanager
     def block(self, name: str) -> Iterator[None]:
-        """A row around all that is done inside it."""
+        """Return a context manager that makes a row of all ranks around its block."""
         with self.rows.around(name, self.everybody, lambda: self.now_ms[0].copy()):
             yield
 
@@ -88,7 +96,15 @@ class Timeline:
         names: Sequence[str],
         size_bytes: int,
     ) -> None:
-        """Within each group, equal in size, nobody leaves before the last has come and all is transferred."""
+        """Run a collective in each group: no rank leaves before the last one has come and all is transferred.
+
+        Args:
+            operation: the operation's name.
+            transfer_ms: how long the transfer usually takes, in ms.
+            groups: the ranks of each group; all groups have the same size.
+            names: the groups' names.
+            size_bytes: the message size.
+        """
         members = np.asarray(groups)
         n_groups, size = members.shape
         jitter = np.exp(self._rng.normal(0.0, TRANSFER_JITTER, n_groups))
@@ -100,18 +116,18 @@ class Timeline:
         )  # fmt: skip
 
     def send(self, group: str, ranks: Integers, to: Integers, tag: object, latency_ms: float) -> None:
-        """A message, known by its tag, that its sender need not see arrive."""
+        """Send a message, identified by ``tag``; the sender does not wait for its arrival."""
         slower = np.maximum(self._link[:, ranks], self._link[:, to])
         self._mail[tag] = self.now_ms[:, ranks] + latency_ms * slower
         self._until("SEND", ranks, self.now_ms[:, ranks] + POSTING_MS, **self._message(group, ranks, to))
 
     def receive(self, group: str, ranks: Integers, source: Integers, tag: object) -> None:
-        """Wait for a message."""
+        """Wait for the message ``tag`` from ``source``, and receive it."""
         ends_ms = np.maximum(self.now_ms[:, ranks], self._mail.pop(tag)) + POSTING_MS
         self._until("RECV", ranks, ends_ms, **self._message(group, ranks, source))
 
     def exchange(self, group: str, latency_ms: float) -> None:
-        """Each rank sends to the next and receives from the one before, then waits for both."""
+        """Have each rank send to the next one and receive from the one before, then wait for both."""
         ranks, posted_ms = self.everybody, self.now_ms.copy()
         to, source = np.roll(ranks, -1), np.roll(ranks, 1)
         sent_ms = posted_ms + latency_ms * np.maximum(self._link, self._link[:, to])
@@ -120,7 +136,7 @@ class Timeline:
             self.now_ms = np.maximum(self.now_ms, done_ms)
             self.rows.add(operation, ranks, posted_ms[0], self.now_ms[0], **columns)
             self.rows.add("WAIT", ranks, begin_ms, self.now_ms[0], numbered_as=operation, **columns)
-        self.now_ms = self.now_ms.copy()  # rows hold the old ones
+        self.now_ms = self.now_ms.copy()  # the rows keep the array itself
 
     def _message(self, group: str, ranks: Integers, peers: Integers) -> dict[str, Any]:
         return {"groups": [group] * len(ranks), "peers": peers, "group_size": self.n_ranks}
