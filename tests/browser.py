@@ -1,4 +1,4 @@
-"""A real Chromium without a window, for what only a browser can tell; tests skip where there is none."""
+"""A headless Chromium for tests that need a real browser; they are skipped if there is none."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ SYSTEM_BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chro
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """The browser that Playwright brought (``playwright install chromium``), or the system's."""
+    """Give Playwright's own browser (``playwright install chromium``), or else the system's.
+
+    The test is skipped if Playwright or a browser is missing.
+    """
     api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
     with api.sync_playwright() as playwright:
         own = Path(playwright.chromium.executable_path)
@@ -28,7 +31,13 @@ def chromium() -> Iterator[Any]:
 
 
 class OpenPage:
-    """A page that is open, with what it complained of and what it asked the network for."""
+    """An open page.
+
+    Attributes:
+        complaints: the texts of its console messages, errors and dialogs.
+        requests: the addresses that it requested.
+        page: Playwright's page.
+    """
 
     def __init__(self, browser: Any, file: Path, **context: Any) -> None:
         self.complaints: list[str] = []
@@ -45,9 +54,10 @@ class OpenPage:
         self.page.context.close()
 
     def frame(self) -> None:
-        """Wait until what was asked to be drawn is."""
+        """Wait until the page has drawn the next frame."""
         self.page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def text(self, selector: str) -> str:
+        """Return the visible text of the element that ``selector`` finds."""
         shown: str = self.page.locator(selector).inner_text()
         return shown

@@ -1,5 +1,8 @@
-"""What tests find: the global logger off, and put back afterwards; a logger that writes into memory; and
-random tests with the same examples in every run."""
+"""Fixtures of all tests, and the settings of random tests.
+
+The global logger is shut down after each test, loggers for tests write into memory, and random tests use
+the same examples in every run.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +18,10 @@ from timing_logger.sinks.memory import MemorySink
 __all__ = ["global_logger_is_off", "logger", "scripted_device", "sink"]
 
 
-# A newcomer's first run finds what every run finds. New examples are looked for by ``make test-random``.
-# Hypothesis also tries constants that it finds in whatever modules are imported by then, which depends on the
-# tests that ran before. It has no setting for that.
-with suppress(ImportError):  # a machine with a GPU need not have it
+# Every run tries the same examples; ``make test-random`` tries new ones. Hypothesis would also try constants
+# of all modules that are imported by then, which depend on the tests that ran before. No setting turns this
+# off.
+with suppress(ImportError):  # a machine with a GPU need not have Hypothesis
     from hypothesis import settings
     from hypothesis.internal.conjecture import providers
 
@@ -30,15 +33,18 @@ with suppress(ImportError):  # a machine with a GPU need not have it
 
 @pytest.fixture(autouse=True)
 def global_logger_is_off() -> Iterator[None]:
+    """Shut the global logger down after each test, so that the next one finds it off."""
     yield
     shutdown_timing_logger()
 
 
 @pytest.fixture
 def sink() -> MemorySink:
+    """A sink in memory."""
     return MemorySink()
 
 
 @pytest.fixture
 def logger(sink: MemorySink) -> TimingLogger:
+    """A logger that writes to ``sink``."""
     return TimingLogger(0, log_dir=None, sinks=[sink])

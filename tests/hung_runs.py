@@ -1,7 +1,8 @@
-"""Timing files and sidecars as the logger leaves them of a run that hung: by hand, and readable.
+"""Makes the timing files and sidecars that a logger leaves of a run that hung, without running it.
 
-A run trains for ten iterations of one second, each a ``FORWARD`` and an ``ALLREDUCE`` of the world; then
-something happens, and after ``HUNG_S`` more all processes are killed. Their clocks begin at 0 with the run.
+A run trains for ten iterations of one second, each with a ``FORWARD`` and an ``ALLREDUCE`` of the world.
+Then it hangs, and after ``HUNG_S`` more seconds all processes are killed. Their clocks begin at 0 with the
+run.
 """
 
 from __future__ import annotations
@@ -25,12 +26,13 @@ WORLD = "MPI_COMM_WORLD"
 
 
 def allreduce(step: int, **fields: Any) -> Record:
-    """The world's collective of iteration ``step``, which takes the second half of a second."""
+    """Return the record of the world's collective in iteration ``step``: the second half of its second."""
     plain = {"iteration": step, "group": WORLD, "group_size": 4, "seq": step, "layer_name": "bucket0"}
     return record("ALLREDUCE", step + 0.5, 500.0, **{**plain, **fields})
 
 
 def trained(steps: int = STEPS) -> list[Record]:
+    """Return the records of one rank for the first ``steps`` iterations."""
     return [
         row
         for step in range(steps)
@@ -42,7 +44,7 @@ def trained(steps: int = STEPS) -> list[Record]:
 
 
 def inflight(operation: str = "ALLREDUCE", start_s: float = STUCK_AT_S, **fields: Any) -> Record:
-    """A call that was open when it was written."""
+    """Return the record of a call that was open when it was written."""
     plain = {
         "iteration": STEPS, "group": WORLD, "group_size": 4, "seq": STEPS, "layer_name": "bucket0",
         "status": "inflight",
@@ -51,7 +53,7 @@ def inflight(operation: str = "ALLREDUCE", start_s: float = STUCK_AT_S, **fields
 
 
 def open_call(operation: str = "ALLREDUCE", start_s: float = STUCK_AT_S, **fields: Any) -> dict[str, Any]:
-    """The same as a sidecar tells it."""
+    """Return an open call as it is in a sidecar."""
     plain = {
         "thread": "MainThread", "operation": operation, "layer_name": "bucket0", "iteration": STEPS,
         "epoch": 0, "group": WORLD, "group_size": 4, "seq": STEPS, "peer": None, "message_size_bytes": 4096,
@@ -61,6 +63,7 @@ def open_call(operation: str = "ALLREDUCE", start_s: float = STUCK_AT_S, **field
 
 
 def counted(issued: int, completed: int | None = None, group: str = WORLD, size: int = 4) -> dict[str, Any]:
+    """Return a group's counts as they are in a sidecar; by default all issued operations are completed."""
     return {
         "group": group,
         "size": size,
@@ -71,13 +74,14 @@ def counted(issued: int, completed: int | None = None, group: str = WORLD, size:
 
 @dataclass
 class Rank:
-    """What one process leaves.
+    """What one process leaves behind; times are in s since the run began.
 
     Attributes:
-        rows: of its file.
+        rows: the rows of its file.
         seen_s: when its sidecar was last refreshed.
-        progressed_s: when something was last begun or recorded.
-        sidecar: what else its sidecar has, or other values than usual.
+        progressed_s: when an operation was last begun or recorded.
+        closed: whether its logger was closed.
+        sidecar: further fields of its sidecar, or other values than usual.
     """
 
     rows: Sequence[Record] = field(default_factory=trained)
@@ -88,12 +92,12 @@ class Rank:
 
 
 def waiting(*more: Record, **sidecar: Any) -> Rank:
-    """A rank that is inside the world's collective since ``STUCK_AT_S``."""
+    """Return a rank that is inside the world's collective since ``STUCK_AT_S``."""
     return Rank([*trained(), inflight(), *more], sidecar=sidecar)
 
 
 def write_run(folder: Path, *ranks: Rank, world_size: int | None = None) -> Path:
-    """The files of these ranks, from 0; the folder."""
+    """Write the files of these ranks, numbered from 0, and return the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, rank in enumerate(ranks):
         write_rank(folder, number, rank, world_size or len(ranks))
@@ -101,6 +105,7 @@ def write_run(folder: Path, *ranks: Rank, world_size: int | None = None) -> Path
 
 
 def write_rank(folder: Path, number: int, rank: Rank, world_size: int) -> None:
+    """Write the timing file and the sidecar of rank ``number``."""
     path = folder / TimingFile(number).name
     path.write_bytes(content(rank.rows))
     n_rows = len(rank.rows)

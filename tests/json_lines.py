@@ -1,4 +1,4 @@
-"""Reads files of JSON lines as strictly as any reader might."""
+"""Reads files of JSON lines strictly: NaN, infinities and unfinished lines are errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def json_rows(file: Path | None) -> list[dict[str, Any]]:
-    """The row in every line; the file must end with a whole one."""
+    """Return the rows of ``file``, one per line; the last line must be complete."""
     assert file is not None
     *lines, tail = file.read_bytes().split(b"\n")
     assert tail == b"", f"the last line of {file} is torn: {tail!r}"

@@ -24,7 +24,7 @@ from timing_logger.recording.flusher import LATE_S
 
 NS_PER_S = 1_000_000_000
 ALLOWED_S = 0.5
-"""Beyond ``flush_interval``: what was recorded earlier than both before the kill is in the file."""
+"""A record that is older than ``flush_interval`` plus this many seconds at the kill must be in the file."""
 
 _START_LIMIT_S = 60.0
 
@@ -48,7 +48,13 @@ time.sleep(3600)
 
 
 class Way(NamedTuple):
-    """Records per second, the busy loops beside it, and the logger's ``flush_interval`` in s."""
+    """A way in which a process records.
+
+    Attributes:
+        per_s: records per second.
+        busy_loops: the number of busy processes beside it.
+        flush_interval_s: the logger's ``flush_interval`` in s.
+    """
 
     per_s: int
     busy_loops: int
@@ -64,14 +70,15 @@ WAYS = {
 
 
 class Kill(NamedTuple):
-    """What one kill left.
+    """What one kill left; times are in s.
 
     Attributes:
-        after_s: from the first recording call to the kill.
-        recorded, rows: calls that had returned; whole lines in the file.
-        missing_s: age of the oldest record that is in no line, when the process was killed.
-        behind_s, dropped: what the sidecar said.
-        sidecar_s: age of the sidecar.
+        after_s: the time from the first recording call to the kill.
+        recorded: the number of calls that had returned.
+        rows: the number of complete lines in the file.
+        missing_s: the age at the kill of the oldest record that is in no line; 0 if none is missing.
+        behind_s, dropped: the values in the sidecar.
+        sidecar_s: the age of the sidecar at the kill.
     """
 
     after_s: float
@@ -83,17 +90,17 @@ class Kill(NamedTuple):
     sidecar_s: float
 
     def misses(self, flush_interval_s: float) -> bool:
-        """Whether a record is missing that had been promised to be in the file."""
+        """Tell whether a record is missing that is promised to be in the file."""
         return self.missing_s > flush_interval_s + ALLOWED_S
 
     def is_told(self, flush_interval_s: float) -> bool:
-        """Whether the sidecar says that records are late or were dropped."""
+        """Tell whether the sidecar says that records are late or were dropped."""
         return self.behind_s > flush_interval_s + LATE_S or self.dropped > 0
 
 
 @contextlib.contextmanager
 def busy_loops(number: int) -> Iterator[None]:
-    """So many processes that do nothing but need a core each."""
+    """Run ``number`` processes beside the block that keep a core busy each."""
     running = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(number)]
     try:
         yield
@@ -155,7 +162,7 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
 
 
 def campaign(way: Way, kills: int, seed: int = 0) -> list[Kill]:
-    """Kill so many, each at a random instant in the second after the promise begins to say something."""
+    """Kill ``kills`` processes, each at a random instant in the first second in which the promise applies."""
     chance = random.Random(seed)
     begins_s = way.flush_interval_s + ALLOWED_S
     found = []

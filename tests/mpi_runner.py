@@ -25,7 +25,7 @@ _RESULTS = "RESULTS "  # what report() in mpi_programs/_ranks.py prints before i
 
 
 class Run(NamedTuple):
-    """What a run on several ranks left: exit status of mpiexec, and all ranks' output."""
+    """The result of a run on several ranks: exit status of mpiexec, and the output of all ranks."""
 
     returncode: int
     stdout: str
@@ -33,24 +33,29 @@ class Run(NamedTuple):
 
     @property
     def results(self) -> list[Any]:
-        """What each rank handed to ``report``, in the order of the ranks."""
+        """The values that the ranks passed to ``report``, in the order of the ranks."""
         lines = [line for line in self.stdout.splitlines() if line.startswith(_RESULTS)]
         assert len(lines) == 1, f"no results, exit status {self.returncode}:\n{self.stdout}\n{self.stderr}"
         ranks: list[Any] = json.loads(lines[0].removeprefix(_RESULTS))
         return ranks
 
     def results_on(self, number: int) -> list[Any]:
-        """What each rank of the communicator of so many found, in a program that tries ``communicators``."""
+        """Return the results of the ranks of the communicator with ``number`` ranks, in their order.
+
+        For programs that try several ``communicators``.
+        """
         found = {rank: result for each in self.results for size, rank, result in each if size == number}
         assert sorted(found) == list(range(number))
         return [found[rank] for rank in range(number)]
 
 
 def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: float = 120.0) -> Run:
-    """Run a Python program on ``ranks`` ranks of one MPI job.
+    """Run a Python program on ``ranks`` ranks of one MPI job; the test is skipped if there is no mpiexec.
 
     Args:
+        ranks: the number of ranks.
         program: a path, or a name in ``tests/mpi_programs``.
+        arguments: the program's arguments.
         limit_s: seconds after which the job is ended and the test fails.
     """
     launcher = Path(sys.executable).parent / "mpiexec"

@@ -20,7 +20,7 @@ from timing_logger.cli import main
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.exit(main())
 """
-"""The command line, for ``python -c``: a shell starts background jobs with interrupts ignored."""
+"""The command line for ``python -c``, with SIGINT enabled, which shells ignore in background jobs."""
 
 
 def run_python(
@@ -64,7 +64,7 @@ def run_job(
 
 
 def _end(job: subprocess.Popen[str]) -> tuple[str, str]:
-    """Ask the launcher to end its processes, which are in groups of their own, then insist."""
+    """Ask the launcher to end its processes, which are in groups of their own; kill it if it does not."""
     job.send_signal(signal.SIGTERM)
     try:
         return job.communicate(timeout=_TO_CLEAN_UP_S)
@@ -74,7 +74,7 @@ def _end(job: subprocess.Popen[str]) -> tuple[str, str]:
 
 
 def rows(file: Path) -> list[list[str]]:
-    """The cells of every complete line of a timing file that has no quoted names."""
+    """Return the cells of each line of a timing file without quoted names; the last line must be complete."""
     *lines, tail = file.read_text(encoding="utf-8").split("\n")
     assert tail == "", f"the last line of {file} is torn: {tail!r}"
     return [line.split(",") for line in lines[1:]]

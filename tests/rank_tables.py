@@ -1,4 +1,4 @@
-"""Tables of timings as ``read_timings`` returns them, without files."""
+"""Makes tables of timings as ``read_timings`` returns them, without files."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from timing_logger.record import Record
 
 
 def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -> pd.DataFrame:
-    """The table of one list of records for each rank."""
+    """Return the table of a run with one list of records for each rank."""
     frames = [
         parse_timings(content(records)).frame.assign(rank=rank, incarnation=incarnation)
         for rank, (records, incarnation) in enumerate(
@@ -24,7 +24,7 @@ def table(*ranks: Sequence[Record], incarnations: Sequence[int] | None = None) -
 
 
 def aligned(timings: pd.DataFrame, uncertainty_s: float = 0.0) -> pd.DataFrame:
-    """The table with its counters on one axis of all ranks, known to within ``uncertainty_s``."""
+    """Return the table with its counters on a common axis of all ranks, known to within ``uncertainty_s``."""
     return timings.assign(
         start_s=timings["start_counter"],
         end_s=timings["end_counter"],
@@ -33,13 +33,13 @@ def aligned(timings: pd.DataFrame, uncertainty_s: float = 0.0) -> pd.DataFrame:
 
 
 def collective(arrivals_ms: Sequence[float], leave_ms: float, **fields: Any) -> list[list[Record]]:
-    """One collective: each rank's row, from its arrival until all leave together."""
+    """Return each rank's row of one collective, from its arrival until all ranks leave together."""
     ranks = {"group_size": len(arrivals_ms), "seq": 0, **fields}
     return [[record(start_s=1 + ms / 1e3, elapsed_ms=leave_ms - ms, **ranks)] for ms in arrivals_ms]
 
 
 def as_polars(timings: pd.DataFrame) -> Any:
-    """The same table in polars; null where pandas has NaN or NA."""
+    """Return the table as a polars frame, with null where pandas has NaN or NA."""
     import polars
 
     columns = {
@@ -49,6 +49,6 @@ def as_polars(timings: pd.DataFrame) -> Any:
 
 
 def only(frame: pd.DataFrame) -> dict[str, Any]:
-    """The one row of ``frame``."""
+    """Return the only row of ``frame``."""
     assert len(frame) == 1
     return {str(name): value for name, value in frame.iloc[0].items()}

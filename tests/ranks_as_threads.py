@@ -1,4 +1,4 @@
-"""Ranks that are threads of one process: an all-reducer's transport for tests of very many small inputs."""
+"""An all-reducer's transport between threads of one process, for tests with very many small inputs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ T = TypeVar("T")
 
 
 class ThreadTransport:
-    """One rank's ``Transport``, as far as Ok-Topk uses it; it counts words.
+    """The part of a ``Transport`` that Ok-Topk uses, for one rank; it counts the entries that travel.
 
     Attributes:
-        sent, received: entries in vectors of varying lengths; a part of an allgather is sent to each
-            other rank, and what a rank keeps for itself does not count.
+        sent, received: entries in vectors of varying lengths. A part of an allgather counts once for each
+            other rank; what a rank keeps for itself does not count.
     """
 
     device = torch.device("cpu")
@@ -59,12 +59,12 @@ class ThreadTransport:
         self._table[self.rank] = mine
         self._barrier.wait()
         everyones = list(self._table)
-        self._barrier.wait()  # all have read before anybody writes again
+        self._barrier.wait()  # all have read before any writes again
         return everyones
 
 
 def on_threads(ranks: int, program: Callable[[ThreadTransport], T]) -> list[T]:
-    """What ``program`` returns on each rank. If it raises on one, so does this."""
+    """Run ``program`` on ``ranks`` threads, and return what it returns on each; raise if it raises on one."""
     barrier = threading.Barrier(ranks, timeout=_LIMIT_S)
     table: list[Any] = [None] * ranks
 

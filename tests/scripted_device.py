@@ -1,6 +1,6 @@
 """A scripted stand-in for an accelerator, because the machines that run these tests have none.
 
-Not a simulation of one: a stream is a list of marks, and the test says when it gets on.
+It does not simulate one: a stream is a list of marks, and the test decides when the stream passes them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,18 @@ from timing_logger.recording.device import accelerator, devices
 
 
 class ScriptedStream(NamedTuple):
-    """What ``torch.Stream`` says of itself: its number, and whose it is. All of them are one queue here."""
+    """A stand-in for ``torch.Stream``: its number and its device; all streams are one queue here."""
 
     stream_id: int
     device: Any = SimpleNamespace(index=0)
 
 
 class ScriptedEvent:
-    """Passes at once on the clock's own streams; on the training's when the script says so."""
+    """An event that passes at once in the clock's own stream, and in the training's when the test says so.
+
+    Attributes:
+        at_ns: when it was passed, on the device's clock; None if it was not.
+    """
 
     def __init__(self, device: ScriptedAccelerator) -> None:
         self._device = device
@@ -68,20 +72,20 @@ class ScriptedAccelerator:
     """One device, with one stream for the training.
 
     Attributes:
-        busy: whether the stream stands still, until ``get_on()``.
+        busy: whether the stream passes no marks until ``get_on()`` is called.
         work_ns: how long the device works between two marks.
-        ahead_ns: how far its clock is ahead of the host's: nobody may take one for the other.
+        ahead_ns: how far the device's clock is ahead of the host's, so that mixing them up is noticed.
         capturing: whether the current stream is being captured.
-        harmless: whether events can be asked about beside a capture.
+        harmless: whether events can be queried during a capture.
         index: number of the current device; the events belong to device 0.
         stream_id: number of the current stream.
-        gets_on_while_asked: whether the stream goes on just after a question about it was answered.
-        own_stream_captured: whether somebody who was given that same stream captures it.
-        own_stream_busy: whether marks of the clock's own stream do not pass either.
-        asks: every call that the device got, with the thread's mode in force.
-        fail_with: raised by every call about an event from now on.
-        looks_fail_with: raised by looking at a stream.
-        streams_fail_with: raised by making one.
+        gets_on_while_asked: whether the stream passes its marks right after an event was queried.
+        own_stream_captured: whether the clock's own stream is being captured by another user of it.
+        own_stream_busy: whether marks in the clock's own stream do not pass either.
+        asks: all calls that the device got, each with the thread's mode at that time.
+        fail_with: raised by every call about an event from now on; None for no failure.
+        looks_fail_with: raised when a stream is examined; None for no failure.
+        streams_fail_with: raised when a stream is made; None for no failure.
     """
 
     kind = "scripted"
@@ -118,18 +122,18 @@ class ScriptedAccelerator:
         return perf_counter_ns() + self.ahead_ns
 
     def get_on(self) -> None:
-        """The stream passes every mark that waits in it."""
+        """Have the stream pass every mark that waits in it."""
         with self.lock:
             while self.queue:
                 self.pass_one()
 
     def pass_one(self) -> None:
-        """The stream passes the next mark."""
+        """Have the stream pass the next mark."""
         self._passed_ns = self._passed_ns + self.work_ns if self._passed_ns else self.now_ns()
         self.queue.pop(0).at_ns = self._passed_ns
 
     def pass_own(self) -> None:
-        """The clock's own stream passes every mark that waits in it."""
+        """Have the clock's own stream pass every mark that waits in it."""
         while self.own_queue:
             self.own_queue.pop(0).at_ns = self.now_ns()
 
@@ -187,7 +191,7 @@ class ScriptedAccelerator:
 
 @pytest.fixture
 def scripted_device(monkeypatch: pytest.MonkeyPatch) -> ScriptedAccelerator:
-    """This process's accelerator, for one test."""
+    """A scripted accelerator in the place of this process's, for one test."""
     device = ScriptedAccelerator()
     monkeypatch.setattr(accelerator, "find_accelerator", lambda: device)
     monkeypatch.setattr(devices, "_in_use", {})

@@ -1,4 +1,4 @@
-"""Sidecars of loggers that are still open: a thread of their own writes them, in its own time."""
+"""Helpers for the sidecars of open loggers, which a thread writes at times of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 
 def sidecar_when(folder: Path, is_so: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The first sidecar that is as wanted. A wait of half a minute fails the test."""
+    """Wait until ``is_so`` is true of rank 0's sidecar, and return it; the test fails after 30 s."""
     deadline_s = time.monotonic() + 30
     while time.monotonic() < deadline_s:
         content: dict[str, Any] = json.loads((folder / "timing-rank0.meta.json").read_text())
@@ -24,7 +24,7 @@ def sidecar_when(folder: Path, is_so: Callable[[dict[str, Any]], bool]) -> dict[
 
 
 def remove_folder(folder: Path) -> None:
-    """As ``rm -r`` does it until it is gone: a sidecar may be written meanwhile."""
+    """Remove ``folder``, again and again until it is gone, as a sidecar may be written meanwhile."""
     deadline_s = time.monotonic() + 30
     while folder.exists():
         shutil.rmtree(folder, ignore_errors=True)

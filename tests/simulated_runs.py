@@ -1,8 +1,8 @@
-"""Simulated training runs: tables as ``read_timings`` returns, of ranks whose true speeds are known.
+"""Simulates training runs: makes tables as ``read_timings`` returns, of ranks whose true speeds are known.
 
-A step of a data-parallel run is its phases, one after another, with an all-reduce before the last:
-no rank leaves that before all have come. A pipeline passes micro-batches down its stages and back,
-each stage waiting for its neighbour, and then reduces over the ranks of each stage.
+A step of a data-parallel run consists of its phases, with an all-reduce before the last one, which no rank
+leaves before all have entered. A pipeline passes micro-batches down its stages and back, each stage waiting
+for its neighbour, and then reduces over the ranks of each stage.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Floats = npt.NDArray[np.float64]
 PHASES_MS = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
 TRANSFER_MS = 1.5
 CLOCK_OFFSETS_S = 1000.0
-"""How far the clocks of two neighbouring ranks are apart: nothing may compare them."""
+"""The difference between the clocks of neighbouring ranks, in s: code that compares clocks will fail."""
 
 _INTEGERS = ["iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer"]
 _TEXTS = {
@@ -36,9 +36,14 @@ _TEXTS = {
 
 
 def factors(iterations: int, ranks: int, noise: float = 0.0, seed: int = 0, memory: float = 0.0) -> Floats:
-    """How many times its usual time each rank takes in each step: 1, with lognormal noise.
+    """Return what the usual times are multiplied by, as steps x ranks: 1, with lognormal noise.
 
-    ``memory`` is the correlation of the noise in one step with that in the next.
+    Args:
+        iterations: the number of steps.
+        ranks: the number of ranks.
+        noise: sigma of the noise.
+        seed: the seed of the noise.
+        memory: the correlation of the noise in one step with that in the next.
     """
     drawn = np.random.default_rng(seed).normal(0.0, noise, (iterations, ranks))
     for step in range(1, iterations):
@@ -55,14 +60,15 @@ def data_parallel(
     seed: int = 1,
     logged: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """A run of ranks that all do the same.
+    """Return the table of a data-parallel run, in which all ranks do the same.
 
     Args:
-        factor: steps x ranks, what the times of the slow phases are multiplied by.
-        phases_ms: usual time of each phase; the last comes after the all-reduce.
-        slow_phases: those that ``factor`` stretches; by default all.
+        factor: what the times of the slow phases are multiplied by, as steps x ranks.
+        phases_ms: the usual time of each phase in ms; the last one comes after the all-reduce.
+        slow_phases: the phases to which ``factor`` applies. Default: all.
         noise: sigma of lognormal noise of each single phase.
-        logged: the operations that are recorded; by default all.
+        seed: the seed of the noise.
+        logged: the operations that are recorded. Default: all.
     """
     n_steps, n_ranks = factor.shape
     rng = np.random.default_rng(seed)
@@ -90,10 +96,14 @@ def data_parallel(
 def pipeline(
     factor: Floats, stages: int, *, micro_batches: int = 4, noise: float = 0.0, seed: int = 1
 ) -> tuple[pd.DataFrame, dict[int, str]]:
-    """A run of ``stages`` x data-parallel ranks, and the role of each rank; rank = stage * width + replica.
+    """Return the table of a pipeline run, and the role of each rank.
 
     Args:
-        factor: steps x ranks, what a rank's times are multiplied by.
+        factor: what a rank's times are multiplied by, as steps x ranks; rank = stage * width + replica.
+        stages: the number of stages; each has ranks / stages replicas, its width.
+        micro_batches: the number of micro-batches in a step.
+        noise: sigma of lognormal noise of each single piece of work.
+        seed: the seed of the noise.
     """
     n_steps, n_ranks = factor.shape
     width = n_ranks // stages
@@ -132,7 +142,7 @@ def pipeline(
 def _row(
     operation: str, step: int, start_ms: Floats, elapsed_ms: Floats, ranks: Any = None, **fields: Any
 ) -> dict[str, Any]:
-    """The rows of one operation on several ranks."""
+    """Return the rows of one operation on several ranks."""
     ranks = np.arange(len(elapsed_ms)) if ranks is None else ranks
     return {
         "operation": operation, "iteration": step, "rank": ranks, "start_ms": start_ms,

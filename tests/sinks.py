@@ -1,4 +1,4 @@
-"""Sinks that misbehave on purpose."""
+"""Sinks that fail or stall on purpose."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from timing_logger.sinks.memory import MemorySink
 
 
 class StalledSink(MemorySink):
-    """A disk that takes nothing for now: every write waits on a real pipe until ``resume``."""
+    """A sink whose writes all wait on a real pipe until :meth:`resume`, as on a stalled disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class StalledSink(MemorySink):
 
 
 class PoisonedSink(MemorySink):
-    """Raises for the records whose layer is called ``poison``."""
+    """A sink that raises for records whose layer is called ``poison``."""
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         if any(record[2] == "poison" for record in batch):
@@ -39,7 +39,7 @@ class PoisonedSink(MemorySink):
 
 
 class FullDiskSink(MemorySink):
-    """ENOSPC until ``full`` is set to False."""
+    """A sink whose writes fail with ENOSPC until ``full`` is set to False."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""A small run on disk that is the same every time: four ranks, of which rank 2 is slow from iteration 10 on.
+"""Makes a small run on disk, always the same: four ranks, of which rank 2 is slow from iteration 10 on.
 
-Its report, as text, stands in golden/report.txt. To write that anew after a change that was meant:
+Its report, as text, is in golden/report.txt. To write that file again after an intended change:
 ``PYTHONPATH=.:tests python tests/small_run.py``.
 """
 
@@ -25,18 +25,18 @@ GOLDEN = Path(__file__).parent / "golden" / "report.txt"
 
 
 def work_ms(rank: int, iteration: int) -> float:
-    """Of the rank's backward pass: 10 ms and a little more or less; twice that where it is slow."""
+    """Return the time of the rank's backward pass in ms: 10 to 10.4, and twice that where it is slow."""
     usual = 10 + 0.1 * ((iteration * 7 + rank * 3) % 5)
     return 2 * usual if rank == 2 and iteration >= 10 else usual
 
 
 def waiting_ms(rank: int, iteration: int) -> float:
-    """How long the rank waits for the last one in the iteration's all-reduce."""
+    """Return how long the rank waits for the last one in the iteration's all-reduce, in ms."""
     return max(work_ms(other, iteration) for other in range(N_RANKS)) - work_ms(rank, iteration)
 
 
 def write_small_run(folder: Path) -> Path:
-    """Write the timing files and sidecars; returns the folder."""
+    """Write the timing files and sidecars, and return the folder."""
     for rank in range(N_RANKS):
         records = list(_records(rank))
         path = write_timing_file(folder, rank, records)
@@ -72,7 +72,7 @@ def _write_sidecar(path: Path, rank: int, n_rows: int) -> None:
 
 
 def visible_text(page: str) -> str:
-    """What a reader of the page sees, a line for each piece; blanks as a browser would show them."""
+    """Return the visible text of ``page``, one line per piece; white space is collapsed as in a browser."""
     reader = _Reader()
     reader.feed(page)
     reader.close()
@@ -97,6 +97,7 @@ class _Reader(HTMLParser):
 
 
 def report_of(folder: Path) -> str:
+    """Return the HTML report of the run in ``folder``."""
     import warnings
 
     from timing_logger.reading import read_timings

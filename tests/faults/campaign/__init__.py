@@ -1,4 +1,5 @@
-"""Every promise of ``docs/promises.md`` under real faults, often: ``make faults`` writes docs/reliability.md.
+"""Tries every promise of ``docs/promises.md`` many times under real faults.
 
-Each kind of fault has a file of its own; ``table.py`` lists them. A campaign is a function of a ``Trial``.
+``make faults`` runs the campaigns and writes docs/reliability.md. Each kind of fault has a file of its own;
+``table.py`` lists the campaigns. A campaign is a function of a ``Trial``, and returns a note.
 """

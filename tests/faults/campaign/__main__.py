@@ -21,7 +21,7 @@ SHORT_FUZZ_S = 2.0
 
 
 def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] = CAMPAIGNS) -> int:
-    """Returns 1 if any promise was broken, after all were tried."""
+    """Run the chosen campaigns; return 1 if any promise was broken, after all were tried, else 0."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--short", action="store_true", help="a few times each, and fuzzing for 2 s")
     parser.add_argument("--only", metavar="REGEX", default="", help="campaigns whose name has a match")
@@ -97,7 +97,7 @@ def _say(line: str) -> None:
 
 
 def _inside(options: argparse.Namespace, fuzz_s: float, campaigns: Sequence[Campaign]) -> int:
-    """In the campaign's own process."""
+    """Run one campaign, in the process that was started for it, and write its result."""
     (campaign,) = (one for one in campaigns if one.name == options.inside)
     trial = Trial(campaign.name, options.folder, short=options.short, seed=options.seed, fuzz_s=fuzz_s)
     result = tried(campaign, trial)

@@ -89,7 +89,7 @@ sys.exit(3)
 
 
 def full_disk(trial: Trial) -> str:
-    """A tmpfs of 64 KiB that is filled, and then made larger."""
+    """Record on a tmpfs of 64 KiB that is filled, and then made larger."""
     for number in range(trial.times(20, 2)):
         ballast_bytes = trial.chance(number).randrange(
             40_000
@@ -104,7 +104,7 @@ def full_disk(trial: Trial) -> str:
 
 
 def size_limit(trial: Trial) -> str:
-    """``ulimit -f``, lifted before the end or not."""
+    """Record under a limit on the file's size (``ulimit -f``), which is lifted before the end or not."""
     for number in range(trial.times(20, 2)):
         way = ("freed", "full")[number % 2]
         with trial.new_folder() as folder, trial.one(way):
@@ -117,7 +117,7 @@ def size_limit(trial: Trial) -> str:
 
 
 def read_only(trial: Trial) -> str:
-    """Before training it is refused; in its course, see EROFS."""
+    """Check that a read-only file system is refused at construction; for a later one see EROFS."""
     for number in range(trial.times(20, 1)):
         with trial.new_folder() as folder, trial.one(f"mount {number}"):
             run = _on_tmpfs(folder, _READ_ONLY)
@@ -127,7 +127,12 @@ def read_only(trial: Trial) -> str:
 
 
 def gone(trial: Trial, way: str) -> str:
-    """Whatever the logger says is written can be found, by its path."""
+    """Check that every row that the logger counts as written is found after its folder has gone.
+
+    Args:
+        trial: the campaign under way.
+        way: ``unmounted`` or ``removed``.
+    """
     for number in range(trial.times(20, 1)):
         with trial.new_folder() as folder, trial.one(f"{way} {number}"):
             run = _on_tmpfs(folder, _GONE, way)
@@ -145,7 +150,7 @@ removed = functools.partial(gone, way="removed")
 
 
 def errors(trial: Trial) -> str:
-    """Some writes of the file, or all from one on, end with an error."""
+    """Have some writes of the file, or all from one on, end with an error."""
     strace = shutil.which("strace")
     if strace is None:
         raise Untried("no strace here, which makes a write fail")
@@ -177,7 +182,7 @@ def _check_sums(folder: Path, recorded: int, n_rows: int) -> None:
 def _on_tmpfs(
     folder: Path, program: str, *arguments: object, size: str = "16m"
 ) -> subprocess.CompletedProcess[str]:
-    """Run ``program`` with a tmpfs of its own; what lies there at its end is copied to ``kept``."""
+    """Run ``program`` with a tmpfs of its own; at its end the content is copied to ``kept``."""
     mounted, kept = folder / "mounted", folder / "kept"
     mounted.mkdir()
     script = (
@@ -194,7 +199,7 @@ def _on_tmpfs(
 
 @functools.cache
 def _own_mounts() -> list[str]:
-    """What runs a command with mounts of its own, which are gone with it."""
+    """Return the command prefix that runs a command with mounts of its own, which end with it."""
     for command in (["unshare", "-m"], ["unshare", "-r", "-m"]):
         if shutil.which("unshare") and not subprocess.run([*command, "true"], capture_output=True).returncode:
             return command

@@ -1,4 +1,4 @@
-"""Elastic restarts: every generation's rows are kept. (P8)"""
+"""Checks that elastic restarts keep the rows of every generation. (P8)"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if generation < 2:
 
 
 def elastic(trial: Trial) -> str:
-    """``torchrun --max-restarts``: of two ranks one fails, twice."""
+    """Run ``torchrun --max-restarts`` with two ranks, of which one fails twice."""
     try:
         import torch  # noqa: F401
     except ImportError:
@@ -65,7 +65,7 @@ def elastic(trial: Trial) -> str:
 
 
 def _ask_of_runs(folder: Path) -> None:
-    """``--run last|all|N``, where the command has it: as many rows as these generations have."""
+    """Check the row counts that ``--run last|all|N`` gives, if the command has this option."""
     command = [sys.executable, "-m", "timing_logger", "summary"]
     if "--run" not in _output([*command, "--help"]):
         return

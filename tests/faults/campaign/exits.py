@@ -1,4 +1,4 @@
-"""Every way out of the interpreter. (P11)"""
+"""Checks what is left of a run for every way out of the interpreter. (P11)"""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ _ABORT = "from mpi4py import MPI; MPI.COMM_WORLD.Abort(9)"
 
 
 def exits(trial: Trial) -> str:
-    """Exit code unchanged; nothing lost where the interpreter ends itself, else what was flushed."""
+    """Check that exit codes stay, and that no row is lost that the way out allows to keep.
+
+    If the interpreter ends by itself, that is every row; else it is every row that was flushed.
+    """
     from test_exit import ABRUPT, FLUSH, HEALTHY, RECORD_1000
 
     ways = {

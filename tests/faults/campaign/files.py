@@ -1,4 +1,4 @@
-"""Several processes with one rank, restarts, and what else lies where a file shall be. (P8, P18)"""
+"""Several processes of one rank, restarts, and other things in the place of a file. (P8, P18)"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ for race in range(int(sys.argv[2])):
 
 
 def races(trial: Trial) -> str:
-    """Two processes make the file of one rank in one moment."""
+    """Have two processes make the file of one rank at the same moment."""
     times = trial.times(100, 10)
     with trial.new_folder() as folder:
         run = run_python(_RACES, folder, times, timeout_s=300)
@@ -53,7 +53,7 @@ def races(trial: Trial) -> str:
 
 
 def restarts(trial: Trial) -> str:
-    """A file that was cut anywhere stays as it is, and another is written."""
+    """Restart after a file was cut anywhere: it stays as it is, and another one is written."""
     from timing_logger import TimingLogger, read_timings
 
     for number in range(trial.times(100, 10)):
@@ -112,7 +112,7 @@ RANKS = ("../../x", -1, "0\n", "0", 1.5, None, True, 2**70, float("nan"), [0], b
 
 
 def planted(trial: Trial) -> str:
-    """Refused before training starts, within a moment, and nothing is written through it."""
+    """Check that things in the place of a file or folder are refused, and nothing is written through them."""
     from timing_logger import TimingLogger
     from timing_logger.errors import LogPathError, TimingLoggerError
 

@@ -1,4 +1,4 @@
-"""Forks while other threads record. (P9)"""
+"""Forks a process while other threads record. (P9)"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from campaign.trial import Trial
 
 
 def forks(trial: Trial) -> str:
+    """Fork many times while two threads record: the parent's records are kept, children write none."""
     total, each = trial.times(500, 50), 50
     for number in range(total // each):
         with trial.new_folder() as folder:

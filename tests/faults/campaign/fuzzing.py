@@ -1,7 +1,7 @@
-"""Readers of damaged files: each gives an answer, or one sentence that says what is wrong. (P6, P7)
+"""Fuzzes the readers: for a damaged file each gives an answer or one sentence on what is wrong. (P6, P7)
 
-Inputs that reach lines of the package which none did before are damaged further. Which lines an input reaches
-is looked at for every tenth only, because it makes reading several times slower.
+Inputs that reach new lines of the package are damaged further. The lines are traced for every tenth input
+only, because that makes reading several times slower.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from campaign.reading import sample
 from campaign.trial import Trial, Untried
 
 LIMIT_S = 20.0
-"""For one input. The promise is an answer, or an error, and no hang."""
+"""The time limit in seconds for one input: the promise is an answer or an error, and no hang."""
 
 MEMORY_BYTES = 4 * 2**30
-"""Of data, for the process."""
+"""The limit on the data of the process, in bytes."""
 
 _TRACED_EVERY = 10
 _MOST_KEPT = 300
@@ -38,13 +38,13 @@ _MOST_FAILURES = 20
 
 
 class Reader(NamedTuple):
-    """What is fuzzed.
+    """A reader that is fuzzed.
 
     Attributes:
-        inputs: the files in the folder that are damaged, by their pattern.
-        damaged: how.
-        read: reads the folder; raises what it raises.
-        prepare: fills the folder.
+        inputs: the pattern of the files in the folder that are damaged.
+        damaged: returns the damaged content of a file.
+        read: reads the folder; whatever it raises is judged.
+        prepare: fills the folder with undamaged files.
     """
 
     inputs: str
@@ -54,11 +54,11 @@ class Reader(NamedTuple):
 
 
 class TooLong(BaseException):
-    """No ``Exception``, so that no reader takes it for an error of its input."""
+    """The time limit was exceeded; no ``Exception``, so that no reader takes it for an error of its input."""
 
 
 def fuzz(trial: Trial, reader: Reader) -> str:
-    """Damage and read for as long as the trial says; returns how many inputs were kept."""
+    """Damage and read files for as long as the trial says; return a note on how many were kept."""
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES if soft < 0 else min(soft, MEMORY_BYTES), hard))
     logs = trial.folder / "logs"
@@ -94,7 +94,7 @@ def fuzz(trial: Trial, reader: Reader) -> str:
 
 
 def _put(logs: Path, originals: dict[str, bytes], name: str, data: bytes) -> None:
-    """The folder as it was, with one file damaged."""
+    """Restore the folder, with ``data`` in the place of file ``name``."""
     for path in logs.iterdir():
         if path.name not in originals:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -110,7 +110,7 @@ def _saved(folder: Path, logs: Path) -> Path:
 def _outcome(
     reader: Reader, logs: Path, chance: random.Random, reached: set[tuple[str, int]] | None
 ) -> str | None:
-    """None for an answer or one sentence; else what came instead."""
+    """Return None if the reader gave an answer or one sentence; else describe what came instead."""
     from timing_logger.errors import TimingLoggerError
 
     try:
@@ -134,7 +134,7 @@ def _in_one_line(error: BaseException) -> str:
 
 
 def _place(trace: Any) -> str:
-    """The innermost line of the package."""
+    """Return file and number of the innermost line of the package in ``trace``."""
     frames = [frame for frame in traceback.extract_tb(trace) if "/timing_logger/" in frame.filename]
     return f"{Path(frames[-1].filename).name} {frames[-1].lineno}" if frames else "no line of the package"
 
@@ -157,7 +157,7 @@ def _limited() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _traced(reached: set[tuple[str, int]] | None) -> Iterator[None]:
-    """Collect the lines of the package that are reached."""
+    """Return a context manager that collects the lines of the package that are reached in its block."""
     if reached is None:
         yield
         return
@@ -187,7 +187,7 @@ def _read_by_pandas(logs: Path, _: random.Random) -> None:
 
 
 def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
-    """Where pyarrow is installed it takes plain files apart: every other time it is said not to be."""
+    """Read with DuckDB; every other time as if pyarrow, which otherwise splits plain files, was missing."""
     from unittest import mock
 
     from timing_logger import read_timings
@@ -201,7 +201,7 @@ def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
 
 
 def _look(logs: Path, chance: random.Random) -> None:
-    """Twice, while the file grows; sometimes it is cut or replaced between."""
+    """Take two snapshots while a file grows; sometimes it is cut or replaced in between."""
     from timing_logger.engine.live import Watcher
 
     path = logs / "timing-rank0.csv"
@@ -214,7 +214,7 @@ def _look(logs: Path, chance: random.Random) -> None:
 
 
 def _ask(logs: Path, chance: random.Random) -> None:
-    """A whole command: it ends with 0, 1 or 2, and where it is 2 one sentence says why."""
+    """Run a whole command: it exits with 0, or with 2 and one sentence that says why."""
     from timing_logger.cli import main
 
     out_file = str(logs.parent / "out")
@@ -266,7 +266,7 @@ def _prepare_parquet(folder: Path) -> None:
 
 
 def _read_parquet(logs: Path, _: random.Random) -> None:
-    """Pages have checksums: rows are as they were, or an error says that they are not."""
+    """Read Parquet, whose pages have checksums: rows are as they were written, or there is an error."""
     from timing_logger import read_timings
 
     found = read_timings(logs / "all.parquet")
@@ -283,10 +283,12 @@ def _one_file(folder: Path) -> None:
 
 
 def fuzz_csv_by_pandas(trial: Trial) -> str:
+    """Fuzz the reader of CSV files that uses pandas."""
     return fuzz(trial, Reader("*.csv", mutated, _read_by_pandas, _one_file))
 
 
 def fuzz_csv_by_duckdb(trial: Trial) -> str:
+    """Fuzz the reader of CSV files that uses DuckDB."""
     try:
         import duckdb  # noqa: F401
     except ImportError:
@@ -295,18 +297,22 @@ def fuzz_csv_by_duckdb(trial: Trial) -> str:
 
 
 def fuzz_sidecars(trial: Trial) -> str:
+    """Fuzz the reader of sidecars, alone and in whole commands."""
     return fuzz(trial, Reader("*.meta.json", mutated_json, _sidecars))
 
 
 def fuzz_parquet(trial: Trial) -> str:
+    """Fuzz the reader of Parquet files."""
     return fuzz(trial, Reader("*.parquet", mutated, _read_parquet, _prepare_parquet))
 
 
 def fuzz_watch(trial: Trial) -> str:
+    """Fuzz the reader of growing files."""
     return fuzz(trial, Reader("timing-rank0.*", _of_any_kind, _look))
 
 
 def fuzz_commands(trial: Trial) -> str:
+    """Fuzz whole commands on folders with a damaged file."""
     return fuzz(trial, Reader("*", _of_any_kind, _ask))
 
 

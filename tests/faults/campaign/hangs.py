@@ -1,4 +1,4 @@
-"""Runs that hang, on four ranks, killed in it: what is left names who hung. (P14)"""
+"""Hangs four ranks and kills them: the files that are left name the rank that the others wait for. (P14)"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SHORT = (("died", "gloo"),)
 
 
 def hangs(trial: Trial) -> str:
-    """``timing-logger hang LOGDIR --json`` names the rank that all others wait for."""
+    """Check that ``timing-logger hang LOGDIR --json`` names the rank that all others wait for."""
     if not has_command("hang"):
         raise Untried("the command `hang` is not there yet")
     pairs = [(scenario, backend) for scenario in SCENARIOS for backend in BACKENDS]
@@ -30,7 +30,7 @@ def hangs(trial: Trial) -> str:
 
 
 def _check(scenario: str, answer: dict[str, Any]) -> None:
-    """It is named as the one; or, where ranks in two groups wait for each other, in each of these."""
+    """Check that the culprit is named: alone, or in both groups if two groups wait for each other."""
     assert answer["groups"], "no group is said to hang"
     if scenario == "another-collective":
         sides = {(tuple(group["inside"]), tuple(group["missing"])) for group in answer["groups"]}
@@ -42,7 +42,7 @@ def _check(scenario: str, answer: dict[str, Any]) -> None:
 
 
 def has_command(name: str) -> bool:
-    """Whether ``timing-logger`` has it."""
+    """Tell whether ``timing-logger`` has the command ``name``."""
     command = [sys.executable, "-m", "timing_logger", name, "--help"]
     return subprocess.run(command, capture_output=True, check=False, timeout=60).returncode == 0
 

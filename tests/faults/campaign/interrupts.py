@@ -1,4 +1,4 @@
-"""Ctrl-C, once and more often, at any instant of a run and of its end. (P11)"""
+"""Presses Ctrl-C, once and several times, at any instant of a run and of its end. (P11)"""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ shared[1] = 1
 
 
 def interrupts(trial: Trial, burst: str) -> str:
-    """Each row whose call had returned is in the file, which is closed; the exit code is the interrupt's."""
+    """Check that an interrupt loses no row whose call had returned, and leaves the file closed.
+
+    The exit code is that of the interrupt, or 0 if the run was over already.
+    """
     for number in range(trial.times(60, 4)):
         chance = trial.chance(number)
         after_s = chance.uniform(0, 1.5 * _RUN_S)
@@ -72,7 +75,7 @@ def interrupts(trial: Trial, burst: str) -> str:
 def _interrupted(
     process: subprocess.Popen[str], shared: Path, after_s: float, burst: str, chance: random.Random
 ) -> tuple[bool, str]:
-    """Whether the run was over at the first interrupt; what the process said."""
+    """Interrupt the process; return whether its run was over at the first interrupt, and its stderr."""
     assert process.stdout is not None
     try:
         assert process.stdout.readline() == "ready\n"
@@ -110,7 +113,7 @@ for i in range(len(returned_ns)):
 
 
 def mpiexec(trial: Trial) -> str:
-    """``mpiexec`` kills its ranks upon Ctrl-C: as after SIGKILL only the latest rows may be missing."""
+    """Interrupt ``mpiexec``, which kills its ranks: as after SIGKILL only the latest rows may be missing."""
     from mpi_runner import OPEN_MPI
 
     launcher = Path(sys.executable).parent / "mpiexec"
@@ -130,7 +133,7 @@ def mpiexec(trial: Trial) -> str:
 
 
 def _interrupt_job(command: list[str], environment: dict[str, str], folder: Path, after_s: float) -> int:
-    """When the interrupt was sent, on the ``perf_counter`` axis in ns."""
+    """Run and interrupt a job; return when the interrupt was sent, on the ``perf_counter`` axis in ns."""
     with (folder / "output.txt").open("wb") as output:
         job = subprocess.Popen(
             command, env={**os.environ, **environment}, stdout=output, stderr=output, start_new_session=True

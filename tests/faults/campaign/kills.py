@@ -1,4 +1,4 @@
-"""SIGKILL at random instants. (P4, P6)"""
+"""Kills recording processes by SIGKILL at random instants. (P4, P6)"""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ _SHORT_S = 0.4
 
 
 def kills(trial: Trial, way_name: str, *, may_be_late: bool = False) -> str:
-    """What was recorded earlier than ``flush_interval`` + 0.5 s before the kill is in the file, once.
+    """Check that every record older than ``flush_interval`` + 0.5 s at the kill is in the file, once.
 
-    ``may_be_late``: records come faster than they can be written, and then the sidecar has to say so.
+    Args:
+        trial: the campaign under way.
+        way_name: a key of ``WAYS``: the way in which the process records.
+        may_be_late: whether records come faster than they can be written; then older ones may be missing,
+            but the sidecar has to say so.
     """
     way = WAYS[way_name]
     if trial.short:
@@ -39,7 +43,7 @@ def kills(trial: Trial, way_name: str, *, may_be_late: bool = False) -> str:
 
 
 def _check_file(folder: Path, n_rows: int) -> None:
-    """It can be read, its rows are the first ones, each once, and only its end may be torn."""
+    """Check that the file can be read and has the first rows, each once; only its end may be torn."""
     from timing_logger import read_timings
 
     with warnings.catch_warnings():

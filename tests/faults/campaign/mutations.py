@@ -1,4 +1,4 @@
-"""How inputs of readers are damaged: by bytes, by lines, by values of JSON, by pieces of one another."""
+"""Damages the inputs of readers: bytes, lines, JSON values, and pieces of other inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _VALUES: tuple[Any, ...] = (
 
 
 def mutated(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
-    """``data`` after one to six changes; pieces of ``others`` may come into it."""
+    """Return ``data`` after one to six random changes, which may insert pieces of ``others``."""
     for _ in range(chance.choice((1, 1, 1, 2, 3, 6))):
         data = chance.choice(_WAYS)(data, others, chance)
     return data
 
 
 def mutated_json(data: bytes, others: Sequence[bytes], chance: random.Random) -> bytes:
-    """As :func:`mutated`, or with values of other types and sizes in JSON that remains JSON."""
+    """Return JSON ``data`` with other values, of other types and sizes; or damage it as :func:`mutated`."""
     try:
         content = json.loads(data)
     except (ValueError, RecursionError):
@@ -50,7 +50,7 @@ def mutated_json(data: bytes, others: Sequence[bytes], chance: random.Random) ->
 
 
 def _place(content: Any, chance: random.Random) -> tuple[Any, Any]:
-    """A container somewhere in it, and one of its keys."""
+    """Return a random container in ``content`` and one of its keys; None for both if there is none."""
     holder, key = None, None
     while isinstance(content, (dict, list)) and content:
         holder = content
@@ -91,14 +91,14 @@ def _insert(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
 
 
 def _cell(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
-    """One cell of a line becomes another."""
+    """Replace one cell by another value."""
     cells = data.split(b",")
     cells[chance.randrange(len(cells))] = chance.choice((*_PIECES, b"", b"0", b"-5", b"1.5", b"A"))
     return b",".join(cells)
 
 
 def _column(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
-    """One column becomes the same piece in all lines but the first."""
+    """Replace one column by the same value in all lines but the first."""
     first, *lines = data.split(b"\n")
     number, piece = chance.randrange(1 + first.count(b",")), chance.choice((*_PIECES, b"", b"0", b"-5"))
     changed = [line.split(b",") for line in lines]
@@ -109,7 +109,7 @@ def _column(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
 
 
 def _lines(data: bytes, _: Sequence[bytes], chance: random.Random) -> bytes:
-    """Lines change places, come twice, or are gone."""
+    """Swap two lines, repeat one, or delete one."""
     lines = data.splitlines(keepends=True) or [b""]
     one, other = chance.randrange(len(lines)), chance.randrange(len(lines))
     way = chance.randrange(3)

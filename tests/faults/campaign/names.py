@@ -1,4 +1,4 @@
-"""Names and values of every kind, through the file and back. (P6, P13)"""
+"""Writes names and values of every kind, and reads them back. (P6, P13)"""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _RANGES = (
 
 
 def random_text(chance: random.Random) -> str:
-    """Text of every kind; sometimes longer than a name may be."""
+    """Return random text of every kind; sometimes it is longer than a name may be."""
     n_pieces = chance.choice((0, 1, 1, 2, 3, 8, 40)) if chance.random() < 0.99 else 1500
     return "".join(
         chance.choice(_TOKENS) if chance.random() < 0.5 else chr(chance.randrange(*chance.choice(_RANGES)))
@@ -37,13 +37,13 @@ def random_text(chance: random.Random) -> str:
 
 
 def _as_read(text: str, normalized: Callable[[str], str] = str) -> str:
-    """A name is cut after 1,024 characters; a lone surrogate stays escaped."""
+    """Return ``text`` as it is read back: cut after 1,024 characters, with lone surrogates escaped."""
     text = normalized(text if len(text) <= 1024 else text[:1023] + "…")
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
 def hostile_names(trial: Trial) -> str:
-    """Operation, layer and group of each row are what was recorded, whatever reads it."""
+    """Check that operation, layer and group of each row are read back as recorded, by both engines."""
     from timing_logger import TimingLogger, read_timings
 
     per_file = 200
@@ -74,7 +74,7 @@ _VALUES: tuple[Any, ...] = (
 
 
 def poison(trial: Trial) -> str:
-    """Random values in random places: each call returns, leaves its row, and hurts no other."""
+    """Pass random values as random arguments: each call returns, leaves its row, and damages no other."""
     from test_recording_never_waits import ARGUMENTS, CALLS, Hostile
 
     from timing_logger import TimingLogger, read_timings

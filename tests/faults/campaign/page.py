@@ -1,4 +1,4 @@
-"""``docs/reliability.md``: its tables are made here, all other text is written by hand and stays."""
+"""Writes the tables of ``docs/reliability.md``; all other text of the page is written by hand."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Results = Sequence[tuple[Campaign, Result]]
 
 
 def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
-    """Replace what stands between the marks."""
+    """Replace the tables between the marks in the page ``path``."""
     parts = {"versions": versions(short, fuzz_s), "results": results_table(results)}
 
     def made(found: re.Match[str]) -> str:
@@ -33,6 +33,7 @@ def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
 
 
 def results_table(results: Results) -> list[str]:
+    """Return the lines of the table of results, one per campaign."""
     lines = ["| promise | how it was tried | how often | held | |", "|---|---|---|---|---|"]
     for campaign, result in results:
         cells = [campaign.promise, campaign.how, *_figures(result)]
@@ -50,7 +51,7 @@ def _figures(result: Result) -> list[str]:
 
 
 def versions(short: bool, fuzz_s: float) -> list[str]:
-    """Of what the figures depend on. No names of machines, no paths."""
+    """Return a list of everything that the figures depend on, without names of machines and paths."""
     form = "the short form: a few times each" if short else "the long form"
     lines = [
         f"- tried in {form}; each reader fuzzed for {fuzz_s:g} s",
@@ -68,7 +69,7 @@ def versions(short: bool, fuzz_s: float) -> list[str]:
 
 
 def _numbers(release: str) -> str:
-    """A kernel's version without what a distributor or owner has called it."""
+    """Return a kernel's version without what a distributor or owner has appended."""
     found = re.match(r"[\d.]+", release)
     return found.group() if found else release
 
@@ -80,7 +81,7 @@ def _commit_date() -> str:
 
 
 def _file_system(path: Path) -> str:
-    """Its kind, of the deepest mount that holds ``path``."""
+    """Return the type of the file system that holds ``path``."""
     if sys.platform != "linux":
         return "unknown"
     mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]

@@ -1,4 +1,4 @@
-"""Readers of files in every state. (P6, P7)"""
+"""Reads files that were cut anywhere. (P6, P7)"""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COMMANDS = (
 
 
 def sample(folder: Path, ranks: int = 2, n_lines: int = 60) -> Path:
-    """The first lines of a real run, and its sidecars."""
+    """Write the first lines of a real run's files, and its sidecars, to ``folder``, and return it."""
     folder.mkdir(parents=True, exist_ok=True)
     for rank in range(ranks):
         name = f"timing-rank{rank}"
@@ -32,7 +32,7 @@ def sample(folder: Path, ranks: int = 2, n_lines: int = 60) -> Path:
 
 
 def cuts(trial: Trial) -> str:
-    """A file cut after each of its bytes: whole lines come back as they were, the last is never data."""
+    """Cut a file after each of its bytes: whole lines are read as they were, an unfinished one is not."""
     from timing_logger import read_timings
 
     with trial.new_folder() as folder, warnings.catch_warnings():
@@ -54,7 +54,7 @@ def cuts(trial: Trial) -> str:
 
 
 def unchanged(trial: Trial) -> str:
-    """Torn files and whole ones are the same bytes after each command, and the answer is, too."""
+    """Check that commands change no byte of torn and whole files, and give the same answer twice."""
     from timing_logger.cli import main
 
     for number in range(trial.times(30, 1)):

@@ -1,4 +1,4 @@
-"""What happens in the recording process itself. (P1, P2, P10, P16, P17)"""
+"""Faults in the recording process itself, such as signals and clock steps. (P1, P2, P10, P16, P17)"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ finalizers = functools.partial(_repeated, program=RECORDING_FINALIZERS)
 
 
 def threads(trial: Trial) -> str:
-    """Sixteen threads into a queue of a thousand."""
+    """Record from sixteen threads into a queue of a thousand: all records are accounted for."""
     from timing_logger import TimingLogger
     from timing_logger.run_info import sidecar_path
 
@@ -79,7 +79,7 @@ def wall_clock(trial: Trial) -> str:
 
 
 def flushes(trial: Trial) -> str:
-    """True, and what was recorded is in the file; with a flush thread that died as well."""
+    """Check that after ``flush`` all records are in the file, even if the flush thread has died."""
     from test_flush import kill_flush_thread
 
     from timing_logger import TimingLogger
@@ -99,7 +99,7 @@ def flushes(trial: Trial) -> str:
 
 
 def exceptions(trial: Trial) -> str:
-    """Every exception that Python has, raised in a timed block."""
+    """Raise every exception that Python has in a timed block: it passes unchanged, and the row names it."""
     from timing_logger import TimingLogger
 
     kinds = [
@@ -110,7 +110,7 @@ def exceptions(trial: Trial) -> str:
         for kind in kinds:
             try:
                 error = kind()
-            except TypeError:  # those of Unicode, and groups, want arguments
+            except TypeError:  # Unicode errors and exception groups need arguments
                 arguments = ("", [ValueError()]) if "Group" in kind.__name__ else ()
                 error = kind.__new__(kind, *arguments)
             with trial.one(kind.__name__):

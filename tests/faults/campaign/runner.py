@@ -1,4 +1,4 @@
-"""Runs campaigns, each in a process of its own with a time limit, and some of them beside each other."""
+"""Runs campaigns, each in a process of its own with a time limit, and some of them in parallel."""
 
 from __future__ import annotations
 

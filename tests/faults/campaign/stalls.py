@@ -1,4 +1,4 @@
-"""A disk that takes nothing for a while. (P1, P2, P3, P10, P11)"""
+"""Stalls the disk for a while. (P1, P2, P3, P10, P11)"""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ print(worst_s, recorded)
 
 
 def stalled_sink(trial: Trial) -> str:
-    """Calls, flush and close while nothing goes through, the memory that waits, the sums afterwards."""
+    """Stall a sink: check the times of calls, flush and close, the memory, and the sums afterwards."""
     stall_s, worst_s = trial.times(60, 3), 0.0
     for number in range(trial.times(3, 1)):
         with trial.one(f"stall {number}"):
@@ -94,7 +94,7 @@ def stalled_sink(trial: Trial) -> str:
 
 
 def stalled_disk(trial: Trial) -> str:
-    """The flush thread's write does not return for so long."""
+    """Stall a write of the flush thread: calls do not wait, flush answers in time, nothing is lost."""
     strace = shutil.which("strace")
     if strace is None:
         raise Untried("no strace here, which holds back a write")
@@ -117,7 +117,7 @@ def stalled_disk(trial: Trial) -> str:
 
 
 def _held_back(strace: str, folder: Path, stall_s: float) -> list[str]:
-    """The second write to the file, after that of its header, waits at the entry of the kernel."""
+    """Return a command prefix that delays the second write to the file, after the header, in the kernel."""
     inject = f"inject=write:delay_enter={int(stall_s * 1e6)}:when=2"
     return [strace, "-f", "-qq", "-o", str(folder / "strace.txt"), "-P", str(folder / "timing-rank0.csv"),
             "-e", "trace=write", "-e", inject]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which promises are tried, and how."""
+"""The table of all campaigns: which promises are tried, and how."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from campaign.trial import Campaign, Trial, Untried
 
 
 class _Cannot:
-    """A promise, or a place, that nothing here can try."""
+    """The campaign of a promise, or a place, that cannot be tried here."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason

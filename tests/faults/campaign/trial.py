@@ -1,4 +1,4 @@
-"""What a campaign is given, and what it says afterwards."""
+"""Campaigns, the ``Trial`` that a campaign is given, and the ``Result`` that it leaves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _MOST_KEPT = 20
-_OUTCOMES = (Exception, pytest.fail.Exception)  # what the helpers of the tests raise is no Exception
+_OUTCOMES = (Exception, pytest.fail.Exception)  # pytest.fail, which test helpers call, raises no Exception
 
 
 class Untried(Exception):
@@ -22,13 +22,13 @@ class Untried(Exception):
 
 @dataclass
 class Result:
-    """What came of a campaign.
+    """The result of a campaign.
 
     Attributes:
         tried, held: how often the fault was made, and how often the promise was kept.
         note: what else is worth knowing.
-        untried: why it could not be tried; "" if it was.
-        failures: a few of the failures, each with what it takes to see it again.
+        untried: why the promise could not be tried; "" if it was.
+        failures: a few of the failures, each with what is needed to reproduce it.
     """
 
     tried: int = 0
@@ -39,6 +39,7 @@ class Result:
 
     @property
     def is_broken(self) -> bool:
+        """Whether the promise was broken, or the campaign neither tried it nor said why not."""
         return self.held < self.tried or bool(self.failures) or not (self.tried or self.untried)
 
     def to_json(self) -> dict[str, Any]:
@@ -49,11 +50,14 @@ class Trial:
     """One campaign under way.
 
     Args:
-        name: of the campaign.
-        folder: its own, for whatever it writes.
-        short: the short form.
-        seed: of all that is random in it.
-        fuzz_s: for how long a reader is fuzzed.
+        name: the campaign's name.
+        folder: the campaign's own folder, for whatever it writes.
+        short: whether it runs in the short form.
+        seed: the seed of everything that is random in it.
+        fuzz_s: for how long a reader is fuzzed, in s.
+
+    Attributes:
+        result: the result so far.
     """
 
     def __init__(
@@ -63,20 +67,29 @@ class Trial:
         self.result = Result()
 
     def times(self, long: int, short: int) -> int:
+        """Return ``short`` in the short form, else ``long``."""
         return short if self.short else long
 
     def chance(self, number: int = 0) -> random.Random:
-        """The same in every run with this seed."""
+        """Return a random generator for try ``number``, the same in every run with this seed."""
         return random.Random(f"{self.seed}/{self.name}/{number}")
 
     @contextmanager
     def new_folder(self) -> Iterator[Path]:
+        """Return a context manager that gives a new folder, which is removed at the end."""
         with tempfile.TemporaryDirectory(dir=self.folder) as made:
             yield Path(made)
 
     @contextmanager
     def one(self, what: str) -> Iterator[None]:
-        """Try once: the promise was broken if the block raises anything."""
+        """Return a context manager that counts its block as one try; an exception means a broken promise.
+
+        Args:
+            what: describes the try, for the list of failures.
+
+        Raises:
+            Untried: the block raised it, or skipped the test.
+        """
         try:
             yield
         except Untried:
@@ -89,7 +102,7 @@ class Trial:
             self.count(1)
 
     def count(self, tried: int, failures: list[str] | None = None) -> None:
-        """So many tries, each of the failures one of them."""
+        """Count ``tried`` tries, of which one failed for each of ``failures``."""
         self.result.tried += tried
         self.result.held += tried - len(failures or ())
         self.result.failures = (self.result.failures + (failures or []))[:_MOST_KEPT]
@@ -101,15 +114,15 @@ def _shortened(text: str) -> str:
 
 
 class Campaign(NamedTuple):
-    """A line of the page.
+    """A campaign, which is one line of the page.
 
     Attributes:
-        name: for ``--only``.
-        promise: its number, and what is promised.
-        how: what is done.
+        name: the name, for ``--only``.
+        promise: the number of the promise, and what is promised.
+        how: how it is tried.
         run: tries it, and returns a note.
-        alone: it measures, or holds a time limit: nothing else of ours runs beside it.
-        limit_s: after which it is given up, in the short and in the long form.
+        alone: whether no other campaign may run beside it, as it measures or holds a time limit.
+        limit_s: the time limits in s, in the short and in the long form.
     """
 
     name: str
@@ -121,7 +134,7 @@ class Campaign(NamedTuple):
 
 
 def tried(campaign: Campaign, trial: Trial) -> Result:
-    """Run it to its end, whatever happens in it."""
+    """Run ``campaign`` and return its result, also if it cannot be tried."""
     try:
         trial.result.note = campaign.run(trial)
     except Untried as reason:
