@@ -16,7 +16,7 @@ from timing_logger.errors import ConfigurationError
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """What a compressor remembers under one tensor name.
+    """The residual and the state that a compressor remembers under one tensor name.
 
     Attributes:
         residual: what is left over of the latest tensor: 1-D, in the accumulation dtype; None before the

@@ -34,7 +34,7 @@ def _compress(compressor: Any, tensor: Tensor, name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Algorithm:
-    """What is special to one all-reducer; it knows no clock, no logger and no device.
+    """The parts of an all-reduce that differ between algorithms; they know no clock, logger or device.
 
     The compressor that its functions are given wraps the user's compressor. It has the same methods, but
     payloads are on the transport's device, dense tensors are on that of the input, and each step is a row.

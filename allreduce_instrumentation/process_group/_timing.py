@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class GroupTiming:
-    """How one process group's operations are timed.
+    """The logger, identity and state with which the operations of one process group are timed.
 
     Attributes:
         logger: where the rows go.
