@@ -1,1 +1,1 @@
-"""Which rows are one collective or message, and what follows from that."""
+"""Analyses of collectives and messages: matching, waits, bandwidth and compression."""

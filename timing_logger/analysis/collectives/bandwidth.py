@@ -1,4 +1,4 @@
-"""How fast the bytes moved, as nccl-tests counts them."""
+"""The bandwidth of collectives, messages and copies, as nccl-tests defines it."""
 
 from __future__ import annotations
 
@@ -45,32 +45,39 @@ _BYTES_PER_GB = 1e9
 
 
 def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each operation, group and class of sizes; copies between host and device too.
+    """Compute the bandwidth of each operation, group and class of message sizes.
 
-    With S the bytes that the operation handles and n the size of its group, algorithm bandwidth is
-    S / t, and bus bandwidth that times a factor which makes operations and numbers of ranks comparable
-    (nccl-tests, doc/PERFORMANCE.md). The time t is stated twice: what a rank spent, which includes
-    waiting for the last, and the transfer time, which does not. Rows that are not ``ok`` are left out. A
-    row of the background without ``seq``, such as an ``ISEND_INDEX`` that was timed by hand around the call,
-    ends before its operation does: it counts, and tells no time.
+    Copies between host and device are included. With S the bytes that the operation handles and n the
+    size of its group, algorithm bandwidth is S / t. Bus bandwidth is algorithm bandwidth times a factor
+    that makes operations and numbers of ranks comparable (nccl-tests, doc/PERFORMANCE.md). The time t is
+    stated twice: the time that a rank spent, which includes waiting for the last rank, and the transfer
+    time, which does not. Rows that are not ``ok`` are left out. A row of a non-blocking operation without
+    ``seq``, such as an ``ISEND_INDEX`` that was timed by hand around the call, ends before its operation
+    does: it is counted, but its time is unknown.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each operation, group and class of sizes.
 
     Columns:
         operation: the base operation; ``IALLREDUCE`` is in ``ALLREDUCE``, from issue to completion.
         group, group_size.
-        size_class_bytes: the power of two that is the least upper bound of the message sizes; 0 for
-            those without bytes (Int64; NA if unknown).
-        count: rows.
-        message_size_bytes: their median.
-        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms`` (NaN if none tells it).
+        size_class_bytes: the least power of two that is no less than the message size; 0 for messages
+            without bytes (Int64; NA if unknown).
+        count: number of rows.
+        message_size_bytes: median of the message sizes.
+        time_ms, time_p5_ms, time_p95_ms: median and quantiles of ``elapsed_ms`` (NaN if no row tells it).
         transfer_ms: median of the transfer time, see ``waits``, of rows in complete collectives of two
             ranks or more (NaN if there are none).
         algbw_gb_per_s, busbw_gb_per_s: from the median of S and ``time_ms``, in 1e9 bytes per second.
         transfer_algbw_gb_per_s, transfer_busbw_gb_per_s: from the median of S and ``transfer_ms``.
 
-    Bandwidths are NaN for operations that move nothing, where no bytes are known, and where they need
-    the size of the group and it is not. Where ranks send different amounts (``ALLTOALLV``) S takes a
-    complete collective: the sum of what all send for ``ALLGATHERV`` and ``GATHERV``, else the most that
-    a rank sends, since what it receives is not recorded.
+    Bandwidths are NaN for operations that move nothing, where no bytes are known, and where the size of
+    the group is needed but unknown. Where ranks send different amounts (``ALLTOALLV``), S is known only
+    for a complete collective: it is the sum of what all ranks send for ``ALLGATHERV`` and ``GATHERV``,
+    else the most that a rank sends, since what a rank receives is not recorded.
     """
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     measured = Measured.of(frame, complete_instances(frame))
@@ -78,7 +85,12 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
-    """The bandwidths of what was measured of the rows of ``frame``."""
+    """Compute :func:`bandwidth` from measured rows.
+
+    Args:
+        frame: the table that ``measured.row`` refers to, with ``group`` and ``group_size``.
+        measured: the measured rows; those that do not count in ``bandwidth`` are left out here.
+    """
     measured = measured.only(measured.has_bandwidth)
     measured = measured.only_rows(~(measured.time_ms < 0))
     size_class = size_classes(measured.size)
@@ -96,13 +108,13 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
 
 
 def size_classes(sizes: Floats) -> Floats:
-    """The least power of two that is no less; 0 for 0."""
+    """Return for each size in bytes the least power of two that is no less; 0 for 0, NaN for NaN."""
     powers = 2.0 ** np.ceil(np.log2(np.maximum(sizes, 1)))
     return np.where(sizes == 0, 0, powers)
 
 
 def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
-    """The columns of numbers, for each key of the kinds; ``kind`` has one of each."""
+    """Compute the numeric columns, one entry per key; ``kind`` holds one example kind for each key."""
     n_keys = len(kind)
     key_of_row = key[measured.kind]
     time_ms, low_ms, high_ms = quantiles(measured.time_ms, key_of_row, n_keys, (0.5, 0.05, 0.95))
@@ -138,7 +150,7 @@ def _gb_per_s(handled_bytes: Floats, time_ms: Floats) -> Floats:
 
 
 def bandwidth_in(kinds: pd.DataFrame, measured: Measured) -> pd.DataFrame:
-    """``bandwidth`` of what was measured."""
+    """Compute :func:`bandwidth` from the kinds and measured rows that ``joined_measured`` returned."""
     found: pd.DataFrame = bandwidth_of(nw.from_native(kinds), measured).to_native()
     return found
 
@@ -161,4 +173,4 @@ def _moves_bytes(operation: str) -> bool:
 
 
 BANDWIDTH = Analysis(COLUMNS_OF["bandwidth"], _part, _whole, "collective", _moves_bytes)
-"""``bandwidth``: a part holds three numbers for each row that moves bytes."""
+"""The analysis :func:`bandwidth` in parts: a part holds three numbers for each row that moves bytes."""

@@ -1,4 +1,4 @@
-"""The rows of reductions that are compressed: which they are, and what each is for."""
+"""Select the rows of compressed reductions, and tell what each row is for."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from timing_logger.analysis.tables import (
 )
 
 WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
-"""What compressing a reduction takes beside moving bytes."""
+"""Operations that a compressed reduction needs beside moving bytes."""
 
 
 class CompressedRows(NamedTuple):
-    """One entry for each row of a compressed reduction, or for each layer where it says so.
+    """The rows of compressed reductions: one entry per row, unless an attribute says otherwise.
 
     Attributes:
-        belongs: for each kind that was measured, whether its rows are of these.
-        layers: each layer's name and the first word of its phase.
-        layer: the row's, a number in ``layers``.
-        time_ms: the row's duration; of an exchange whose parts are all there, its transfer time.
+        belongs: one entry per kind of :class:`Measured`: whether rows of the kind are among these rows.
+        layers: one entry per layer: its name and the first word of its phase.
+        layer: the row's layer, an index into ``layers``.
+        time_ms: the row's duration; for a collective whose parts are all there, its transfer time.
         size: ``message_size_bytes``.
-        compresses, transfers, decompresses: what it is for.
+        compresses, transfers, decompresses: whether the row compresses, moves bytes, or decompresses
+            (which includes merging).
         sends: whether ``size`` was sent by this rank.
-        n_reductions: for each layer, of all ranks.
-        group_sizes: for each layer, of the largest group that it is exchanged in; NaN if unknown.
+        n_reductions: one entry per layer: the number of reductions, summed over all ranks.
+        group_sizes: one entry per layer: the size of the largest group that exchanges it; NaN if unknown.
     """
 
     belongs: Bools
@@ -55,7 +56,13 @@ class CompressedRows(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, measured: Measured, sends: Bools) -> CompressedRows:
-        """Of what was measured of ``frame``, ``WORK`` too; ``sends`` has an entry for each of its kinds."""
+        """Select the rows of compressed reductions from measured rows.
+
+        Args:
+            frame: the table that ``measured.row`` refers to.
+            measured: the measured rows, including those of ``WORK``.
+            sends: for each kind of ``measured``, whether its bytes left the rank.
+        """
         compresses = measured.is_one_of({"COMPRESS"})
         decompresses = measured.is_one_of({"DECOMPRESS"})
         transfers = measured.is_one_of(COMMUNICATION | COPIES)
@@ -81,23 +88,32 @@ class CompressedRows(NamedTuple):
             transfers=transfers[kind],
             decompresses=measured.is_one_of({"DECOMPRESS", "MERGE"})[kind],
             sends=sends[kind],
-            # One may compress twice and merge often, but makes its dense result once.
+            # A reduction may compress twice and merge often, but makes its dense result once.
             n_reductions=np.where(done > 0, done, begun)[kept],
             group_sizes=group_sizes[kept],
         )
 
 
 def first_words(frame: Frame) -> tuple[Ints, list[str]]:
-    """Of each row's phase, as numbers of the distinct words, which are in ascending order."""
+    """Return the first word of each row's phase.
+
+    Returns:
+        For each row the index of its word, and the distinct words in ascending order.
+    """
     phases = coded_text(frame, "phase")
     words = sorted({_first_word(text) for text in phases[1]})
     return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
 
 
 def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:
-    """What compression is judged by, and for each kind whether its bytes left the rank.
+    """Measure the rows that compression is judged by.
 
-    ``parts`` are the ``complete_instances``.
+    Args:
+        frame: a table that ``opened`` returned.
+        parts: its ``complete_instances``.
+
+    Returns:
+        The measured rows, and for each kind of them whether its bytes left the rank.
     """
     layer, _ = coded_text(frame, "layer_name")
     word, _ = first_words(frame)
@@ -107,7 +123,7 @@ def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]
 
 
 def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
-    """The layer of each of these rows, and the layers' names and first words of their phases."""
+    """Return the layer of each given row, and the name and first word of the phase of each layer."""
     (name, names), (word, words) = coded_text(frame, "layer_name"), first_words(frame)
     layer = dense_codes(name[row], word[row])
     some = row[any_row_of(layer)]
@@ -125,9 +141,13 @@ def _largest_groups(group_size: Floats, layer: Ints, wanted: Bools, n_layers: in
 
 
 def sends(frame: Frame, parts: Instances) -> Bools:
-    """Whether the bytes of a row left its rank: not what it receives, nor what another root sends.
+    """Tell for each row whether its bytes left its rank.
 
-    ``parts`` are the ``complete_instances``.
+    Bytes that the rank receives do not count, nor those that another rank sends as the root.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        parts: its ``complete_instances``.
     """
     named = coded_text(frame, "operation")
     leaves = each_text(named, lambda name: base_operation(name) in COMMUNICATION - {"RECV"})

@@ -1,4 +1,4 @@
-"""Does compressing a layer's gradient pay?"""
+"""Compare the time of compressed reductions with that of uncompressed ones, layer by layer."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
 _BYTES_PER_MS_AT_1_GB_PER_S = 1e6
 
 MAX_EXTRAPOLATION = 2.0
-"""Farther than so many times from the sizes that were measured, nothing is said about whether it pays."""
+"""The largest ratio to the nearest measured size at which ``pays`` is still stated."""
 
 
 def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = None) -> IntoDataFrameT:
-    """One row for each layer that is compressed: what its reduction takes, and would take in full.
+    """Compare for each compressed layer the time of its reduction with an uncompressed one.
 
     A layer's rows are those of its name whose phase has the same first word as that of its ``COMPRESS``
     rows (``sparse``, ``sparse values``). Figures are means over the reductions of all ranks; a reduction
@@ -54,27 +54,30 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     (see ``waits``) where all its parts are there: waiting for a late rank is no cost of compression.
 
     Args:
-        dense_timings: where to take the speed of uncompressed reductions from, such as the same
-            training without compression. Default: what else ``timings`` has of ``ALLREDUCE``.
+        timings: a table of timings, as ``read_timings`` returns.
+        dense_timings: timings to take the speed of uncompressed reductions from, such as those of the
+            same training without compression. Default: the other ``ALLREDUCE`` rows of ``timings``.
+
+    Returns:
+        One row for each compressed layer. A figure is NaN where no rows tell it.
 
     Columns:
         layer_name, phase: of the compressed layer; the phase's first word.
-        count: reductions, of all ranks (int64).
-        compress_ms, transfer_ms, decompress_ms: of one reduction. Transfer includes copies between
+        count: number of reductions, summed over all ranks (int64).
+        compress_ms, transfer_ms, decompress_ms: time of one reduction. Transfer includes copies between
             host and device, decompressing includes ``MERGE``. NaN if the time of a row is unknown, as of
             one that covers only the issue (see ``bandwidth``).
-        achieved_ms: their sum.
-        dense_bytes: the gradient's, before compressing; the median.
-        sent_bytes: by a rank for one reduction; a broadcast counts at its root.
+        achieved_ms: sum of these three.
+        dense_bytes: median size of the gradient before compressing.
+        sent_bytes: bytes that a rank sends for one reduction; a broadcast counts at its root.
         saved_bytes: ``dense_bytes - sent_bytes``.
         dense_estimate_ms: the time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, at the
-            bus bandwidth measured at that size; between two sizes interpolated in the logarithms of
-            both, beyond them that of the nearest.
-        extrapolated_by: how many times larger or smaller than all sizes measured; 1 if among them.
+            bus bandwidth measured at that size. Between two measured sizes the bandwidth is interpolated
+            in the logarithms of both; beyond them it is that of the nearest size.
+        extrapolated_by: ratio of ``dense_bytes`` to the nearest measured size, or its inverse, whichever
+            is above 1; 1 if ``dense_bytes`` lies among the measured sizes.
         break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
-        pays: whether it is below 1; NA if that is unknown, or extrapolated by more than 2.
-
-    NaN where there is nothing to tell from.
+        pays: whether ``break_even`` is below 1; NA if that is unknown, or extrapolated by more than 2.
     """
     frame = opened(timings, COLUMNS_OF["compression"])
     measured, sends = measured_with_work(frame, complete_instances(frame))
@@ -84,17 +87,19 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
 
 
 def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = None) -> Frame:
-    """What was measured of the rows of ``frame``, ``WORK`` too, as :func:`compression` says it.
+    """Compute the table of :func:`compression` from measured rows.
 
     Args:
-        sends: for each kind that was measured, whether its bytes left the rank.
-        dense: what ``bandwidth`` says of another run.
+        frame: the table that ``measured.row`` refers to.
+        measured: the measured rows, including those of ``WORK``.
+        sends: for each kind of ``measured``, whether its bytes left the rank.
+        dense: the table that ``bandwidth`` returned for another run; None to take this run's speeds.
     """
-    if not measured.is_one_of({"COMPRESS"}).any():  # then nothing is looked at, however much was measured
+    if not measured.is_one_of({"COMPRESS"}).any():  # nothing to compare: skip the work on all other rows
         measured, sends = measured.only(np.zeros(len(sends), np.bool_)), sends[:0]
     rows = CompressedRows.of(frame, measured, sends)
     n = len(rows.layers)
-    n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # none may have come to its end
+    n_reductions = np.where(rows.n_reductions > 0, rows.n_reductions, np.nan)  # perhaps none was finished
     compress_ms, transfer_ms, decompress_ms = (
         _sums_of_known(rows.time_ms[part], rows.layer[part], n) / n_reductions
         for part in (rows.compresses, rows.transfers, rows.decompresses)
@@ -105,7 +110,7 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
     if dense is None and n:
         dense = bandwidth_of(frame, measured.only(measured.is_one_of({"ALLREDUCE"}) & ~rows.belongs))
     estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.group_sizes)
-    with np.errstate(divide="ignore", invalid="ignore"):  # dense ones too short for the clock
+    with np.errstate(divide="ignore", invalid="ignore"):  # the estimate may be 0: too short for the clock
         break_even = achieved_ms / estimate_ms
     found = {
         "count": rows.n_reductions,
@@ -132,13 +137,13 @@ def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = 
 
 
 def _sums_of_known(values: Floats, group: Ints, n_groups: int) -> Floats:
-    """Sum of each group's values; NaN if one of them is unknown."""
+    """Sum the values of each group; NaN if one of them is unknown."""
     has_unknown = np.bincount(group, np.isnan(values), minlength=n_groups) > 0
     return np.where(has_unknown, np.nan, ordered_sums(values, group, n_groups))
 
 
 def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
-    """For each layer the time of an allreduce in ms, and how far its size is from those measured."""
+    """Estimate for each layer the time of an allreduce in ms, and how far its size is from those measured."""
     estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
     for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
         measured_bytes, gb_per_s = _allreduce_speeds(dense, group_size)
@@ -154,7 +159,10 @@ def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tu
 
 
 def _allreduce_speeds(dense: Any, group_size: float) -> tuple[Floats, Floats]:
-    """Message sizes in ascending order and the bus bandwidths measured at them, without waiting if known."""
+    """Return message sizes in ascending order, and the bus bandwidth measured at each, in 1e9 bytes/s.
+
+    The bandwidth without waiting is used where it is known.
+    """
     frame = nw.from_native(dense, eager_only=True, pass_through=False)
     rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
     own, transfer = numbers(rows, "busbw_gb_per_s"), numbers(rows, "transfer_busbw_gb_per_s")
@@ -168,7 +176,12 @@ def _allreduce_speeds(dense: Any, group_size: float) -> tuple[Floats, Floats]:
 
 
 def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
-    """What ``compression`` needs, and ``bandwidth``; ``parts`` are the ``complete_instances``."""
+    """Measure one part of the rows for both ``compression`` and ``bandwidth``.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        parts: its ``complete_instances``.
+    """
     measured, sends = measured_with_work(frame, parts)
     word, words = first_words(frame)
     return MeasuredPart.of(
@@ -183,8 +196,12 @@ def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
 def compression_in(
     kinds: pd.DataFrame, measured: Measured, dense: pd.DataFrame | None = None
 ) -> pd.DataFrame:
-    """``compression`` of what was measured ``with_work``; ``dense`` is what ``bandwidth`` says of another
-    run."""
+    """Compute :func:`compression` from parts that ``with_work`` measured.
+
+    Args:
+        kinds, measured: as ``joined_measured`` returned them.
+        dense: the table that ``bandwidth`` returned for another run; None to take this run's speeds.
+    """
     found = compression_of(nw.from_native(kinds), measured, kinds["sends"].to_numpy(), dense).to_native()
     as_pandas: pd.DataFrame = found
     return as_pandas
@@ -200,14 +217,18 @@ def _whole(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.D
 
 
 def moves_bytes_or_is_work(operation: str) -> bool:
+    """Tell whether the operation moves bytes, or is work for compressing what is moved."""
     return base_operation(operation) in MOVES | WORK
 
 
 def compression_against(dense: pd.DataFrame | None) -> Analysis[MeasuredPart, pd.DataFrame]:
-    """``compression``: a part holds three numbers for each row that moves bytes, or is work for that.
+    """Return the analysis :func:`compression` in parts.
+
+    A part holds three numbers for each row that moves bytes, or is work for compressing them.
 
     Args:
-        dense: what ``bandwidth`` says of another run, without compression; None to take this run's speeds.
+        dense: the table that ``bandwidth`` returned for another run, without compression; None to take
+            this run's speeds.
     """
     reduce = partial(_whole, dense=dense)
     return Analysis(COLUMNS_OF["compression"], _part, reduce, "collective", moves_bytes_or_is_work)

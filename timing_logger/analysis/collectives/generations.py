@@ -1,4 +1,7 @@
-"""How often a group had been made anew under its old name, when it numbers operations from 0 again."""
+"""Tell apart the generations of a group: groups made one after the other under the same name.
+
+Each generation numbers its operations from 0 again, so a number alone does not name one operation.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,21 @@ from timing_logger.analysis.grouping import any_row_of, order_by
 from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
 
 MOST_APART = 1
-"""Ranks may be in two iterations, one after the other, when they meet. Those farther apart did not."""
+"""The largest difference between the iterations that ranks record for one collective.
+
+One rank may already be in the next iteration. Rows farther apart are not of one collective.
+"""
 
 
 def generations(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
-    """Which generation of its group each row is of, as its rank's rows tell: a number that comes again is of
-    the next one.
+    """Return the generation of its group that each row belongs to, from 0.
+
+    Within the rows of one rank, a sequence number that occurs again starts the next generation.
 
     Args:
-        earlier: how often the row's number had been there before.
+        earlier: for each row, how many earlier rows of its rank and group have the same number.
+        group_of_rank: for each row a number for its group and rank.
+        starts: when each row began, in seconds.
     """
     if not earlier.any():
         return earlier
@@ -28,13 +37,21 @@ def generations(earlier: Ints, group_of_rank: Ints, starts: Floats) -> Ints:
 
 
 def generations_by_iteration(generation: Ints, operation: Ints, rank: Ints, iteration: Floats) -> Ints:
-    """The same, but of a rank that has a number fewer times than another, the one whose iteration it had.
+    """Correct the generations of ranks that lost rows of an earlier generation, by iteration.
 
-    Rows of an earlier generation may be lost, and then counting alone takes the next one for it.
+    Counting alone would take a later generation for the lost one. A rank that has a number fewer times
+    than another rank gets the generation whose iteration is nearest to its own.
 
     Args:
-        operation: of each row the number of its group and its own: rows of one differ in generation alone.
-        iteration: NaN where it is unknown; such rows stay where they are.
+        generation: as :func:`generations` returned it.
+        operation: for each row the number of the pair of its group and sequence number: rows of one
+            operation and rank differ only in their generation.
+        rank: of each row.
+        iteration: of each row; NaN where it is unknown, and such rows keep their generation.
+
+    Returns:
+        The corrected generations. Where a correction would give a rank the same operation twice in one
+        generation, its generations of that operation stay as they were.
     """
     of_rank = dense_codes(operation, rank)
     n_times = np.bincount(of_rank)
@@ -52,14 +69,17 @@ def generations_by_iteration(generation: Ints, operation: Ints, rank: Ints, iter
 
 
 def _fullest(operation: Ints, n_times: Ints) -> Ints:
-    """For each operation, at which place of these ranks' is the one that has it most often."""
+    """Return for each operation the position of the entry whose rank has it most often.
+
+    Both arguments have one entry per pair of operation and rank.
+    """
     order = np.lexsort((-n_times, operation))
     first: Ints = order[np.flatnonzero(np.diff(operation[order], prepend=-1))]
     return first
 
 
 def _nearest(operation: Ints, iteration: Floats, reference: Ints, asked: Ints) -> Ints:
-    """For each row that is asked of, that of the reference in the nearest iteration; -1 if none is near."""
+    """Return for each row of ``asked`` that of ``reference`` in the nearest iteration; -1 if none is near."""
     reference = reference[np.lexsort((iteration[reference], operation[reference]))]
     least = np.nanmin(iteration)
     place = operation * (np.nanmax(iteration) - least + 3.0) + iteration - least
@@ -72,7 +92,7 @@ def _nearest(operation: Ints, iteration: Floats, reference: Ints, asked: Ints) -
 
 
 def _has_one_twice(of_rank: Ints, generation: Ints) -> Bools:
-    """Whether a rank would have the row's operation twice in one generation."""
+    """Tell for each row whether its rank would have the row's operation twice in one generation."""
     n_alike = np.bincount(alike := dense_codes(of_rank, generation))
     twice = np.bincount(of_rank, n_alike[alike] > 1) > 0
     of_row: Bools = twice[of_rank]

@@ -1,8 +1,8 @@
-"""The rows of one process in the order of collectives, so that a run can be taken in blocks.
+"""Sort the rows of one process in the order of collectives, so that a run can be processed in blocks.
 
-A block has all rows, of all ranks, of a range of collectives: those of a group that have a number (``seq``)
-by this number, with the ``WAIT`` rows for them; the others by their iteration. So no collective is ever
-torn, whatever iteration its ranks say it was in.
+A block has all rows, of all ranks, of a range of collectives. Collectives of a group that have a sequence
+number (``seq``) are ranged by this number, with the ``WAIT`` rows for them; the others by their iteration. So
+no collective is ever split between blocks, whatever iteration its ranks recorded for it.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NUMBERED, BY_ITERATION, OTHERS = range(3)
-"""How rows are found together: by ``seq``, by their order in an iteration, or not at all."""
+"""How a row is matched with rows of other ranks: by ``seq``, by its order in an iteration, or not at all."""
 
 _UNKNOWN = -1.0
 
 
 class Key(NamedTuple):
-    """Rows that are matched among themselves; in the order in which instances are numbered.
+    """The key of rows that are matched among themselves.
+
+    Keys sort in the order in which instances are numbered.
 
     Attributes:
-        others: whether they are matched with nothing; those come last.
-        group, group_size: of the rows; -1 if the size is unknown.
+        others: whether the rows are matched with nothing; such keys come last.
+        group, group_size: of the rows; the size is -1 if it is unknown.
         by_iteration: whether the rows have no ``seq``.
     """
 
@@ -54,16 +56,16 @@ class Key(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """The rows of one key, which stand together.
+    """A contiguous range of the sorted rows of a process: those of one key.
 
     Attributes:
-        key: what they have in common.
-        first, end: where they stand.
-        sample: every so many rows the number by which they are sorted: ``seq``, iteration (-inf if there
-            is none), or position.
-        is_torn: whether its numbers do not say what belongs together: one comes twice, as the group had been
-            made anew under its old name; or iterations begin anew, and how often is counted.
-        has_collectives: whether there are others than ``WAIT`` rows.
+        key: the key that the rows have in common.
+        first, end: positions of the first row and behind the last.
+        sample: the number by which rows are sorted, of every ``spacing``-th row (see ``in_order``): ``seq``,
+            iteration (-inf if there is none), or position.
+        is_torn: whether the numbers do not tell which rows belong together: one occurs twice because the
+            group was made anew under its old name, or iterations restart and the restarts are counted.
+        has_collectives: whether there are collectives, not only ``WAIT`` rows.
     """
 
     key: Key
@@ -75,13 +77,13 @@ class Segment(NamedTuple):
 
 
 class InOrder(NamedTuple):
-    """The rows of one process, by key, then number, then as they were.
+    """The rows of one process, sorted by key, then number, then as recorded.
 
     Attributes:
-        rows: with the columns that were asked for, and ``EPOCH_OF_STEP``.
-        number: by which they are sorted within a segment.
-        segments: all of them.
-        epochs: what they are for in the process.
+        rows: with the columns that were asked for, ``EPOCH_OF_STEP`` and ``PROCESS_RESTARTS``.
+        number: one entry per row: the number by which rows are sorted within a segment.
+        segments: all segments, in the order of their rows.
+        epochs: what epochs are for in the process.
     """
 
     rows: pd.DataFrame
@@ -90,6 +92,7 @@ class InOrder(NamedTuple):
     epochs: Meaning = Meaning.NOTHING
 
     def between(self, first: int, end: int) -> pd.DataFrame:
+        """Return the rows from position ``first`` to before ``end``."""
         rows: pd.DataFrame = self.rows.iloc[first:end]
         return rows
 
@@ -97,13 +100,14 @@ class InOrder(NamedTuple):
 def in_order(
     timings: pd.DataFrame, columns: Collection[str], others: Callable[[str], bool], spacing: int
 ) -> InOrder:
-    """Sort the rows of one process.
+    """Sort the rows of one process by key and number.
 
     Args:
-        timings: in the order of recording.
-        columns: to be kept, beside those that every table has.
-        others: which operations are to be kept beside collectives and the waits for them.
-        spacing: of the samples, in rows.
+        timings: the rows, in the order of recording.
+        columns: the columns to keep, beside ``rank`` and ``incarnation``.
+        others: tells of an operation whether its rows are kept; those of collectives and of the waits for
+            them always are.
+        spacing: the distance between two samples of a segment, in rows.
     """
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     named = coded_text(frame, "operation")
@@ -137,7 +141,7 @@ def in_order(
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
-    """For each row its kind, and by which number it is sorted."""
+    """Return how each row is matched (``NUMBERED``, ...), and the number by which it is sorted."""
     seq, iteration = numbers(frame, "seq"), numbers(frame, "iteration")
     has_number = ~np.isnan(seq)
     kind = np.select([(collective | waiting) & has_number, collective], [NUMBERED, BY_ITERATION], OTHERS)
@@ -152,7 +156,7 @@ def _key(kind: int, group: str, group_size: float) -> Key:
 
 
 def _bounds(code: Ints) -> list[tuple[int, int]]:
-    """From where to where equal codes stand."""
+    """Return the first position and the end of each run of equal codes."""
     first = np.flatnonzero(np.diff(code, prepend=-1))
     return list(zip(first.tolist(), [*first[1:].tolist(), len(code)], strict=False))
 
@@ -166,11 +170,11 @@ def _is_torn(number: Floats, collective: Bools, kind: int, counted: bool) -> boo
 
 
 class Process(NamedTuple):
-    """What is known of one file's rows before they are looked at again.
+    """What is kept of the rows of one process to divide a run into blocks.
 
     Attributes:
         rank, incarnation: of the process.
-        n_rows: that were chosen, of whatever operation.
+        n_rows: the number of selected rows, of whatever operation.
         segments, epochs: as ``in_order`` found them.
     """
 
@@ -182,14 +186,14 @@ class Process(NamedTuple):
 
 
 class Range(NamedTuple):
-    """Rows of one key in a block.
+    """A range of rows of one key, as a part of a block.
 
     Attributes:
-        key: what they have in common.
-        run: the run that they are of, as ``runs_of`` has it.
-        least, below: numbers from the one on, and before the other.
-        ranks: those of the group in the whole run, with blanks between.
-        epochs: what they are for in the whole run.
+        key: the key that the rows have in common.
+        run: the number of the run that they belong to, as ``runs_of`` returns.
+        least, below: the range has the numbers from ``least`` to before ``below``.
+        ranks: the ranks of the group in the whole run, separated by blanks.
+        epochs: what epochs are for in the whole run.
     """
 
     key: Key
@@ -201,10 +205,15 @@ class Range(NamedTuple):
 
 
 def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -> list[list[Range]]:
-    """Blocks of about so many rows of all processes together, in the order of instances.
+    """Divide a run into blocks, in the order in which instances are numbered.
 
-    What must not be torn makes a block larger: a collective, an iteration's collectives without numbers, and
-    all of a group that was made anew under its old name.
+    A block is larger where rows must stay together: those of one collective, of one iteration's collectives
+    without numbers, and all rows of a group that was made anew under its old name.
+
+    Args:
+        processes: all processes of all runs.
+        rows_per_block: the number of rows in a block, of all processes together, about.
+        spacing: the distance between two samples of the segments, in rows.
     """
     run = runs(processes)
     segments: dict[tuple[Key, int], list[Segment]] = {}
@@ -225,7 +234,7 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
 
 
 def runs(processes: Sequence[Process]) -> list[int]:
-    """For each process the run that it was of; one without rows was of none, and has any."""
+    """Return the number of each process's run; a process without rows belongs to none and gets 0."""
     has_rows = np.array([process.n_rows > 0 for process in processes])
     rank, incarnation = np.array([process[:2] for process in processes], np.int64).T
     found = np.zeros(len(processes), np.int64)
@@ -249,7 +258,7 @@ def _ranks_of_groups(processes: Sequence[Process], run: Sequence[int]) -> dict[t
 
 
 def _pieces(segments: Sequence[Segment], rows_per_block: int, spacing: int) -> list[tuple[float, float, int]]:
-    """From which number on, before which, and about how many rows."""
+    """Divide the rows of one key; return each piece's least number, upper bound and rough row count."""
     n_rows = sum(segment.end - segment.first for segment in segments)
     if any(segment.is_torn for segment in segments):
         return [(-np.inf, np.inf, n_rows)]
@@ -264,7 +273,17 @@ def _pieces(segments: Sequence[Segment], rows_per_block: int, spacing: int) -> l
 def places(
     segments: Sequence[Segment], number: Floats, ranges: Sequence[Range], run: int
 ) -> list[tuple[Range, int, int]]:
-    """Each range, and from where to where its rows stand among those of a process of that run."""
+    """Find the rows of each range in one process.
+
+    Args:
+        segments, number: of the process, as ``in_order`` returned them.
+        ranges: the ranges of a block.
+        run: the number of the process's run; ranges of other runs are left out.
+
+    Returns:
+        For each range that the process has a segment for: the range, and the position of its first row and
+        behind its last.
+    """
     of_key = {segment.key: segment for segment in segments}
     found = []
     for one in ranges:

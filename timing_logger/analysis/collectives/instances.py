@@ -1,7 +1,7 @@
-"""Which rows are parts of the same collective: instances, found without looking at any clock.
+"""Match the rows that are parts of the same collective (an instance), without looking at any clock.
 
 Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
-matched by their order in the group, which begins anew at each step: a lost row costs one.
+matched by their order in the group, counted from 0 in each step: a lost row spoils only its own step.
 """
 
 from __future__ import annotations
@@ -31,25 +31,27 @@ from timing_logger.analysis.tables import (
 )
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
-"""Names that one exchange may have on different ranks, after the pieces that each of them sends."""
+"""Names that one exchange may have on different ranks: a rank that sends equal pieces calls it even."""
 
 
 class Instances(NamedTuple):
-    """The parts of all instances, sorted by instance, then rank; one entry each unless said otherwise.
+    """The parts of all instances, sorted by instance, then rank.
+
+    Attributes have one entry per part unless they say otherwise.
 
     Attributes:
-        row: position in the table.
-        instance: its number, from 0.
-        first: for each instance, where its parts begin.
-        communicator: number of the group; the same name with another size or in another run of the
-            ranks is another one.
-        rank: of the part.
-        operation: number of its base operation in ``operations``; all parts of an exchange that some
-            rank calls ``ALLTOALLV`` are called so.
-        operations: names, ascending.
-        group_size: as stated; NaN if unknown.
-        numbered: whether it was matched by ``seq``.
-        step: number of the communicator's step, for what is not numbered.
+        row: position of the part in the table.
+        instance: number of the part's instance, from 0.
+        first: one entry per instance: the position of its first part.
+        communicator: number of the part's group; the same name with another size, or in another run of
+            the ranks, is another group.
+        rank: rank of the part.
+        operation: index of its base operation in ``operations``; all parts of an exchange that some
+            rank calls ``ALLTOALLV`` have that name.
+        operations: names of base operations, ascending.
+        group_size: size of the group as stated; NaN if unknown.
+        numbered: whether the part was matched by ``seq``.
+        step: number of the communicator and step of the part, for parts that are not numbered.
     """
 
     row: Ints
@@ -65,15 +67,15 @@ class Instances(NamedTuple):
 
     @property
     def n_parts(self) -> Ints:
-        """For each instance, how many parts it has."""
+        """The number of parts of each instance."""
         return np.diff(self.first, append=len(self.row))
 
     def for_parts(self, of_instances: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """A value of each instance, for each of its parts."""
+        """Repeat the value of each instance for each of its parts."""
         return np.repeat(of_instances, self.n_parts)
 
     def only(self, wanted: Bools) -> Instances:
-        """The instances that are ``wanted``, under their old numbers."""
+        """Return the instances that are ``wanted`` (one entry per instance), under their old numbers."""
         kept = self.for_parts(wanted)
         n_parts = self.n_parts[wanted]
         return Instances(
@@ -90,15 +92,17 @@ class Instances(NamedTuple):
         )
 
     def is_one_of(self, operations: Set[str]) -> Bools:
-        """Whether the part's operation is in ``operations``."""
+        """Tell for each part whether its operation is in ``operations``."""
         return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
 
 
 def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
-    """The collectives of a table that ``opened`` returned.
+    """Match the collectives of a table.
 
     Args:
-        step: of each row, where that is known better than from these rows alone; NaN outside of any.
+        frame: a table that ``opened`` returned.
+        step: the step of each row, where that is known better than from these rows alone; NaN outside of
+            any step. Default: ``steps_of(frame)``.
     """
     row, operation, operations = _collectives(frame)
     rank = frame["rank"].to_numpy()[row].astype(np.int64)
@@ -123,16 +127,23 @@ def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
 
 
 def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
-    """For each of the rows the number of its group, from 0.
+    """Number the groups of the given rows, from 0.
 
     The same name with another size, or in another run of the ranks, is another group.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        row: positions of the rows; all rows by default.
+
+    Returns:
+        The number of the group of each given row.
     """
     keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
     return dense_codes(*(key[row] for key in keys))
 
 
 def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
-    """The rows that are collectives, the number of each one's base operation, and the names of these."""
+    """Return the rows that are collectives, the index of each row's base operation, and their names."""
     named = coded_text(frame, "operation")
     row = np.flatnonzero(each_text(named, is_collective))
     operations = sorted({base_operation(text) for text in named[1]})
@@ -143,8 +154,12 @@ def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
 def _numbered(
     frame: Frame, row: Ints, rank: Ints, communicator: Ints, step_of_row: Floats | None
 ) -> tuple[Bools, Ints, Ints]:
-    """For each part whether it has a number, that of what it shares its number or step with, and its
-    instance."""
+    """Number the instances of the given rows.
+
+    Returns:
+        For each row whether it has a ``seq``; a number for its communicator and ``seq``, or communicator and
+        step where it has none; and the number of its instance.
+    """
     seq = numbers(frame, "seq")[row]
     numbered = ~np.isnan(seq)
     if step_of_row is None:
@@ -167,8 +182,14 @@ def _numbered(
 
 
 def earlier_in_step(frame: Frame, row: Ints) -> Ints:
-    """For each of these rows, collectives without a number, how many of its process, group and step began
-    before it: what ``find_instances`` matches it by."""
+    """Return for each row how many of the given rows of its process, group and step began before it.
+
+    ``find_instances`` matches collectives without a number by this.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        row: positions of the collectives without a number.
+    """
     process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
     step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
     return _earlier_alike(
@@ -185,7 +206,10 @@ def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, fir
 
 
 def _runs(frame: Frame) -> Ints:
-    """The run that each row was of; only rows of one run are matched, as each counts its operations anew."""
+    """Return the number of each row's run.
+
+    Only rows of one run are matched, since each run counts its operations from 0.
+    """
     if RUN_OF_RANK in frame.columns:
         return frame[RUN_OF_RANK].to_numpy()
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
@@ -197,7 +221,7 @@ def _runs(frame: Frame) -> Ints:
 
 
 def _earlier_alike(key: Ints, starts: Floats) -> Ints:
-    """For each entry, how many with the same key began before it."""
+    """Count for each entry the entries with the same key that began before it."""
     order = order_by(key, starts)
     run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
     earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))

@@ -1,4 +1,4 @@
-"""Which rows of different ranks are one collective, and whether all of it is there."""
+"""Match the rows of different ranks that are one collective, and check that no part is missing or differs."""
 
 from __future__ import annotations
 
@@ -38,17 +38,24 @@ _COLUMNS = (
 
 
 def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank's part in each collective; sorted by instance, then rank.
+    """Match the parts that ranks have in the same collective.
 
-    Parts belong together if they have the same group (name and size) and ``seq``. Those without a
-    ``seq`` are taken in the order in which they began in the group, anew in each step; where
-    ranks have unequally many there, nobody can tell which is which, and they are mismatched. So are parts
-    of iterations that are more than 1 apart. Runs of ranks that were started several times are matched by
-    their number if some rank has all, else first with first, second with second. If more ranks
-    than a group has carry its name, several groups share it, and they are mismatched too.
+    Parts belong together if they have the same group (name and size) and ``seq``. Parts without a
+    ``seq`` are matched by the order in which they began in the group, counted from 0 in each step; where
+    ranks have different numbers of them in a step, the order does not tell which belong together, and they
+    are mismatched. So are parts whose iterations are more than 1 apart. Runs of ranks that were started
+    several times are matched by their incarnation if some rank has all incarnations, else first with first,
+    second with second. If more ranks carry the name of a group than it has members, several groups share the
+    name, and their parts are mismatched too.
 
-    ``WAIT`` and messages are no collectives. One that goes on in the background (``IALLREDUCE``)
-    matches like the one that waits.
+    ``WAIT`` and messages are no collectives. A non-blocking collective (``IALLREDUCE``) is matched like
+    the blocking one.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each rank's part in each collective, sorted by instance, then rank.
 
     Columns:
         instance: number from 0, by group, then order (int64).
@@ -56,11 +63,11 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
         message_size_bytes: of the part, as in ``timings``.
         epoch: only where iterations restart.
         operation: the base operation; of an exchange ``ALLTOALLV`` if any rank calls it so.
-        start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if that has no instants
-            common to all ranks, its ``start_counter`` and ``end_counter``, and NaN.
+        start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if ``timings`` has no instants
+            common to all ranks, ``start_counter`` and ``end_counter`` of the part, and NaN.
         matched_by: "seq" or "ordinal".
-        state: "complete"; "incomplete", some rank's part is missing or did not finish; or
-            "mismatched", these parts are not of one operation, or nobody can tell.
+        state: "complete"; "incomplete" if some rank's part is missing or did not finish; or
+            "mismatched" if the parts are not of one operation, or it cannot be told whether they are.
         why: what is wrong, in words; "" if complete.
         row: position in ``timings`` (int64).
     """
@@ -78,7 +85,7 @@ def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def identified(frame: Frame, parts: Instances) -> Frame:
-    """The columns that say what each part is, and which."""
+    """Return the columns that identify each part: its instance, operation, rank and position, and others."""
     return taken(frame, _OF_THE_ROW, parts.row).with_columns(
         *steps_of(frame).columns(frame, parts.row).values(),
         new_column(frame, "instance", parts.instance),
@@ -89,9 +96,10 @@ def identified(frame: Frame, parts: Instances) -> Frame:
 
 
 def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
-    """``start_s``, ``end_s`` and ``clock_uncertainty_s`` of each row, in seconds.
+    """Return ``start_s``, ``end_s`` and ``clock_uncertainty_s`` of each row, in seconds.
 
-    Without them the ranks' own counters, as if on one axis, of unknown uncertainty (NaN).
+    A table without these columns gives the ranks' own counters as if they were on one time axis, and an
+    unknown uncertainty (NaN).
     """
     unknown = np.full(len(frame), np.nan)
     if not {"start_s", "end_s"} <= set(frame.columns):
@@ -102,10 +110,10 @@ def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
 
 
 def covers_issue_alone(frame: Frame) -> Bools:
-    """Whether the row covers the call that began an operation, which goes on after it.
+    """Tell for each row whether it covers only the call that issued a non-blocking operation.
 
-    Whoever sees such operations end, as the timed communicators and process groups do, counts them; a row
-    without ``seq`` was timed around the call, by hand.
+    The timed communicators and process groups see such operations end, and number them. A row without
+    ``seq`` was timed by hand around the call, and the operation goes on after it.
     """
     in_background = each_text(coded_text(frame, "operation"), goes_on)
     by_hand: Bools = in_background & np.isnan(numbers(frame, "seq"))
@@ -113,5 +121,5 @@ def covers_issue_alone(frame: Frame) -> Bools:
 
 
 def durations_ms(frame: Frame) -> Floats:
-    """How long the operation of each row took; NaN where the row covers its issue alone."""
+    """Return how long the operation of each row took, in ms; NaN where the row covers only its issue."""
     return np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))

@@ -1,4 +1,4 @@
-"""Rows that move bytes: what bandwidth and compression are told from."""
+"""Collect the rows that move bytes, with sizes and times: the input of ``bandwidth`` and ``compression``."""
 
 from __future__ import annotations
 
@@ -43,27 +43,29 @@ _TOTAL_OF_RANKS = frozenset({"ALLGATHERV", "GATHERV"})
 _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
 
 MOVES = COMMUNICATION | COPIES
-"""The base operations that move bytes, so that they have a bandwidth."""
+"""The base operations that have a row in ``bandwidth``."""
 
 Column: TypeAlias = "nw.Series[Any]"
 
 
 class Measured(NamedTuple):
-    """Rows that move bytes, and others that were asked for.
+    """The rows that move bytes, and rows of other operations that were asked for.
 
-    Most rows differ in their times alone. What else there is to say of them stands once for all that are
-    alike, a kind: first the columns with one entry for each kind, then those with one for each row.
+    Most rows differ only in their times. Rows that are alike in everything else form a kind. The attributes
+    up to ``handled`` have one entry per kind, the others one entry per row.
 
     Attributes:
-        row: position in the table of one of the kind.
-        operation: number of its base operation in ``operations``.
-        operations: names, ascending.
+        row: position in the table of one row of the kind.
+        operation: index of the kind's base operation in ``operations``.
+        operations: names of base operations, ascending.
         size: ``message_size_bytes``.
-        group_size: as stated.
-        is_ok: whether it ended as it should.
-        handled: nccl-tests' S, in bytes; NaN for none, and where the time for it is unknown.
-        kind: which the row is of; each kind has some.
-        time_ms, transfer_ms: of the row, and of its instance; NaN where the operation went on after it.
+        group_size: size of the group as stated.
+        is_ok: whether the status is ``ok`` or blank.
+        handled: S of nccl-tests, in bytes; NaN where there is none, and where its time is unknown.
+        kind: the number of the row's kind; each kind has at least one row.
+        time_ms: duration of the row; NaN where the operation went on after it.
+        transfer_ms: transfer time of the row's instance; NaN where a time of the instance is unknown, and
+            for rows without an instance.
     """
 
     row: Ints
@@ -85,12 +87,14 @@ class Measured(NamedTuple):
         others: Collection[str] = (),
         apart: Sequence[npt.NDArray[Any]] = (),
     ) -> Measured:
-        """What was measured of a table that ``opened`` returned.
+        """Collect the rows that move bytes of a table.
 
         Args:
-            parts: the ``complete_instances``.
-            others: base operations that are asked for too.
-            apart: columns of the table; rows in which they differ are of different kinds.
+            frame: a table that ``opened`` returned.
+            parts: its ``complete_instances``.
+            others: further base operations whose rows are collected.
+            apart: further arrays with one entry per row of the table; rows in which they differ are of
+                different kinds.
         """
         named = coded_text(frame, "operation")
         row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in MOVES.union(others)))
@@ -124,24 +128,24 @@ class Measured(NamedTuple):
 
     @property
     def has_bandwidth(self) -> Bools:
-        """Whether rows of the kind count in ``bandwidth``."""
+        """Whether the rows of each kind count in ``bandwidth``."""
         return self.is_one_of(MOVES) & self.is_ok
 
     @property
     def n_rows(self) -> Ints:
-        """How many there are of each kind."""
+        """The number of rows of each kind."""
         return np.bincount(self.kind, minlength=len(self.row))
 
     def is_one_of(self, operations: Collection[str]) -> Bools:
-        """Whether the kind's base operation is in ``operations``."""
+        """Tell for each kind whether its base operation is in ``operations``."""
         return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
 
     def only(self, wanted: Bools) -> Measured:
-        """The rows of these kinds."""
+        """Return the kinds that are ``wanted`` (one entry per kind), and their rows."""
         return self if wanted.all() else self.only_rows(wanted[self.kind])
 
     def only_rows(self, wanted: Bools) -> Measured:
-        """These rows, and the kinds that they are of."""
+        """Return the rows that are ``wanted`` (one entry per row), and their kinds."""
         if wanted.all():  # millions of rows need no copy
             return self
         kind = self.kind[wanted]
@@ -161,7 +165,7 @@ class Measured(NamedTuple):
 
 
 def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:
-    """S, where a rank's own bytes tell it."""
+    """Return S of nccl-tests for each row where the rank's own bytes tell it, else NaN."""
     handled = np.full(len(size), np.nan)
     for code, name in enumerate(operations):
         if name in BUS_FACTORS.keys() - _TOTAL_OF_RANKS - _MOST_OF_RANKS:
@@ -171,7 +175,7 @@ def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_s
 
 
 def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
-    """S of complete instances, whose ranks may have sent different amounts."""
+    """Return S of nccl-tests for the parts of complete instances, whose ranks may send different amounts."""
     if not len(size):
         return handled
     total = parts.for_parts(np.add.reduceat(size, parts.first))
@@ -187,11 +191,11 @@ _OF_KINDS = ("size", "is_ok", "handled")
 
 
 class MeasuredPart(NamedTuple):
-    """What was measured of a block.
+    """The measured rows of one block.
 
     Attributes:
-        kinds: a row for each kind of ``Measured``.
-        kind, time_ms, transfer_ms: of each row, as there.
+        kinds: a table with one row for each kind of :class:`Measured`.
+        kind, time_ms, transfer_ms: one entry per measured row, as in :class:`Measured`.
     """
 
     kinds: Columns
@@ -201,7 +205,13 @@ class MeasuredPart(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, measured: Measured, **others: Column) -> MeasuredPart:
-        """``others`` are columns of the kinds too."""
+        """Store measured rows compactly.
+
+        Args:
+            frame: the table that ``measured.row`` refers to.
+            measured: the measured rows.
+            others: further columns of ``kinds``, one entry per kind, by name.
+        """
         kinds = taken(frame, ["group", "group_size"], measured.row).with_columns(
             text_column(frame, "operation", measured.operations, measured.operation),
             *(new_column(frame, name, getattr(measured, name)) for name in _OF_KINDS),
@@ -212,7 +222,12 @@ class MeasuredPart(NamedTuple):
 
 
 def joined_measured(parts: Sequence[MeasuredPart]) -> tuple[pd.DataFrame, Measured]:
-    """The kinds of all parts, which may be alike, and what was measured; empties ``kinds`` of the parts."""
+    """Join the measured rows of several parts. This empties ``kinds`` of the parts.
+
+    Returns:
+        The table of the kinds of all parts, of which several may be alike; and the measured rows, whose
+        ``row`` refers to this table.
+    """
     first = np.cumsum([0, *(len(part.kinds["group"]) for part in parts)])
     small = np.min_scalar_type(first[-1])
     kind = [part.kind.astype(small) + small.type(number) for part, number in zip(parts, first, strict=False)]

@@ -1,4 +1,4 @@
-"""What ranks did together, matched once: how long they waited for each other in collectives, by step."""
+"""Match the collectives and messages of a run, and sum by step how long ranks waited for each other."""
 
 from __future__ import annotations
 
@@ -40,22 +40,22 @@ _OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
 
 
 class Shape(NamedTuple):
-    """Of arrays by step and rank."""
+    """The shape of arrays by step and rank."""
 
     steps: int
     ranks: int
 
 
 class Meetings(NamedTuple):
-    """Rows of collectives and messages of a run, and which of them are parts of one collective.
+    """The rows of collectives and messages of a run, and the collectives that they are parts of.
 
     Attributes:
-        frame: the rows.
-        step: of each, the row of its step in arrays by step and rank; NaN outside of any.
-        column: of each, the column of its rank there.
+        frame: the table of rows.
+        step: for each row, the row of its step in arrays by step and rank; NaN outside of any step.
+        column: for each row, the column of its rank in those arrays.
         parts: the complete collectives of two ranks or more.
-        elapsed_ms: of each part.
-        counts: of each part, whether it has a part in waiting, see ``with_bytes``.
+        elapsed_ms: for each part, how long its operation took.
+        counts: for each part, whether its rank waits or is waited for, see ``with_bytes``.
     """
 
     frame: Frame
@@ -69,13 +69,13 @@ class Meetings(NamedTuple):
 class Waits(NamedTuple):
     """Waits in collectives that synchronise ranks, summed by step and rank (steps x ranks).
 
-    NaN where the rank took part in none that is complete.
+    Entries are NaN where the rank took part in no complete collective.
 
     Attributes:
         own_ms: how long the rank waited.
         others_ms: how long the other ranks of its collectives waited, on average.
-        last_share: of the groups that it met in the step, the part in which no other rank waited less: in
-            which it was the last to arrive, all their collectives taken together.
+        last_share: the fraction of the rank's groups in the step in which no other rank waited less, over
+            all collectives of the group together. In those groups it was the last to arrive.
     """
 
     own_ms: Floats
@@ -84,12 +84,12 @@ class Waits(NamedTuple):
 
 
 def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
-    """The rows of collectives and messages, as a table of their own.
+    """Return the rows of collectives and messages as a table of their own, for ``meetings``.
 
     Args:
-        frame: rows of whole processes, that ``opened`` returned.
-        process: of each row, which of these processes it is of, from 0.
-        place: where its step stands among those of the process; -1 outside of any.
+        frame: the rows of whole processes, a table that ``opened`` returned.
+        process: for each row the number of its process, from 0.
+        place: for each row the position of its step among the steps of its process; -1 outside of any step.
     """
     row = np.flatnonzero(each_text(coded_text(frame, "operation"), _is_matched))
     epochs = epochs_of(frame)
@@ -108,7 +108,12 @@ def _is_matched(name: str) -> bool:
 
 
 class Part(NamedTuple):
-    """The rows to match of some processes, and which incarnations of their ranks these are."""
+    """The rows to match of some processes.
+
+    Attributes:
+        rows: as ``rows_to_match`` returned them.
+        incarnations: the incarnation of each of these processes.
+    """
 
     rows: Any
     incarnations: Sequence[int]
@@ -117,11 +122,12 @@ class Part(NamedTuple):
 def meetings(
     parts: Sequence[Part], columns: Sequence[int], steps: Sequence[Ints], *, by_step: bool
 ) -> Meetings:
-    """The meetings of all processes, whose parts come in ascending order.
+    """Match the collectives of all processes.
 
     Args:
-        columns: for each process the column of its rank.
-        steps: for each process the row of each of its steps.
+        parts: the rows to match, in ascending order of their processes.
+        columns: for each process the column of its rank in arrays by step and rank.
+        steps: for each process the row of each of its steps in those arrays.
         by_step: whether collectives without a number are matched step by step.
     """
     frame = _of_all(parts)
@@ -138,7 +144,7 @@ def meetings(
 
 
 def _of_all(parts: Sequence[Part]) -> Frame:
-    """One table, in which processes are numbered through."""
+    """Join the rows of all parts, and number the processes consecutively."""
     if len(parts) == 1:
         return nw.from_native(parts[0].rows, eager_only=True)
     n_processes = [len(part.incarnations) for part in parts]
@@ -151,7 +157,7 @@ def _of_all(parts: Sequence[Part]) -> Frame:
 
 
 def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
-    """The row of each one's step; NaN outside of any, and for processes that are said to have none."""
+    """Return the array row of each table row's step; NaN outside of any step, and for processes without."""
     n_steps = np.array([len(those) for those in steps], np.int64)
     first = np.cumsum(n_steps) - n_steps
     inside = (place >= 0) & (place < n_steps[process])
@@ -164,7 +170,7 @@ def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
 
 
 def waits_by_step(met: Meetings, shape: Shape) -> Waits:
-    """Who waited for whom in the collectives."""
+    """Sum the waits in collectives by step and rank."""
     step, column = met.step[met.parts.row], met.column[met.parts.row]
     own_ms = clock_free_wait_ms(met.parts, met.elapsed_ms, met.counts)
     others_ms = _means_of_others(own_ms, met.parts.instance)
@@ -179,7 +185,11 @@ def waits_by_step(met: Meetings, shape: Shape) -> Waits:
 
 
 def _last_of_groups(communicator: Ints, cell: Ints, own_ms: Floats, shape: Shape) -> tuple[Ints, Floats]:
-    """For each group, step and rank its cell, and whether no other rank waited less in them together."""
+    """Tell for each group, step and rank whether no other rank waited less, over all collectives together.
+
+    Returns:
+        For each combination of group, step and rank the cell of the step and rank, and 1 or 0.
+    """
     pair = dense_codes(communicator, cell)
     example = any_row_of(pair)
     total_ms = np.bincount(pair, own_ms)
@@ -190,14 +200,14 @@ def _last_of_groups(communicator: Ints, cell: Ints, own_ms: Floats, shape: Shape
 
 
 def _means_of_others(values: Floats, instance: Ints) -> Floats:
-    """For each part the mean over the other parts of its instance of which the value is known."""
+    """Return for each part the mean of the known values of the other parts of its instance."""
     n_instances = int(instance.max(initial=-1)) + 1
     n_known = np.bincount(instance, ~np.isnan(values), minlength=n_instances)[instance]
     return (sums(values, instance, n_instances)[instance] - values) / np.maximum(n_known - 1, 1)
 
 
 def _by_cell(cell: Ints, values: Floats, shape: Shape) -> Floats:
-    """Sums, steps x ranks; NaN in cells without any."""
+    """Sum the values of each cell, as an array of steps x ranks; NaN in cells without values."""
     n_cells = shape.steps * shape.ranks
     total = np.bincount(cell, values, minlength=n_cells)
     known = np.bincount(cell, minlength=n_cells) > 0

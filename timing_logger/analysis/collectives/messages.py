@@ -1,4 +1,4 @@
-"""Sends and receives: which belong together, and which side waited for the other."""
+"""Match sends with receives, and compute how long each side waited for the other."""
 
 from __future__ import annotations
 
@@ -38,25 +38,31 @@ _OF_THE_SEND = "group", "seq", "iteration", "layer_name", "phase", "incarnation"
 
 
 def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each message of which both sides have exactly one row, by group, sender and receiver.
+    """Match sends with receives, and compute the time that each side waited for the other.
 
     A row states the other rank as its number in the group. Which rank that is can be told if all members
     have rows, if the group is the whole world (``group_size`` is the ``world_size`` in the sidecars of
-    ``timings.attrs["files"]``), or if its name lists them, as those of timed communicators do; else no
-    message of the group is told.
+    ``timings.attrs["files"]``), or if the group's name lists its members, as the names of timed
+    communicators do. The messages of other groups are left out.
 
     The definitions are Scalasca's. What compares the instants of the two ranks is NaN if the clock of one
-    of them is not aligned (``clock_uncertainty_s`` NaN or not there), and a wait is NaN where that side
-    goes on in the background: nobody waits in an ``ISEND`` or ``IRECV``.
+    of them is not aligned (``clock_uncertainty_s`` is NaN or missing). A wait is NaN where the operation of
+    that side is non-blocking: nobody waits in an ``ISEND`` or ``IRECV``.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each message of which both sides have exactly one row, by group, sender and receiver.
 
     Columns:
         group, seq, iteration, layer_name, phase, incarnation, message_size_bytes: of the send;
             ``epoch`` beside the iteration only where iterations restart.
-        sender, receiver: their ranks.
-        send_ms, receive_ms: what each side took.
+        sender, receiver: ranks of the two sides.
+        send_ms, receive_ms: time that each side took.
         late_sender_ms: how long the receiver waited for the send to begin, from 0 to ``receive_ms``.
         late_receiver_ms: how long the sender was in its send before the receive began, from 0 to
-            ``send_ms``; a send that is buffered does not need the receiver, and then did not wait.
+            ``send_ms``. A buffered send does not need the receiver, and then this time was no wait.
         clock_violation: whether the receive ended before the send began, by more than ``uncertainty_ms``.
         uncertainty_ms: how far the difference between instants of the two ranks may be off.
         send_row, receive_row: positions in ``timings`` (int64).
@@ -100,19 +106,22 @@ _OF_MESSAGES = ("group", "sender", "receiver")
 
 
 def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each group, sender and receiver, in ascending order.
+    """Summarize messages by group, sender and receiver.
 
     Args:
         messages: as :func:`timing_logger.analysis.message_waits` returns.
 
+    Returns:
+        One row for each group, sender and receiver, in ascending order.
+
     Columns:
         group, sender, receiver.
-        count: messages.
+        count: number of messages.
         bytes: sum of their sizes (NaN if none is known).
-        send_ms, receive_ms: medians.
-        late_sender_ms, late_receiver_ms: sums (NaN if no message has one).
-        clock_violations: how many contradict the clocks.
-        uncertainty_ms: the largest.
+        send_ms, receive_ms: medians over the messages.
+        late_sender_ms, late_receiver_ms: sums over the messages (NaN if no message has one).
+        clock_violations: number of messages whose rows contradict the clocks.
+        uncertainty_ms: the largest over the messages.
     """
     frame = opened(messages, _OF_MESSAGES, by_rank=False)
     key = dense_codes(coded_text(frame, "group")[0], numbers(frame, "sender"), numbers(frame, "receiver"))
@@ -137,7 +146,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
-    """The rows of messages, and as few others as tell which ranks a group has, and how many."""
+    """Keep the rows of messages, and as few other rows as tell the ranks and the size of each group."""
     named = coded_text(opened(timings, ("operation",)), "operation")
     is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
     tells = ~timings.duplicated(["rank", "incarnation", "group", "group_size"]).to_numpy()
@@ -152,25 +161,25 @@ def _summed(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 
 MESSAGES = Analysis(COLUMNS_OF["waits"], _messages_and_groups, _summed)
-"""``summarize_messages(message_waits(timings))``: a part holds the rows of messages."""
+"""The analysis ``summarize_messages(message_waits(timings))``: a part holds the rows of messages."""
 
 
 class Messages(NamedTuple):
-    """One entry for each message; the positions of its two rows in the table."""
+    """The positions of the two rows of each message in the table; one entry per message."""
 
     send: Ints
     receive: Ints
 
 
 def find_messages(frame: Frame, world_size: int | None) -> Messages:
-    """The messages of which both sides have a row, each exactly one.
+    """Find the messages of which both sides have exactly one row.
 
     Messages are numbered for each sender and receiver of a group. The other rank is stated as its number
-    in the group; where it cannot be told which rank that is, there is no message.
+    in the group; messages for which it cannot be told which rank that is are left out.
 
     Args:
         frame: a table that ``opened`` returned.
-        world_size: how many ranks the run has; None if unknown.
+        world_size: the number of ranks in the run; None if unknown.
     """
     operation = coded_text(frame, "operation")
     sends = each_text(operation, lambda name: base_operation(name) == "SEND")

@@ -1,4 +1,4 @@
-"""What is wrong with an instance of a collective, and that in words."""
+"""Find what is wrong with each instance of a collective, and state it in words."""
 
 from __future__ import annotations
 
@@ -28,15 +28,17 @@ from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRES
 STATES = ["complete", "incomplete", "mismatched"]
 
 _EQUAL_BYTES = frozenset({"ALLREDUCE", "ALLGATHER", "REDUCE", "REDUCE_SCATTER", "SCAN", "EXSCAN", "BARRIER"})
-"""All ranks must bring as many bytes. Not ``ALLTOALL``, which is a rank's name for equal pieces: those
-of another may differ."""
+"""Operations to which all ranks must bring equally many bytes.
+
+``ALLTOALL`` is not among them: its name says that a rank sends equal pieces, but another rank may send
+pieces of another size."""
 
 _FINISHED = frozenset({OK, "", INVALID_VALUE, INCONSISTENT_COUNTERS})
 _OPEN = frozenset({UNRESOLVED, "inflight"})
 
 
 class Problem(IntFlag):
-    """What is wrong with an instance; those from ``NAME_SHARED`` on say that its parts are not one."""
+    """What is wrong with an instance; from ``NAME_SHARED`` on, its parts are not of one collective."""
 
     MISSING = 1
     UNFINISHED = 2
@@ -49,12 +51,21 @@ class Problem(IntFlag):
 
 
 def states(problems: Ints) -> Ints:
-    """For each instance, where its state stands in ``STATES``."""
+    """Return for each instance the index of its state in ``STATES``.
+
+    Args:
+        problems: as ``find_problems`` returned them.
+    """
     return np.where(problems >= Problem.NAME_SHARED, 2, np.where(problems > 0, 1, 0))
 
 
 def find_problems(frame: Frame, parts: Instances) -> Ints:
-    """For each instance the sum of its problems; 0 if it is complete."""
+    """Return for each instance the sum of its :class:`Problem` flags; 0 if it is complete.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        parts: its instances, as ``find_instances`` returned them.
+    """
     if not len(parts.row):
         return np.zeros(0, np.int64)
     status = coded_text(frame, "status")
@@ -76,12 +87,12 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
 
 
 def _ranks_seen(frame: Frame, parts: Instances) -> Ints:
-    """For each communicator, how many ranks take part in any of its instances."""
+    """Count for each communicator the ranks that take part in any of its instances."""
     return np.bincount(_members(frame, parts)[:, 0])
 
 
 def _members(frame: Frame, parts: Instances) -> Ints:
-    """The distinct pairs of communicator and rank."""
+    """Return the distinct pairs of communicator and rank, one per row of an array of two columns."""
     if RANKS_OF_GROUP in frame.columns:
         return _stated_members(frame, parts)
     _, any_part = np.unique(dense_codes(parts.communicator, parts.rank), return_index=True)
@@ -96,9 +107,10 @@ def _stated_members(frame: Frame, parts: Instances) -> Ints:
 
 
 def _unequal_counts(parts: Instances) -> Bools:
-    """Whether ranks have unequally many operations in an iteration where only their order matches them.
+    """Tell for each instance whether ranks have different numbers of unnumbered operations in its step.
 
-    A rank that has none there is missing, and shifts nothing.
+    Such operations are matched only by their order. A rank that has none in the step is missing, and shifts
+    nothing.
     """
     of_rank = np.bincount(cell := dense_codes(parts.step, parts.rank))[cell]
     step = dense_codes(parts.step)
@@ -109,10 +121,10 @@ def _unequal_counts(parts: Instances) -> Bools:
 
 
 def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
-    """How far apart the iterations are in which the parts of each instance say that they were; 0 if unknown.
+    """Return the largest difference between the iterations of the parts of each instance; 0 if unknown.
 
-    Where iterations restart in some processes, these are compared within an epoch, and the others by
-    themselves.
+    Processes whose iterations restart are compared among themselves within an epoch, the other processes
+    among themselves.
     """
     iteration = numbers(frame, "iteration")[parts.row]
     number = np.repeat(np.arange(len(parts.first)), parts.n_parts)
@@ -130,7 +142,7 @@ def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
 
 
 def _range(values: Floats, of: Ints) -> Floats:
-    """The greatest known value less the least, for each number in ``of``; 0 if none is known."""
+    """Return the difference of the greatest and least known value of each number in ``of``; 0 without any."""
     most, least = (np.full(of.max(initial=-1) + 1, end) for end in (-np.inf, np.inf))
     np.fmax.at(most, of, values)
     np.fmin.at(least, of, values)
@@ -139,7 +151,7 @@ def _range(values: Floats, of: Ints) -> Floats:
 
 
 def _differ(values: Floats, first: Ints) -> Bools:
-    """Whether an instance has several values; NaN agrees with all."""
+    """Tell for each instance whether its parts have different values; NaN agrees with all."""
     return np.fmax.reduceat(values, first) > np.fmin.reduceat(values, first)
 
 
@@ -147,7 +159,16 @@ def _differ(values: Floats, first: Ints) -> Bools:
 
 
 def reasons_for(frame: Frame, parts: Instances, problems: Ints) -> tuple[list[str], Ints]:
-    """The distinct reasons, and for each instance which of them holds."""
+    """State in words what is wrong with each instance.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        parts: its instances, as ``find_instances`` returned them.
+        problems: of these instances, as ``find_problems`` returned them.
+
+    Returns:
+        The distinct reasons, the first of which is blank, and for each instance the index of its reason.
+    """
     reasons, reason_of = [""], np.zeros(len(problems), np.int64)
     flawed = np.flatnonzero(problems)
     if not len(flawed):
@@ -167,7 +188,10 @@ def reasons_for(frame: Frame, parts: Instances, problems: Ints) -> tuple[list[st
 
 
 def _fingerprints(parts: Instances, status: Ints) -> Ints:
-    """Equal for instances whose parts have the same ranks, operations and statuses, which share a reason."""
+    """Return a number for each instance, equal for instances that share a reason.
+
+    Their parts have the same communicator, ranks, operations and statuses.
+    """
     kinds = dense_codes(parts.communicator, parts.rank, parts.operation, status)
     marks = np.random.default_rng(0).integers(2**63, size=kinds.max() + 1)
     return np.add.reduceat(marks[kinds], parts.first)

@@ -1,8 +1,4 @@
-"""All that a report says of a run, in parts: of processes by themselves, and of collectives in blocks.
-
-The rows of a process are looked at while they are there, and the collectives of a block are matched once for
-all that compares ranks.
-"""
+"""Analyse all collectives of a run for a report, in parts: the collectives of each block are matched once."""
 
 from __future__ import annotations
 
@@ -35,19 +31,19 @@ if TYPE_CHECKING:
 
 
 LOOKS_AT = frozenset({*COLUMNS_OF["waits"], *COLUMNS_OF["compression"]})
-"""The columns of timings."""
+"""The columns of timings that the analysis of collectives needs."""
 
 
 @dataclass(frozen=True)
 class Collectives:
-    """What a report says of collectives.
+    """What a report says of the collectives of a run.
 
     Attributes:
         bandwidth, compression: as the analyses of that name return them.
         waits: a row for each part of a collective of which ``clock_free_wait_ms`` is known, with ``rank``,
             ``incarnation``, ``epoch`` and ``iteration``, in integers of as few bytes as hold them.
-        violations: how many rows ended before all had arrived that they needed.
-        flawed: how many collectives there are of each state but "complete", and reason; most first.
+        violations: the number of rows that ended before all ranks had arrived that they needed.
+        flawed: the number of collectives of each state and reason, except "complete"; most first.
     """
 
     bandwidth: pd.DataFrame
@@ -124,4 +120,6 @@ def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[Any, ...]:
 
 
 COLLECTIVES = Analysis(LOOKS_AT, _part, _whole, "collective", moves_bytes_or_is_work)
-"""A part holds three numbers for each row that moves bytes, and five for each wait."""
+"""The analysis that makes :class:`Collectives`.
+
+A part holds three numbers for each row that moves bytes, and five for each wait."""

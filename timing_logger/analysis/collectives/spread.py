@@ -1,4 +1,4 @@
-"""Does one rank spend far less time than the others in an operation that synchronises them all?
+"""Find a rank that spends far less time than the others in an operation that synchronises them all.
 
 In such an operation the ranks that arrive early wait, so the rank with the least time is the one that
 arrived last. The comparison is made step by step, on the steps that all ranks recorded alike; it
@@ -24,16 +24,16 @@ from timing_logger.analysis.steps import numbered
 from timing_logger.analysis.tables import Floats, dense_codes, groups, known, like, opened, wall_s
 
 MIN_RATIO = 1.5
-"""Each of the others spends at least this many times the time of the rank that stands out."""
+"""The least ratio of each other rank's time to that of the rank that stands out."""
 
 MIN_STEPS = 20
-"""Fewer steps say nothing."""
+"""The least number of steps in which a rank can stand out."""
 
 MIN_STEP_SHARE = 0.5
-"""The rank that stands out has the least time in more than this part of the steps."""
+"""The fraction of the steps of which a rank must have the least time in more, to stand out."""
 
 MIN_WALL_SHARE = 0.01
-"""The others spend more time in the operation by at least this part of the wall time."""
+"""The least extra time of the other ranks in the operation (their median), as a fraction of the wall time."""
 
 _SCHEMA = {
     "operation": nw.String, "group": nw.String, "ranks": nw.Int64, "steps": nw.Int64,
@@ -47,31 +47,43 @@ _OF_A_WALL = ("rank", "incarnation", "start_counter", "end_counter")
 
 
 class _Steps(NamedTuple):
-    """Time in the operation by step and rank (ms; steps x ranks), and the ranks' numbers."""
+    """The time in the operation by step and rank.
+
+    Attributes:
+        ranks: the rank of each column.
+        time_ms: time in ms, steps x ranks.
+    """
 
     ranks: list[int]
     time_ms: Floats
 
 
 def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each operation that synchronises all ranks and each group that did it.
+    """Compare the time that ranks spend in operations that synchronise all ranks of a group.
 
-    A step is a training iteration (of an epoch, where they restart), or one operation (``seq``) where no
-    iteration is recorded.
-    Compared are the steps in which all ranks of the group have equally many valid records (and, in
-    a group without a name, equally many bytes). There is no row where that cannot be done: no such
-    step, ranks of the group missing, or several incarnations of a rank.
+    A step is a training iteration (of an epoch, where iterations restart), or one operation (``seq``) where
+    no iteration is recorded. The steps that are compared are those in which all ranks of the group have
+    equally many valid records (and, in a group without a name, equally many bytes). An operation and group
+    that cannot be compared has no row: there is no such step, ranks of the group are missing, or a rank has
+    several incarnations.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each operation that synchronises all ranks, and each group that called it.
 
     Columns:
         operation, group.
-        ranks: how many were compared.
-        steps: how many were compared.
+        ranks: number of ranks that were compared.
+        steps: number of steps that were compared.
         least_rank: the rank with the least time over these steps.
-        least_ms: its time.
-        least_in_steps: in how many steps it had the least time.
+        least_ms: time of ``least_rank``.
+        least_in_steps: number of steps in which ``least_rank`` had the least time.
         others_min_ms, others_median_ms, others_max_ms: time of the other ranks.
         ratio: ``others_median_ms / least_ms``.
-        stands_out: whether ``least_rank`` is far from all the others (the bounds of this module).
+        stands_out: whether ``least_rank`` is far from all the others, by the bounds ``MIN_RATIO``,
+            ``MIN_STEPS``, ``MIN_STEP_SHARE`` and ``MIN_WALL_SHARE``.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     walls = [wall_s(rows) for _, rows in groups(frame.select(*_OF_A_WALL), *_OF_A_WALL[:2])]
@@ -81,7 +93,13 @@ def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
 def spread_of_steps(
     frame: nw.DataFrame[IntoDataFrameT], steps: SynchronisedSteps, walls_s: Sequence[float]
 ) -> IntoDataFrameT:
-    """The same from the sums by step, and the wall time of each process, in the library of ``frame``."""
+    """Compute :func:`spread_between_ranks` from sums by step.
+
+    Args:
+        frame: any table of the library that the result shall be of.
+        steps: the sums by step of all processes.
+        walls_s: the wall time of each process in seconds; those that are not positive are left out.
+    """
     walls_s = [wall for wall in walls_s if wall > 0]
     wall_ms = 1000 * float(np.median(walls_s)) if walls_s else float("inf")
     found = [
@@ -112,7 +130,7 @@ def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
 
 
 def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
-    """The steps that all ranks recorded alike; None if there are none or ranks are missing."""
+    """Return the steps that all ranks recorded alike; None if there are none or ranks are missing."""
     known_steps = (column for column in (_steps(part), part.seq) if not np.isnan(column).all())
     step = next(known_steps, None)
     if step is None:

@@ -1,6 +1,7 @@
-"""Rows of operations that synchronise all ranks -> their sums by rank and step.
+"""Sum the rows of operations that synchronise all ranks by rank and step.
 
-A hundredth of the rows, and all that a comparison of ranks needs: made file by file, they can be joined.
+The sums are about a hundredth of the rows, and all that a comparison of ranks needs. They can be made file by
+file and joined.
 """
 
 from __future__ import annotations
@@ -27,15 +28,16 @@ from timing_logger.record import OK
 
 
 class SynchronisedSteps(NamedTuple):
-    """One entry for each operation, group, process and step that has valid rows.
+    """Sums over the valid rows of each operation, group, process and step; one entry for each.
 
     Attributes:
-        names: operations and groups, ascending.
-        name: the entry's, a number in ``names``.
+        names: the distinct pairs of operation and group, ascending.
+        name: index of the entry's pair in ``names``.
         rank, incarnation: of the process.
-        epoch, iteration, seq: of the step; NaN where not recorded, and ``seq`` if the iteration is.
-        group_size: the largest that is stated; NaN if none is.
-        n_rows, total_bytes, time_ms: rows, and sums over them.
+        epoch, iteration, seq: of the step; NaN where not recorded. ``seq`` is also NaN where the iteration
+            is recorded.
+        group_size: the largest group size that is stated; NaN if none is.
+        n_rows, total_bytes, time_ms: the number of rows, and sums of their bytes and times.
     """
 
     names: list[tuple[str, str]]
@@ -51,12 +53,13 @@ class SynchronisedSteps(NamedTuple):
     time_ms: Floats
 
     def only(self, wanted: Bools) -> SynchronisedSteps:
+        """Return the entries that are ``wanted``, with the same ``names``."""
         chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
         return SynchronisedSteps(self.names, *chosen)
 
 
 def synchronised_steps(frame: Frame) -> SynchronisedSteps:
-    """The sums of a table that ``opened`` returned."""
+    """Sum the rows of operations that synchronise all ranks, of a table that ``opened`` returned."""
     operation, group = coded_text(frame, "operation"), coded_text(frame, "group")
     elapsed_ms = numbers(frame, "elapsed_ms")
     is_ok = each_text(coded_text(frame, "status"), OK.__eq__)
@@ -88,7 +91,7 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
 
 
 def joined_steps(parts: Sequence[SynchronisedSteps]) -> SynchronisedSteps:
-    """The entries of tables that have no process in common, as of one table."""
+    """Join the sums of tables that have no process in common."""
     names = sorted({name for part in parts for name in part.names})
     place = {name: i for i, name in enumerate(names)}
     moved = [

@@ -1,7 +1,7 @@
-"""How long transfers took, without waiting: by step, for each group or pair of ranks and size of message.
+"""Measure transfer times without waiting, by step, for each group or pair of ranks and size of message.
 
-The last to arrive waits for nobody, so the least time that a rank spent in a collective is the transfer.
-Of a message it is the time of the side that came last.
+The last rank to arrive waits for nobody, so the transfer time of a collective is the least time that a rank
+spent in it. The transfer time of a message is that of the side that came last.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ MESSAGE = "SEND"
 
 
 class Link(NamedTuple):
-    """What the same transfer is made over, again and again.
+    """A transfer that recurs: the same operation with messages of the same size class between the same ranks.
 
     Attributes:
         operation: a base operation; ``SEND`` for messages.
-        group: its name.
+        group: the name of the group.
         size_class_bytes: the least power of two that is no less than the bytes of a message; -1 if unknown.
-        columns: of the ranks that take part, among those of the run; of a message the two ends.
+        columns: the columns of the ranks that take part, in arrays by step and rank; for a message the
+            sender's and the receiver's.
     """
 
     operation: str
@@ -38,18 +39,18 @@ class Link(NamedTuple):
 
     @property
     def family(self) -> tuple[str, int, int]:
-        """Links of one family do the same between other ranks."""
+        """The operation, size class and number of ranks: links of one family differ in their ranks alone."""
         return self.operation, self.size_class_bytes, len(self.columns)
 
 
 class Transfers(NamedTuple):
-    """Transfers by step and link.
+    """The transfers of a run by step and link.
 
     Attributes:
-        links: all of them.
-        mean_ms: steps x links, of one transfer; NaN in steps without.
-        n: steps x links, how many there were.
-        has_messages: whether any message has a row on both sides, also if nothing tells how long it took.
+        links: the link of each column.
+        mean_ms: steps x links, the mean time of one transfer in ms; NaN in steps without transfers.
+        n: steps x links, the number of transfers.
+        has_messages: whether any message has a row on both sides, even if its time is unknown.
     """
 
     links: list[Link]
@@ -58,7 +59,7 @@ class Transfers(NamedTuple):
     has_messages: bool = False
 
     def takes_part(self, n_ranks: int) -> Bools:
-        """Links x ranks: whether the rank is one of the link's."""
+        """Tell for each link and rank whether the rank takes part in the link (links x ranks)."""
         found = np.zeros((len(self.links), n_ranks), np.bool_)
         for i, link in enumerate(self.links):
             found[i, list(link.columns)] = True
@@ -66,7 +67,13 @@ class Transfers(NamedTuple):
 
 
 def transfers_by_step(met: Meetings, shape: Shape, world_size: int | None) -> Transfers:
-    """The transfers of collectives in which everybody needs everybody, and of messages."""
+    """Compute the transfer times of messages, and of collectives in which every rank needs every other.
+
+    Args:
+        met: the rows of the run.
+        shape: of arrays by step and rank.
+        world_size: the number of ranks in the run; None if unknown.
+    """
     first, ends, transfer_ms = _of_collectives(met)
     messages = find_messages(met.frame, world_size)
     send, receive = _ended_alone(met, messages)
@@ -91,9 +98,10 @@ def transfers_by_step(met: Meetings, shape: Shape, world_size: int | None) -> Tr
 
 
 def _ended_alone(met: Meetings, messages: Messages) -> Messages:
-    """The messages of which no side ended together with another that its process had left in the background.
+    """Return the messages whose times are known, leaving out those that ended together with another.
 
-    Of those that one ``Waitall`` waited for, only the last is known to have taken as long as its row says.
+    Non-blocking messages that one ``Waitall`` waits for all end with it in their rows; only the last of them
+    is known to have taken as long as its row says.
     """
     both = np.concatenate(messages)
     elapsed_s = numbers(met.frame, "elapsed_ms")[both] / 1e3
@@ -106,7 +114,11 @@ def _ended_alone(met: Meetings, messages: Messages) -> Messages:
 
 
 def _of_collectives(met: Meetings) -> tuple[Ints, Ints, Floats]:
-    """Of each such collective where its parts begin, its communicator, and how long the transfer took."""
+    """Find the collectives in which every rank needs every other.
+
+    Returns:
+        For each of them the position of its first part, its communicator, and its transfer time in ms.
+    """
     parts = met.parts
     if not len(parts.row):
         return parts.first, parts.first, met.elapsed_ms
@@ -116,7 +128,7 @@ def _of_collectives(met: Meetings) -> tuple[Ints, Ints, Floats]:
 
 
 def _link(met: Meetings, first: Ints, receive: Ints, i: int, size_class: float, row: int) -> Link:
-    """That of the i-th transfer; those of collectives come before those of messages."""
+    """Return the link of the i-th transfer; transfers of collectives come before those of messages."""
     parts, column = met.parts, met.column
     group = str(met.frame["group"][row] or "")
     size = -1 if np.isnan(size_class) else int(size_class)

@@ -1,4 +1,4 @@
-"""What ranks waited for each other in collectives, in sums; and which collectives are not whole."""
+"""Sum how long ranks waited for each other in collectives, and list the collectives that are not complete."""
 
 from __future__ import annotations
 
@@ -34,19 +34,22 @@ _OF_WAITS = ("operation", "group", "rank", "incarnation")
 
 
 def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each operation, group, rank and incarnation, in ascending order.
+    """Summarize waits by operation, group, rank and incarnation.
 
     Args:
         waits: as :func:`timing_logger.analysis.waits` returns.
 
+    Returns:
+        One row for each operation, group, rank and incarnation, in ascending order.
+
     Columns:
         operation, group, rank, incarnation.
-        count: collectives.
-        wait_ms, clock_free_wait_ms: sums over them (NaN if no collective has one).
-        arrival_skew_ms, transfer_ms: medians.
-        times_last: in how many of them this rank was the last to arrive.
-        clock_violations: how many contradict the clocks.
-        uncertainty_ms: the largest.
+        count: number of collectives.
+        wait_ms, clock_free_wait_ms: sums over the collectives (NaN if no collective has one).
+        arrival_skew_ms, transfer_ms: medians over the collectives.
+        times_last: number of collectives in which this rank was the last to arrive.
+        clock_violations: number of collectives in which this rank's part contradicts the clocks.
+        uncertainty_ms: the largest over the collectives.
     """
     frame = opened(waits, _OF_WAITS)
     key = dense_codes(
@@ -85,12 +88,13 @@ _OF_THE_FLAWED = ["group", "seq", "operation", "state", "why"]
 
 
 class WaitsAndStates(NamedTuple):
-    """Who waited for whom, and which collectives are not whole.
+    """The summed waits of ranks, and the collectives that are not complete.
 
     Attributes:
-        totals: what ``summarize_waits`` makes of the waits.
-        states: how many collectives are in each state of ``match_collectives``.
-        flawed: those that are not complete, with ``group``, ``seq``, ``operation``, ``state`` and ``why``.
+        totals: as ``summarize_waits`` returns.
+        states: the number of collectives in each state of ``match_collectives``.
+        flawed: the collectives that are not complete, with ``group``, ``seq``, ``operation``, ``state`` and
+            ``why``.
     """
 
     totals: pd.DataFrame
@@ -120,4 +124,6 @@ def _waits(parts: Sequence[_PartOfWaits]) -> WaitsAndStates:
 
 
 WAITS = Analysis(COLUMNS_OF["waits"], _part_of_waits, _waits, "collective")
-"""``summarize_waits(waits(timings))``, and what is not whole: a part holds eleven numbers of each wait."""
+"""The analysis ``summarize_waits(waits(timings))``, with the collectives that are not complete.
+
+A part holds eleven numbers of each wait."""

@@ -1,4 +1,4 @@
-"""How long the ranks of a collective waited for each other, and for whom."""
+"""Compute how long the ranks of a collective waited for each other, and which rank arrived last."""
 
 from __future__ import annotations
 
@@ -43,36 +43,42 @@ _COLUMNS = (
 
 
 def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank's part in each complete collective of two ranks or more.
+    """Compute how long each rank waited in each complete collective of two ranks or more.
 
     Rank i enters at a_i and is in the operation for d_i. What compares instants of ranks is NaN if the
-    clock of one of them is not aligned (``clock_uncertainty_s`` NaN or not there). Of an operation that
-    some ranks bring bytes to and others none, the latter are left out: they are neither waited for nor
-    waiting (NaN). The definitions are Scalasca's.
+    clock of one of them is not aligned (``clock_uncertainty_s`` is NaN or missing). If some ranks bring bytes
+    to an operation and others none, the latter are left out: they are neither waited for nor waiting (NaN).
+    The definitions are Scalasca's.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each rank's part in each such collective, sorted by instance, then rank.
 
     Columns:
         instance, group, group_size, seq, iteration, operation, layer_name, phase, rank, incarnation,
         elapsed_ms, message_size_bytes, matched_by, row: as in ``match_collectives``.
         epoch: only where iterations restart.
         arrival_skew_ms: max a - min a.
-        wait_ms: how long this rank waited, from 0 to d_i. Where everybody needs everybody (also
+        wait_ms: how long this rank waited, from 0 to d_i. Where every rank needs every other (also
             ``ALLTOALLV`` and ``ALLGATHERV``): max a - a_i, "Wait at NxN". ``BCAST`` and ``SCATTER``:
             a_root - a_i, "Late Broadcast". ``REDUCE`` and ``GATHER``: min a of the others - a_root at
-            the root, "Early Reduce", and 0 elsewhere. NaN for other operations. While an operation
-            goes on in the background nobody waits but in ``WAIT`` rows: of theirs, the time before
-            that instant counts; NaN if there are none.
-        transfer_ms: min d: the last to arrive waits for nobody. Needs no common clock. NaN where a row
-            covers only the issue (see ``bandwidth``).
-        clock_free_wait_ms: d_i - min d, for operations that synchronise all ranks, else NaN. In the
-            background it is the operation that waited, not this rank.
+            the root, "Early Reduce", and 0 elsewhere. NaN for other operations. In a non-blocking
+            operation a rank waits only in its ``WAIT`` rows: the part of these before the instant at which
+            the needed ranks had arrived counts; NaN if there are no such rows.
+        transfer_ms: min d, since the last to arrive waits for nobody. Needs no common clock. NaN where a
+            row covers only the issue (see ``bandwidth``).
+        clock_free_wait_ms: d_i - min d, for operations that synchronise all ranks, else NaN. In a
+            non-blocking operation it is the operation that waited, not this rank.
         last_arriver: the rank with max a; without a common clock the one with min d, if the operation
             synchronises all ranks; the lowest of several (NA if unknown).
-        clock_violation: whether this rank left before one arrived that it needed, by more than
-            ``uncertainty_ms``: the clocks are further apart than they say, or the match is wrong.
-        uncertainty_ms: how far the difference between this rank's instants and those of any other of
-            the instance may be off: what both clocks may, but in an operation that synchronises all ranks
-            no more than its rows allow, since each was in it when the others were. Where these contradict
-            the clocks (``clock_violation`` of any rank), what the rows allow.
+        clock_violation: whether this rank left, by more than the uncertainty that the clocks state, before
+            a rank arrived that it needed: the clocks are further apart than stated, or the match is wrong.
+        uncertainty_ms: how far the difference between this rank's instants and those of any other rank of
+            the instance may be off. It is the uncertainty of both clocks; but in an operation that
+            synchronises all ranks no more than its rows allow, since all ranks were in it at one time.
+            Where the rows contradict the clocks (``clock_violation`` of any rank), it is what the rows allow.
     """
     frame = opened(timings, COLUMNS_OF["waits"])
     parts = complete_instances(frame)
@@ -85,7 +91,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools], Floats]:
-    """The columns that compare the parts of an instance, and beside them ``last_arriver``."""
+    """Compute the columns that compare the parts of an instance, and separately ``last_arriver``."""
     arrivals = Arrivals.of(frame, parts)
     violations = clock_violations(parts, arrivals)
     found: dict[str, Floats | Bools] = {
@@ -100,24 +106,31 @@ def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools],
 
 
 def complete_instances(frame: Frame) -> Instances:
-    """Collectives of two ranks or more, of which all parts are there."""
+    """Return the complete collectives of two ranks or more, of a table that ``opened`` returned."""
     parts = find_instances(frame)
     return complete_among(parts, find_problems(frame, parts))
 
 
 def complete_among(parts: Instances, problems: Ints) -> Instances:
-    """Those of these instances; their problems are as ``find_problems`` returns them."""
+    """Return the instances of two ranks or more that have no problem.
+
+    Args:
+        parts: as ``find_instances`` returned them.
+        problems: of these instances, as ``find_problems`` returned them.
+    """
     return parts.only((problems == 0) & (parts.n_parts >= 2))
 
 
 def clock_free_wait_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
-    """For each part what its rank spent beyond the least; NaN where not all ranks need each other.
+    """Return for each part its rank's time in ms beyond the least time of the instance.
 
-    The last to arrive waits for nobody, so the others waited that long.
+    The last rank to arrive waits for nobody, so the others waited that long. NaN for operations that do not
+    synchronise all ranks, and for parts that do not count.
 
     Args:
-        elapsed_ms: how long each was in it.
-        counts: which of them have a part in waiting, see ``with_bytes``.
+        parts: complete instances.
+        elapsed_ms: for each part how long its rank was in the operation.
+        counts: for each part whether its rank waits or is waited for, see ``with_bytes``.
     """
     beyond_ms = elapsed_ms - transfer_times_ms(parts, elapsed_ms, counts)
     return np.where(parts.is_one_of(SYNCHRONISING) & counts, beyond_ms, np.nan)
@@ -128,19 +141,25 @@ def _transfer_ms(parts: Instances, arrivals: Arrivals) -> Floats:
 
 
 def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:
-    """For each part the least time of a rank that ``counts`` in its instance; NaN if one is unknown."""
+    """Return for each part the least time in ms of a rank that ``counts`` in its instance.
+
+    It is NaN if one of these times is unknown. The arguments are those of ``clock_free_wait_ms``.
+    """
     return parts.for_parts(_least(np.where(counts, elapsed_ms, np.inf), parts))
 
 
 def with_bytes(frame: Frame, parts: Instances) -> Bools:
-    """Whether the rank counts: it brings bytes, or nobody does."""
+    """Tell for each part whether its rank counts: it brings bytes to the operation, or no rank does.
+
+    A rank of which the bytes are unknown counts.
+    """
     sizes = np.nan_to_num(numbers(frame, "message_size_bytes")[parts.row], nan=1.0)
     nobody_does: Bools = parts.for_parts(_most(sizes, parts) == 0)
     return (sizes > 0) | nobody_does
 
 
 def is_root(frame: Frame, parts: Instances) -> Bools:
-    """Whether the part is that of the operation's root; the parts are those of complete instances."""
+    """Tell for each part of complete instances whether it is that of the operation's root."""
     group, names = coded_text(frame, "group")
     place = np.arange(len(parts.row)) - parts.for_parts(parts.first)
     number = own_numbers((group[parts.row], names), parts.rank, place)
@@ -152,15 +171,17 @@ def is_root(frame: Frame, parts: Instances) -> Bools:
 
 
 class Arrivals(NamedTuple):
-    """When ranks came; one entry for each part, or each instance where it says so. NaN if unknown.
+    """When ranks arrived in collectives, in seconds.
+
+    Attributes have one entry per part unless they say otherwise, and are NaN where unknown.
 
     Attributes:
-        start_s: when it began; NaN for all parts of an instance with a clock that is not aligned.
-        elapsed_s: how long it took; NaN where the operation went on after the row.
-        counts: whether the rank has a part in waiting.
-        is_root: whether it is the root, of a rooted operation.
-        earliest_s, latest_s: for each instance, of the parts that count.
-        uncertainty_s: of the difference to any other part's instant, as the clocks say.
+        start_s: when the part began; NaN for all parts of an instance with a clock that is not aligned.
+        elapsed_s: how long the part took; NaN where the operation went on after the row.
+        counts: whether the rank waits or is waited for, see ``with_bytes``.
+        is_root: whether the rank is the root of a rooted operation.
+        earliest_s, latest_s: one entry per instance: the first and last start of the parts that count.
+        uncertainty_s: uncertainty of the difference to the start of any other part, as the clocks state it.
     """
 
     start_s: Floats
@@ -201,9 +222,9 @@ def _last_arrivers(parts: Instances, arrivals: Arrivals) -> Floats:
 
 
 def _needed_from_s(parts: Instances, arrivals: Arrivals) -> tuple[Floats, Floats]:
-    """For each part the instants of the first and of the last arrival without which it cannot end.
+    """Return for each part the instants of the first and of the last arrival that it needs, in seconds.
 
-    Its own where it needs nobody's; NaN where that is unknown.
+    They are the part's own start where it needs no other rank, and NaN where that is unknown.
     """
     start_s, is_root = arrivals.start_s, arrivals.is_root
     has_root = parts.for_parts(np.logical_or.reduceat(is_root, parts.first)) if len(is_root) else is_root
@@ -229,7 +250,7 @@ def _wait_s(frame: Frame, parts: Instances, arrivals: Arrivals) -> Floats:
 
 
 def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> Floats:
-    """For each part, how long its rank's ``WAIT`` rows for it lay before ``until_s``; NaN without any."""
+    """Return for each part how much of its rank's ``WAIT`` rows lies before ``until_s``; NaN without any."""
     named, has_number = coded_text(frame, "operation"), ~np.isnan(numbers(frame, "seq"))
     rows = np.flatnonzero(each_text(named, is_wait) & has_number)
     collectives = np.flatnonzero(each_text(named, is_collective) & has_number)
@@ -245,17 +266,21 @@ def _blocked_in_wait_rows_s(frame: Frame, parts: Instances, until_s: Floats) -> 
 
 
 def clock_violations(parts: Instances, arrivals: Arrivals) -> Bools:
-    """Whether a rank left before one arrived that it needed, by more than the clocks' uncertainty."""
+    """Tell for each part whether its rank left before another arrived that it needed.
+
+    Differences within the uncertainty of the clocks do not count.
+    """
     _, until_s = _needed_from_s(parts, arrivals)
     left_early_s = until_s - arrivals.start_s - arrivals.elapsed_s
     return left_early_s > arrivals.uncertainty_s
 
 
 def _uncertainty_s(parts: Instances, arrivals: Arrivals, violations: Bools) -> Floats:
-    """How far a difference of instants to any other part may be off, by the clocks and by the rows.
+    """Return how far the difference between instants of a part and any other may be off, in seconds.
 
-    Whoever synchronises leaves after every other has come: ``end_i >= start_j`` and ``end_j >= start_i``, on
-    whatever clocks. So the error of their difference is from ``start_j - end_i`` to ``end_j - start_i``.
+    It is bounded by the clocks and by the rows. A rank that synchronises leaves after every other has
+    arrived: ``end_i >= start_j`` and ``end_j >= start_i``, on whatever clocks. So the error of their
+    difference is from ``start_j - end_i`` to ``end_j - start_i``.
     """
     start_s, counts = arrivals.start_s, arrivals.counts
     end_s = start_s + arrivals.elapsed_s
