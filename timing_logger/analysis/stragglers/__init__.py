@@ -1,1 +1,1 @@
-"""Who is slow, if anybody."""
+"""Find stragglers: the ranks of a run that are slow, if any."""

@@ -1,4 +1,4 @@
-"""Slow ranks, and the gates that each must pass before it may be named, or suspected."""
+"""Find the ranks that are slow, and check the gates that each must pass to be named or suspected."""
 
 from __future__ import annotations
 
@@ -23,28 +23,30 @@ from timing_logger.analysis.stragglers.verdict import Gate
 from timing_logger.analysis.tables import Floats, known
 
 MIN_STEPS = 20
-"""A rank is named if it was slow in this many steps, or in all that the run has."""
+"""The number of slow steps with which a rank may be named; all steps, if the run has fewer."""
 
 MIN_COSTLY_STEPS = 10
-"""Fewer will do, down to this many, if they cost more: 1 / (part of the run that they cost)."""
+"""The least number of slow steps with which a costly rank may be named.
+
+Between this and ``MIN_STEPS``, 1 / (fraction of the run that they cost) steps are enough."""
 
 MIN_COST_SHARE = 0.01
-"""A rank that costs less than this part of the run is no news."""
+"""The least fraction of the run that a rank must cost to be named."""
 
 VISIBLE_COST = 0.05
-"""What costs this part of the run is seen by everybody who looks at its timeline."""
+"""The fraction of the run from which on a cost is plainly visible in a timeline of the run."""
 
 SUSPECTED_GAP = 0.075
 """A costly rank whose score is this much lower than that of its peers is suspected, though not named."""
 
 FEW_STEPS = 10
-"""With fewer steps in the run noise alone may look steady, so a rank must be slower to be named."""
+"""With fewer steps in the run, noise alone may look steady, so a rank must be slower to be named."""
 
 MIN_GAP_OF_FEW = 0.35
-"""How far its score must then lie below that of its peers."""
+"""In a run of fewer than ``FEW_STEPS`` steps, how far a rank's score must lie below that of its peers."""
 
 MIN_WAITED = 0.5
-"""Of what a rank spent beyond its peers others waited at least this part, where waits are recorded."""
+"""The least fraction of a rank's time beyond its peers that others waited, where waits are recorded."""
 
 _WAITED = "part of its excess that others waited"
 _STEPS = "steps"
@@ -57,16 +59,17 @@ _MIN_PEERS_FOR_SPREAD = 2
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A rank that is slow in some steps, with what its role did.
+    """A rank that is slow in some steps, and the times of its role.
 
     Attributes:
-        slow: which steps; its column is that within the role.
-        column: of the rank, among all ranks.
-        columns: of all ranks of its role.
+        slow: the slow steps; ``slow.column`` is the column of the rank within its role.
+        role: the role of the rank.
+        column: the column of the rank among all ranks.
+        columns: the columns of all ranks of its role.
         ratios: log(time / peer median) of the role, steps x ranks.
-        excess_ms: per slow step, time beyond the peer median.
+        excess_ms: one entry per slow step: time beyond the peer median.
         score: relative score in the slow steps.
-        gates: whether it may be named, but for what it explains.
+        gates: the conditions for naming the rank, except the lost time that it explains.
     """
 
     slow: SlowSteps
@@ -80,19 +83,24 @@ class Candidate:
 
     @property
     def may_be_named(self) -> bool:
+        """Whether the rank passes all gates."""
         return all(gate.passed for gate in self.gates)
 
     @property
     def may_be_named_beside_another(self) -> bool:
-        """A rank that is certainly slow, but by less: it is what is left to lose once another is named."""
+        """Whether the rank may be named once another rank is.
+
+        It passes all gates, except that its score may be closer to that of its peers: half the gap is enough.
+        """
         failed = [gate for gate in self.gates if not gate.passed]
         return all(gate.name == _GAP and gate.value >= gate.bound / 2 for gate in failed)
 
     @property
     def may_be_suspected(self) -> bool:
-        """Slow, though perhaps in rather few steps, or no more than its peers differ among themselves.
+        """Whether the rank may be suspected.
 
-        A rank that costs the run visibly may also be slow by little.
+        It may be slow in rather few steps, or by no more than its peers differ among themselves. A rank that
+        costs the run visibly (``VISIBLE_COST``) may also be slow by little (``SUSPECTED_GAP``).
         """
         has_ten = len(self.slow.steps) >= MIN_COSTLY_STEPS
         by_little = has_ten and any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
@@ -102,12 +110,12 @@ class Candidate:
 
     @property
     def lasted(self) -> bool:
-        """Whether it was slow in enough steps."""
+        """Whether the rank was slow in enough steps to be named."""
         return self._passed(_STEPS)
 
     @property
     def is_waited_for(self) -> bool:
-        """Whether somebody waits for it, or that is unknown."""
+        """Whether other ranks wait for this rank, or it is unknown whether they do."""
         return self._passed(_WAITED)
 
     def _passed(self, name: str) -> bool:
@@ -115,11 +123,20 @@ class Candidate:
 
     @property
     def cost_ms(self) -> float:
+        """Time in ms that the rank spent in its slow steps beyond the peer median."""
         return float(np.maximum(self.excess_ms, 0.0).sum())
 
 
 def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
-    """Every rank that is slow against its peers in some steps; the costliest first."""
+    """Find every rank that is slow against its peers in some steps; the costliest first.
+
+    Args:
+        times: the times of the run.
+        roles: the role of each rank.
+
+    Returns:
+        One candidate for each set of slow steps that belong together; a rank may have several.
+    """
     found = [
         _candidate(times, role, columns, ratios, baseline, slow)
         for role, columns in members(times.ranks, roles).items()
@@ -132,7 +149,7 @@ def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
 
 
 def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
-    """Several short stretches of one rank are also looked at together."""
+    """Add, for each rank with several short stretches of slow steps, all of them together."""
     bursts = []
     for column in sorted({slow.column for slow in found}):
         short = [slow for slow in found if slow.column == column and len(slow.steps) < MIN_STEPS]
@@ -171,7 +188,7 @@ def _gap(scores: Floats, column: int) -> float:
 
 
 def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
-    """Is it further out than its peers differ among themselves? One peer has no spread."""
+    """Compare the rank's level with the spread of its peers; no gate if fewer than two peers are known."""
     levels = column_medians(ratios)
     peers = known(np.delete(levels, column))
     if len(peers) < _MIN_PEERS_FOR_SPREAD:
@@ -185,32 +202,34 @@ def _least_gap(ratios: Floats) -> float:
 
 
 def _steps_gate(slow: SlowSteps, ratios: Floats, cost_share: float) -> Gate:
-    """The more of the run they cost, the fewer steps will do; at most as many as there are."""
+    """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
     return _at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), _recorded(ratios)))
 
 
 def _recorded(ratios: Floats) -> int:
-    """Steps of the run: those of a rank that was cut short are too few."""
+    """Count the steps that are known of any rank of the role; one rank's file may end early."""
     return int((~np.isnan(ratios)).any(axis=1).sum())
 
 
 def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
-    """Does anybody wait for it? Else it is slow where nobody minds, or its peers log less than it does.
+    """Require that other ranks wait for the slow rank.
 
-    Asked of the steps of which that is known: a collective tells nothing once a rank's file has ended.
+    If none does, its time delays nobody, or its peers log less than it does. Only steps in which the rank's
+    wait is known count: a collective is incomplete once a rank's file has ended. Without such a step there is
+    no gate.
     """
     column = columns[slow.column]
     is_known = ~np.isnan(times.waits.own_ms[slow.steps, column])
     if not is_known.any():
         return ()
     steps, known_excess_ms = slow.steps[is_known], float(excess_ms[is_known].sum())
-    # What comes after the last collective of a step is waited for in the next.
+    # Others wait for work after the last collective of a step only in the next step.
     steps = np.unique(np.concatenate([steps, steps + 1]))
     steps = steps[steps < len(times.iterations)]
     own_ms = times.waits.own_ms[steps, column]
-    # A delay that is passed on may be waited for elsewhere than in its own collectives: by its peers. Of two
-    # peers by the one who waits longer: the other may be slower still.
+    # If a delay is passed on, its peers may wait for it in collectives in which the rank takes no part. Of
+    # two peers the longer wait counts: the other peer may itself be slower still.
     peers_ms = -peer_medians(-times.waits.own_ms[np.ix_(steps, columns)])[:, slow.column]
     waited_ms = max(
         np.nansum(times.waits.others_ms[steps, column] - own_ms),
@@ -222,9 +241,10 @@ def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: 
 
 
 def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
-    """How much longer a peer was blocked, where a delay may be waited for in messages; else -inf.
+    """Return how much longer than the rank a peer was blocked, in ms; -inf if there are no messages.
 
-    After an exchange with neighbours all come to the next collective at once.
+    Ranks that wait for a delay in an exchange of messages with neighbours all come to the next collective at
+    once, so the waits in collectives do not show it.
     """
     if not times.transfers.has_messages:
         return -np.inf

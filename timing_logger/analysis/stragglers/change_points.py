@@ -1,10 +1,10 @@
-"""Where does the level of a noisy series change? Seeded binary segmentation.
+"""Find the changes of level of a noisy series, by seeded binary segmentation.
 
-A fixed family of overlapping intervals of all lengths is searched for its best split, by the CUSUM
-statistic; of the splits above the threshold the one in the shortest interval is taken first, so that
+In each interval of a fixed family of overlapping intervals of all lengths, the best split is found by the
+CUSUM statistic. Of the splits above the threshold, the one in the shortest interval is taken first, so that
 an interval with two changes does not blur them (Kovacs, Li, Buehlmann, Munk: Seeded binary
 segmentation, Biometrika 2023; narrowest over threshold: Baranowski, Chen, Fryzlewicz, JRSS B 2019).
-Deterministic, and n log n.
+The method is deterministic, and takes n log n time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from timing_logger.analysis.stragglers.noise import WHITE, Noise, sigma_of
 from timing_logger.analysis.tables import Floats
 
 MIN_STEPS = 3
-"""A level is held for at least this many steps; what is shorter is a spike."""
+"""The least number of steps for which a level is held; what is shorter is a spike."""
 
 _DECAY = 2**-0.5  # each layer of intervals is this much shorter than the one before
 
 
 class _Splits(NamedTuple):
-    """For each interval of one length: where it starts, its best split, and how strong that is."""
+    """The start of each interval of one length, its best split, and the CUSUM statistic of that split."""
 
     starts: npt.NDArray[np.int64]
     splits: npt.NDArray[np.int64]
@@ -35,13 +35,13 @@ class _Splits(NamedTuple):
 
 
 def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise = WHITE) -> list[int]:
-    """Positions at which a new level begins, ascending; neither 0 nor the length is among them.
+    """Return the positions at which a new level begins, ascending, without 0 and the length.
 
     Args:
-        series: without NaN. Nothing is removed from it: outliers are what short windows consist of.
+        series: the values, without NaN. No outliers are removed: short windows consist of outliers.
         cap: values are capped at +- cap around the median, so that one spike cannot outweigh a level.
-        min_sigma: noise is taken to be at least this.
-        noise: how much it wanders by itself, without any change of level.
+        min_sigma: the least standard deviation that the noise is taken to have.
+        noise: how much the level wanders by itself, without any change of level.
     """
     if len(series) < 2 * MIN_STEPS:
         return []
@@ -52,13 +52,13 @@ def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise 
 
 
 def _candidates(series: Floats, threshold: float) -> list[tuple[int, int, int]]:
-    """(start, end, split) of each interval whose best split is over the threshold, narrowest first."""
+    """Return (start, end, split) of each interval whose best split is over the threshold, narrowest first."""
     sums = np.concatenate([[0.0], np.cumsum(series)])
     found = []
     for length in _lengths(len(series)):
         best = _best_splits(sums, length)
         over = best.strengths > threshold
-        # Of equally long intervals the clearer one speaks first.
+        # Of equally long intervals the one with the strongest split comes first.
         by_strength = np.argsort(-best.strengths[over], kind="stable")
         starts, splits = best.starts[over][by_strength], best.splits[over][by_strength]
         found += list(zip(starts.tolist(), (starts + length).tolist(), splits.tolist(), strict=True))
@@ -71,7 +71,10 @@ def _lengths(n: int) -> Iterator[int]:
 
 
 def _best_splits(sums: Floats, length: int) -> _Splits:
-    """CUSUM over every split of every interval of this length; half of two neighbours overlaps."""
+    """Find the split with the largest CUSUM statistic in each interval of this length.
+
+    Successive intervals start a quarter of the length apart.
+    """
     n = len(sums) - 1
     starts = np.arange(0, n - length + 1, max(1, length // 4))
     if starts[-1] < n - length:
@@ -100,9 +103,10 @@ def _narrowest_first(candidates: list[tuple[int, int, int]]) -> list[int]:
 
 
 def _between_neighbours(series: Floats, splits: list[int]) -> list[int]:
-    """Each split where it is best between the splits beside it: narrow intervals see little.
+    """Move each split to the best place between its two neighbours, since narrow intervals place it poorly.
 
-    One after the other, so that each keeps the least distance to where its neighbours are by then.
+    Splits are moved one after the other, so that each keeps the least distance to its neighbours, where they
+    are by then.
     """
     sums = np.concatenate([[0.0], np.cumsum(series)])
     edges = [0, *splits, len(series)]

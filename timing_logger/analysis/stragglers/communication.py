@@ -1,8 +1,8 @@
-"""Is the network slow? Transfers, without waiting, that grew, or that take longer than others of their kind.
+"""Find slow communication: transfers that grew, or that take longer than others of their kind.
 
-A transfer is compared with the same one in its own past, and with those that other groups or pairs of ranks
-make at the same time. What a rank's own work hides costs nothing: only time in which somebody was blocked
-counts.
+A transfer, without waiting, is compared with the same transfer earlier in the run, and with those that other
+groups or pairs of ranks make at the same time. A transfer that is hidden behind a rank's own work costs
+nothing: only time in which a rank was blocked counts.
 """
 
 from __future__ import annotations
@@ -23,24 +23,26 @@ from timing_logger.analysis.stragglers.verdict import Gate, Verdict
 from timing_logger.analysis.tables import Floats, Ints
 
 MIN_TIMES = 1.5
-"""A transfer that takes so many times as long as it did, or as others of its kind do, is slow."""
+"""A transfer is slow if it takes this many times its earlier time, or that of others of its kind."""
 
 MIN_COST_SHARE = 0.05
-"""Slow transfers cost at least this part of the run."""
+"""The least fraction of the run that slow transfers must cost to be reported."""
 
 MOSTLY = 0.5
-"""Where ranks are blocked in transfers for this part of the run, that is said, whatever it was before."""
+"""Ranks that are blocked in transfers for this fraction of the run are reported without any comparison."""
 
 MIN_STEPS = 10
-"""Transfers are slow for at least so many steps, or for all that the run has."""
+"""The least number of steps in which transfers are slow; all steps, if the link is recorded in fewer."""
 
 MIN_COSTLY_STEPS = 3
-"""Fewer will do, down to this many, if they cost more: 1 / (part of the run that they cost)."""
+"""The least number of steps in which costly transfers are slow.
 
-_MIN_PAST = 20  # steps that a level must have been held for, to be what a transfer usually takes
-_MIN_FAMILY = 3  # of two one cannot say which is usual
+Between this and ``MIN_STEPS``, 1 / (fraction of the run that they cost) steps are enough."""
+
+_MIN_PAST = 20  # steps for which a level must be held, to count as the usual time of a transfer
+_MIN_FAMILY = 3  # of two links it cannot be said which one is usual
 _MIN_SIGMA = 0.1
-_MIN_PART = 0.02  # of what the costliest link costs: others say nothing of where the trouble is
+_MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
 _MAX_NAMED = 8
 
 
@@ -48,10 +50,10 @@ class _Slow(NamedTuple):
     """A link that is slow in some steps.
 
     Attributes:
-        link: its number among those of the transfers.
-        steps: ascending.
-        usual_ms: for each of these steps what a transfer would take.
-        past: whether that is what it took before; else what others of its kind take.
+        link: index of the link in ``Transfers.links``.
+        steps: positions of the slow steps, ascending.
+        usual_ms: for each of these steps, the usual time of a transfer in ms.
+        past: whether the usual time is that of earlier steps; else it is that of others of its kind.
     """
 
     link: int
@@ -61,10 +63,11 @@ class _Slow(NamedTuple):
 
 
 def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | None:
-    """The verdict that transfers are slow; None where they are not, or cost too little.
+    """Return the verdict that transfers are slow; None where they are not, or cost too little.
 
     Args:
-        hosts: of each rank, as far as they are known.
+        times: the times of the run.
+        hosts: the host of each rank, as far as known.
     """
     found = [
         slow
@@ -99,7 +102,10 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
 
 
 def mostly_transfers(times: StepTimes) -> Verdict | None:
-    """The verdict that most of the run is transfers, which nothing in it could be compared with."""
+    """Return the verdict that most of the run is spent in transfers; None if it is not.
+
+    It is for transfers that cannot be compared with others of the run.
+    """
     n = times.transfers.n
     if not len(times.transfers.links):
         return None
@@ -141,7 +147,7 @@ def _slower_than_others(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[
 
 
 def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
-    """Whether what looks slow may be meant to be: half of the groups of a size or more.
+    """Tell whether groups that look slow may be of another kind: half of the groups of a size, or more.
 
     Tensor-parallel and data-parallel groups of a square mesh have equal sizes, and are equally many.
     """
@@ -149,7 +155,7 @@ def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
 
 
 def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
-    """Of columns that are slow often enough to be looked at closely."""
+    """Yield the slow steps of columns that are slow in at least ``MIN_COSTLY_STEPS`` steps."""
     with np.errstate(invalid="ignore"):
         often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_COSTLY_STEPS, len(ratios))
     for slow in slow_steps(ratios) if often.any() else ():
@@ -165,7 +171,10 @@ def _families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
 
 
 def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
-    """Links of one family do the same between other ranks, on as many hosts: a network is no bus."""
+    """Return the key of a link's family: links that do the same between other ranks, on equally many hosts.
+
+    Transfers within a host and between hosts differ, so they are not compared.
+    """
     on = {hosts.get(times.ranks[column], "") for column in link.columns}
     return *link.family, len(on)
 
@@ -174,7 +183,7 @@ def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
 
 
 def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
-    """Stretches of a link's series whose level is far above the least that it held before."""
+    """Yield the stretches of each link whose level is far above the least level that it held before."""
     for i, mean_ms in enumerate(times.transfers.mean_ms.T):
         at = np.flatnonzero(~np.isnan(mean_ms))
         if len(at) < _MIN_PAST + MIN_COSTLY_STEPS:
@@ -201,7 +210,10 @@ def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]
 
 
 def _least_steps(times: StepTimes, slow: _Slow) -> float:
-    """The more of the run they cost, the fewer steps will do; at most as many as the link is recorded in."""
+    """Return the least number of slow steps: fewer, the more of the run they cost.
+
+    It is never more than the number of steps in which the link is recorded.
+    """
     cost_share = part_of_run(times, float(_lost_ms(times, [slow]).sum()))
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
     recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
@@ -213,7 +225,7 @@ def _lost_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
 
 
 def _excess_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
-    """Steps x links: what a transfer took beyond the usual, where it is slow; else 0."""
+    """Return the time of a transfer beyond the usual in ms, steps x links; 0 where it is not slow."""
     excess_ms = np.zeros(times.transfers.mean_ms.shape)
     for slow in found:
         beyond_ms = times.transfers.mean_ms[slow.steps, slow.link] - slow.usual_ms
@@ -222,7 +234,10 @@ def _excess_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
 
 
 def _blocked_at_most(times: StepTimes, of_links_ms: Floats) -> Floats:
-    """For each step the most that a rank spends in these transfers, of the time in which it was blocked."""
+    """Return for each step the longest time in ms that a rank was blocked in these transfers.
+
+    A rank's time in its links is limited to the time in which it was blocked in the step.
+    """
     takes_part = times.transfers.takes_part(len(times.ranks))
     of_ranks_ms = np.fmin(of_links_ms @ takes_part, np.nan_to_num(times.blocked_ms))
     most: Floats = np.max(of_ranks_ms, axis=1, initial=0.0)
@@ -242,14 +257,21 @@ def _window(times: StepTimes, steps: Ints) -> str:
 
 
 def _counted_from(link: Link) -> str:
-    """A message in the background may be done long before anybody asks."""
+    """State in words what the time of a transfer covers.
+
+    A non-blocking message may be complete long before its process learns of it.
+    """
     if link.operation == MESSAGE:
         return "from when the later side began until it knew of the end"
     return "without waiting"
 
 
 def in_words(times: StepTimes, link: Link) -> str:
-    """``Messages of up to 65536 bytes from rank 0 to rank 3``, ``ALLREDUCE of up to ... in group world``."""
+    """Describe a link in words.
+
+    Examples are ``Messages of up to 65536 bytes from rank 0 to rank 3`` and ``ALLREDUCE of up to ... in group
+    world``.
+    """
     size = f" of up to {link.size_class_bytes} bytes" if link.size_class_bytes >= 0 else ""
     if link.operation == MESSAGE:
         sender, receiver = (times.ranks[column] for column in link.columns)
@@ -258,7 +280,7 @@ def in_words(times: StepTimes, link: Link) -> str:
 
 
 def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
-    """Which ranks all slow links have, and whether other links of their kind have them too."""
+    """Yield sentences on the ranks that all slow links share, and whether others of their kind do too."""
     takes_part = times.transfers.takes_part(len(times.ranks))
     alike = _same_family(times, slow, hosts)
     everywhere = takes_part[slow].all(axis=0)

@@ -1,4 +1,4 @@
-"""Of whom can anything be said? Nothing known is not the same as nothing wrong."""
+"""Tell which ranks could be judged at all: a rank of which nothing is known is not a healthy rank."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
 MIN_STEPS_TO_JUDGE = 3
-"""A level is held for so many steps; what is shorter is a spike, and no rank is healthy because of it."""
+"""The least number of steps compared with a peer for a rank to count as judged; fewer may be a spike."""
 
 MIN_COVERED = 0.5
-"""A role is judged by rows that cover this part of its time at least: it may wait unseen in the rest."""
+"""The least fraction of its time that a role's rows must cover to judge it: the rest may hide waits."""
 
 MOST = 0.5
-"""Who is the last in more than this part of the steps is so in most of them."""
+"""A rank that is last in more than this fraction of the steps is last in most of them."""
 
 
 def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
-    """The ranks that had no peer to be compared with in enough steps."""
+    """Return the ranks that had no peer to be compared with in enough steps (``MIN_STEPS_TO_JUDGE``)."""
     compared = np.zeros(len(times.ranks), np.int64)
     for columns in members(times.ranks, roles).values():
         is_known = ~np.isnan(times.self_ms[:, columns])
@@ -34,7 +34,7 @@ def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...
 
 
 def why_not_healthy(times: StepTimes, roles: Mapping[int, str]) -> str:
-    """Why a run is not called healthy in which nobody is known to be slow, in words; "" if it is."""
+    """State why a run in which no rank is known to be slow is not called healthy; "" if it is healthy."""
     if len(unjudged_ranks(times, roles)) == len(times.ranks):
         return _why_nobody(times, roles)
     return (
@@ -45,7 +45,7 @@ def why_not_healthy(times: StepTimes, roles: Mapping[int, str]) -> str:
 
 
 def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
-    """Why no rank could be compared with another, in words."""
+    """State why no rank could be compared with another."""
     if not times.ranks:
         return "there are no rows"
     if len(times.ranks) == 1:
@@ -60,10 +60,10 @@ def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
 
 
 def _why_hidden(times: StepTimes) -> str:
-    """Why a slow rank would look like its peers, in words; "" if it would not.
+    """State why a slow rank would look like its peers; "" if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
-    how long. So where one rank is late, the others' own work on the device takes as long as its.
+    how long. So where one rank is late, the others' own work on the device takes as long as that rank's.
     """
     if not times.on_device:
         return ""
@@ -80,10 +80,10 @@ def _why_hidden(times: StepTimes) -> str:
 
 
 def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
-    """Why a role that is slow would look like the others, in words; "" if it would not.
+    """State why a slow role would look like the others; "" if it would not.
 
-    Ranks of several roles may hold each other up in messages that are not logged. The time between what is
-    logged is then the same for all of them, whoever makes it long.
+    Ranks of several roles may hold each other up in messages that are not logged. The time between logged
+    rows is then the same for all of them, whichever role causes it.
     """
     if not times.from_gaps or len(set(roles.values())) < 2:
         return ""
@@ -97,9 +97,9 @@ def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
 
 
 def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
-    """Why a run is not healthy of which no rank is known to be slow, in words; "" if it may be.
+    """State that one rank was last in most steps and the others waited visibly for it; "" if there is none.
 
-    One rank was the last in most steps, and the others waited visibly for it.
+    Such a run is not called healthy, although no rank is known to be slow.
     """
     length_ms = run_ms(times)
     own_ms = times.waits.own_ms
@@ -126,7 +126,10 @@ def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) ->
 
 
 def _own_excess_ms(times: StepTimes, roles: Mapping[int, str]) -> Floats:
-    """What each rank spent beyond the others of its role, or beyond all; 0 if it spent less."""
+    """Return the time in ms that each rank spent beyond its role or beyond all ranks, whichever is more.
+
+    It is 0 for a rank that spent less.
+    """
     beyond_all = np.nansum(times.self_ms - row_medians(times.self_ms)[:, None], axis=0)
     beyond_peers = np.zeros(len(times.ranks))
     for columns in members(times.ranks, roles).values():

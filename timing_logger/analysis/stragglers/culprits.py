@@ -1,4 +1,4 @@
-"""Which of the slow ranks did it: for certain, or probably."""
+"""Select the slow ranks that explain the lost time: those that certainly cause it, or a probable one."""
 
 from __future__ import annotations
 
@@ -22,28 +22,29 @@ from timing_logger.analysis.stragglers.verdict import Gate, Suspect
 EXPLAINED = "part of the lost time explained"
 
 MIN_EXPLAINED = 0.80
-"""The ranks named explain at least this part of the time lost to slow ranks."""
+"""The least fraction of the time lost to slow ranks that the named ranks explain."""
 
 MIN_PROBABLY_EXPLAINED = 0.60
-"""Who probably did it explains most of it."""
+"""The least fraction of the time lost to slow ranks that a probable culprit explains."""
 
 MIN_LIKELIHOOD = 0.75
-"""Somebody is probably slow if so in this part of the resamplings of the run."""
+"""A rank is a probable culprit if it is a culprit in this fraction of the resamplings of the run."""
 
 _MAX_SUSPECTS = 8
 
 
 class Culprits(NamedTuple):
-    """The slow ranks of a run, and which of them did it.
+    """The slow ranks of a run, and those of them that explain the lost time.
 
     Attributes:
         found: all candidates.
-        parties: these, with who acts as one, the costliest first.
-        named: for certain; empty if nobody is certain.
-        probable: the one that probably did it, if nobody is certain.
-        cost_ms: what the named ones, or the probable one, cost together.
-        last_gate: what the named ones explain; or what those that came closest did.
-        suspects: the named ones first, then by cost.
+        parties: the candidates, with those that act as one in one party; the costliest first.
+        named: the parties that certainly cause the lost time; empty if none is certain.
+        probable: the party that probably does, if none is certain.
+        cost_ms: cost of the named parties together, or of the probable one, in ms.
+        last_gate: the fraction of the lost time that the named parties explain, or that those explain that
+            came closest to being named.
+        suspects: the named parties first, then by cost.
     """
 
     found: list[Candidate]
@@ -56,7 +57,12 @@ class Culprits(NamedTuple):
 
 
 def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
-    """Who did it."""
+    """Find the slow ranks of a run, and select those that explain the lost time.
+
+    Args:
+        times: the times of the run.
+        roles: the role of each rank.
+    """
     found = candidates(times, roles)
     parted = parties(times, roles, found)
     chosen, last_gate = _fewest_that_explain(times, roles, parted, found)
@@ -81,7 +87,7 @@ def _all(chosen: Sequence[Party]) -> list[Candidate]:
 def _fewest_that_explain(
     times: StepTimes, roles: Mapping[int, str], parted: Sequence[Party], found: Sequence[Candidate]
 ) -> tuple[list[Party], Gate | None]:
-    """The fewest parties, costliest first, that explain enough; none if that takes too many."""
+    """Return the fewest parties, costliest first, that explain enough; none if that takes too many."""
     chosen: list[Party] = []
     gate = None
     for party in parted:
@@ -98,9 +104,12 @@ def _fewest_that_explain(
 
 
 def _too_many(times: StepTimes, roles: Mapping[int, str], chosen: Sequence[Party]) -> bool:
-    """Half of a role at once has no peers to be slow against, and more than half in turn is no news of
-    these. Between logged communication there may be waiting that is not logged: then slow ranks in several
-    roles may be one delay, passed on."""
+    """Tell whether the chosen parties are too many for any of them to be named.
+
+    If half of a role is slow at once, there are no peers to be slow against; if more than half of it is slow
+    in turn, the delay is not theirs in particular. Between logged communication there may be waiting that is
+    not logged: then slow ranks in several roles may be one delay, passed on.
+    """
     slow = np.zeros(times.self_ms.shape, np.bool_)
     for party in chosen:
         slow[np.ix_(party.first.slow.steps, np.array(party.columns))] = True
@@ -125,7 +134,7 @@ def _is_probable(times: StepTimes, roles: Mapping[int, str], party: Party, suspe
 def _suspects(
     times: StepTimes, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate]
 ) -> tuple[Suspect, ...]:
-    """One for each set of ranks, as told by what cost most of it; of those only that others wait for."""
+    """Make one suspect of each set of ranks that others wait for, after its costliest party."""
     minded = [party for party in ordered if party.first.is_waited_for]
     first_of: dict[tuple[int, ...], Party] = {}
     for party in minded:

@@ -1,8 +1,8 @@
-"""Which rank is slow, in which phase, since when, and what does it cost? And nobody, where nobody is.
+"""Find the rank that is slow, in which phase, since when, and at what cost; or find that none is.
 
-Judged is the time that each rank spends on its own account, without waiting for others, against that
-of its peers in the same step: no clocks are compared, and a delay that is passed on, from stage to
-stage, stays with the rank that caused it. Who arrives last is asked only afterwards, as a check.
+The time that each rank spends on its own account, without waiting for others, is compared with that of its
+peers in the same step. So no clocks are compared, and a delay that is passed on from stage to stage stays
+with the rank that caused it. Which rank arrives last is looked at only afterwards, as a check.
 """
 
 from __future__ import annotations
@@ -53,31 +53,35 @@ if TYPE_CHECKING:
 
 
 def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> Verdict:
-    """Who is slow, if anybody.
+    """Judge which ranks of a run are slow, if any.
 
     Args:
         timings: as ``read_timings`` returns.
         roles: the role of each rank, such as its pipeline stage: ranks of equal roles do equal work
-            and are compared. By default a column ``role`` says it, or the labels that the loggers
-            were given (``timings.attrs["files"]``); else all ranks have one role.
+            and are compared. By default roles are taken from a column ``role``, or from the labels that the
+            loggers were given (``timings.attrs["files"]``); else all ranks have one role.
 
     Returns:
-        The first of these that holds: a minority of one role's ranks passes every gate (``rank``);
+        The first verdict of these that holds: a minority of one role's ranks passes every gate (``rank``);
         a role is slower than the others (``role``); all ranks are slower than in their own past
         (``group-wide``); one rank, or one of several that act as one, probably is slow (``suspect``); much
-        time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Whether that
-        says anything is in ``judged``: not if no rank had a peer in enough steps, the files look like those
-        of different runs, or others waited visibly for a rank that nothing shows to be slow; ``why`` then
-        has the reason. Of a run that hung nobody says that it was healthy or diffuse: that is a ``hang``, and
-        ``end`` says of any run whether it came to its end.
+        time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Slow transfers
+        (``communication``) replace a verdict that costs less, and a run that hung is a ``hang`` rather than
+        healthy or diffuse. The attribute ``judged`` tells whether ``healthy`` is known: it is not if no rank
+        had a peer in enough steps, the files look like those of different runs, or others waited visibly for
+        a rank that nothing shows to be slow; ``why`` then has the reason. The attribute ``end`` tells of any
+        run whether it came to its end.
     """
     return judgement_of(timings, roles).verdict
 
 
 class Judgement(NamedTuple):
-    """A verdict, the times on which it stands, and the role of each rank.
+    """A verdict, and what it is based on.
 
     Attributes:
+        times: the times by step and rank.
+        verdict: the verdict on these times.
+        roles: the role of each rank.
         are_comparable: whether the ranks are of one run, as far as can be seen.
     """
 
@@ -87,7 +91,10 @@ class Judgement(NamedTuple):
     are_comparable: bool = True
 
     def ending_in(self, end: RunEnd) -> Judgement:
-        """The judgement on a run that ended so: it is one of the hang, unless some rank is slow as well."""
+        """Return the judgement with the end of the run.
+
+        The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
+        """
         warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
         verdict = replace(self.verdict, end=end, evidence=warned)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
@@ -99,7 +106,12 @@ class Judgement(NamedTuple):
 def judgement_of(
     timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
 ) -> Judgement:
-    """What ``stragglers``, ``windows`` and ``scores`` stand on; ``end`` where it is known already."""
+    """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
+
+    Args:
+        timings, roles: as those of ``stragglers``.
+        end: the end of the run where it is known already; None to find it.
+    """
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
     judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
@@ -109,7 +121,13 @@ def judgement_of(
 def judgement_on(
     times: StepTimes, role_of: Mapping[int, str], files: Sequence[Mapping[str, Any]]
 ) -> Judgement:
-    """The judgement on these times, of processes that wrote these ``attrs["files"]``."""
+    """Judge a run by its times, without looking at its end.
+
+    Args:
+        times: the times by step and rank.
+        role_of: the role of each rank.
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
     if mixed := different_runs(files):
         why = f"the files look like those of different runs: {mixed}"
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
@@ -124,7 +142,7 @@ def judgement_on(
 
 
 def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | None) -> Verdict:
-    """The verdict that communication is slow, if there is such a one and it costs more than the other."""
+    """Return the verdict that communication is slow, if there is one and it costs more than the other."""
     if slow is None or (verdict.verdict != "healthy" and slow.cost_ms <= verdict.cost_ms):
         return verdict
     return replace(
@@ -137,7 +155,7 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
 
 
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
-    """The verdict with what could not be judged: nobody is said to be healthy of whom that is not known."""
+    """Add to a verdict the ranks that could not be judged, and why ``healthy`` is not known, if it is not."""
     why = why_not_healthy(times, roles) if verdict.verdict == "healthy" else ""
     if not why:
         return replace(verdict, unjudged_ranks=unjudged_ranks(times, roles))
@@ -145,10 +163,10 @@ def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str
 
 
 def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
-    """By the rows of own work; where they say too little, also by the time between communication.
+    """Judge by the rows of own work and, where they cover too little, also by the time between communication.
 
-    What the rows show remains true where they do not cover all: rather a role, or much time lost, that they
-    tell of than a healthy run, if the time between communication, in which waiting may hide, tells of nobody.
+    What the rows show remains true where they do not cover all time. So if the time between communication, in
+    which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless it is ``healthy``.
     """
     by_rows = _Found.on(times, roles)
     if times.rows_suffice:
@@ -162,7 +180,7 @@ def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
 
 
 class _Found(NamedTuple):
-    """A verdict, and the slow ranks on which it stands."""
+    """A verdict, with the times and the slow ranks that it is based on."""
 
     times: StepTimes
     verdict: Verdict
@@ -175,10 +193,10 @@ class _Found(NamedTuple):
 
 
 def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
-    """Whether work that is not logged made a rank later than the rows of the named ranks did.
+    """Tell whether unlogged time costs more than what the rows of the named ranks show.
 
-    Another rank's may be waiting for them that is not logged, but that is no longer than the delay where it
-    arose. The time of the named ranks themselves has that of their rows in it.
+    Unlogged time of another rank may be waiting for the named ranks, but then it costs no more than their
+    delay. The unlogged time of a named rank contains its logged excess, so it must cost twice as much.
     """
     named = by_rows.verdict.ranks
     ranks = by_rows.times.ranks
@@ -201,7 +219,7 @@ def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Ver
 
 
 def _of_whom(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
-    """The first of the answers that holds."""
+    """Return the first verdict that holds, in the order that ``stragglers`` states."""
     if found.named:
         return _of_ranks(times, found)
     refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
@@ -254,7 +272,7 @@ def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
 
 
 def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
-    """What is said of a slow rank, named or suspected."""
+    """Make the verdict on a slow rank, named or suspected."""
     return Verdict(
         verdict=kind,
         phase=phase_of(times, first)[0],
@@ -270,7 +288,14 @@ def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprit
 
 
 class PartOfJudgement(NamedTuple):
-    """What a judgement needs of some processes: a few numbers for each step, and for each collective."""
+    """What a judgement needs of some processes: a few numbers for each step, and for each collective.
+
+    Attributes:
+        times: the times by step, and the rows to match.
+        roles: the role of each rank.
+        files: ``attrs["files"]`` of the timings.
+        last: the last rows of each process.
+    """
 
     times: PartOfStepTimes
     roles: dict[int, str]
@@ -279,7 +304,7 @@ class PartOfJudgement(NamedTuple):
 
 
 def part_of_judgement(timings: pd.DataFrame) -> PartOfJudgement:
-    """Of the rows of whole processes, such as one file's."""
+    """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
     ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
     return PartOfJudgement(
         part_of_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings)
@@ -287,7 +312,12 @@ def part_of_judgement(timings: pd.DataFrame) -> PartOfJudgement:
 
 
 def whole_judgement(parts: Sequence[PartOfJudgement], roles: Mapping[int, Any] | None = None) -> Judgement:
-    """The judgement on all processes; the same as that on all their rows."""
+    """Judge a run by the parts of all its processes, with the same result as by all rows at once.
+
+    Args:
+        parts: as ``part_of_judgement`` returned them, in ascending order of their processes.
+        roles: the role of each rank; None to take those of the parts.
+    """
     files = [file for part in parts for file in part.files]
     times = whole_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}

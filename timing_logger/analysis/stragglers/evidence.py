@@ -1,4 +1,4 @@
-"""What a verdict rests on, in sentences."""
+"""State in sentences what a verdict is based on."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from timing_logger.analysis.stragglers.verdict import Gate
 
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
-    """The phase with the most time beyond the peers', and its part of all that."""
+    """Return the phase with the most time beyond the peers, and its fraction of all time beyond them."""
     steps = candidate.slow.steps
     beyond_ms = []
     for phase_ms in times.phase_ms[:, :, candidate.columns]:
@@ -26,7 +26,7 @@ def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
 
 
 def how_slow(times: StepTimes, candidate: Candidate) -> str:
-    """Of one candidate: how much slower than its peers, and when."""
+    """State how much slower than its peers a candidate is, and when."""
     steps = candidate.slow.steps
     return (
         f"Rank {times.ranks[candidate.column]}: {np.exp(candidate.slow.level):.2f} times the median of its "
@@ -35,7 +35,13 @@ def how_slow(times: StepTimes, candidate: Candidate) -> str:
 
 
 def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> str:
-    """The same, and at which gates it failed."""
+    """State how slow a candidate is, and the gates at which it failed.
+
+    Args:
+        times: the times of the run.
+        candidate: the candidate.
+        last_gate: the gate that was checked after those of the candidate, if any.
+    """
     failed = [gate for gate in candidate.gates if not gate.passed]
     if not failed and last_gate is not None and last_gate.passed:
         return f"{how_slow(times, candidate)} Without it {last_gate.value:.0%} of the lost time is explained."
@@ -46,7 +52,7 @@ def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> s
 
 
 def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
-    """Who arrives last without being slow passes on the delay of somebody else."""
+    """Name the ranks that often arrive last without being slow: they pass on the delay of another rank."""
     is_last = (times.waits.last_share[candidate.slow.steps] >= 0.5).mean(axis=0)
     levels = column_medians(times.self_ms[candidate.slow.steps])
     own = levels[candidate.column]
@@ -58,7 +64,7 @@ def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
 
 
 def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
-    """Of several ranks that act as one."""
+    """State that the ranks of a party act as one; nothing for a party of one rank."""
     if party.is_alone:
         return ()
     ranks = listed([times.ranks[column] for column in party.columns])
@@ -69,11 +75,13 @@ def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
 
 
 def few_steps(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """State that a slow rank is judged by few steps; nothing if the run has ``MIN_STEPS`` or more."""
     n_steps, recorded = len(candidate.slow.steps), _known_steps(times)
     return (f"Only {n_steps} steps are recorded: all that there are.",) if recorded < MIN_STEPS else ()
 
 
 def few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
+    """State that a slightly slow rank would be missed in few steps; nothing for ``MIN_STEPS`` or more."""
     n_steps = _known_steps(times)
     if not 0 < n_steps < MIN_STEPS:
         return ()
@@ -85,6 +93,7 @@ def _known_steps(times: StepTimes) -> int:
 
 
 def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:
+    """State the source of self times, and what limits the comparison of ranks."""
     source = (
         "Self time is the time between communication: rows of own work are missing or cover too little of it."
         if times.from_gaps
@@ -108,7 +117,7 @@ def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, .
 
 
 def _unknown_ranks(times: StepTimes) -> tuple[str, ...]:
-    """Nothing known is not the same as nothing wrong."""
+    """Name the ranks without any known self time: a rank of which nothing is known is not a healthy one."""
     unknown = [rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all()]
     if not unknown:
         return ()
@@ -116,5 +125,5 @@ def _unknown_ranks(times: StepTimes) -> tuple[str, ...]:
 
 
 def listed(ranks: Sequence[int]) -> str:
-    """The first few of them."""
+    """List the first five ranks, with an ellipsis for the others."""
     return ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")

@@ -1,8 +1,9 @@
-"""How likely is it that a suspect is the one? The same run, with its steps drawn anew.
+"""Estimate how likely a suspect is the culprit, by resampling the steps of the run.
 
-A block bootstrap (Kunsch, Annals of Statistics 17, 1989): stretches of steps are drawn with replacement until
-they are as many as the run has, so that what lasts a few steps is drawn as a whole. If the costliest suspect
-owes its place to a few steps, or costs hardly more than the next, it is not the costliest in many of them.
+This is a block bootstrap (Kunsch, Annals of Statistics 17, 1989): stretches of steps are drawn with
+replacement until they are as many as the run has, so that what lasts a few steps is drawn as a whole. If the
+costliest suspect owes its place to a few steps, or costs hardly more than the next, it is not the costliest
+in many of the resamplings.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _SEED = 16
 
 
 def likelihoods(times: StepTimes, parties: Sequence[Party], n_culprits: int) -> dict[tuple[int, ...], float]:
-    """For the columns of each party, in what part of the resamplings it is a culprit.
+    """Return the fraction of the resamplings in which each party is a culprit, by the party's columns.
 
-    It is if it costs ``MIN_COST_SHARE`` of the run, and is among the ``n_culprits`` that cost most.
+    A party is a culprit if it costs at least ``MIN_COST_SHARE`` of the run, and is among the ``n_culprits``
+    parties that cost most.
     """
     columns = list(dict.fromkeys(party.columns for party in parties))
     cost_ms = np.zeros((len(times.iterations), len(columns)))
@@ -41,7 +43,7 @@ def likelihoods(times: StepTimes, parties: Sequence[Party], n_culprits: int) -> 
 
 
 def _resampled(n_steps: int) -> Iterator[Floats]:
-    """How often each step is drawn, once for each resampling; always the same for a number of steps."""
+    """Yield for each resampling how often each step is drawn; always the same for a number of steps."""
     rng = np.random.default_rng(_SEED)
     length = max(1, round(n_steps**0.5))
     for _ in range(RESAMPLINGS):

@@ -1,8 +1,8 @@
-"""Ranks that act as one, since they wait for each other in something that is not logged.
+"""Find ranks that act as one because they wait for each other in something that is not logged.
 
-Where tensor-parallel ranks reduce inside their forward pass, and this is not logged, all of a group are as
-slow as the slowest of it. Their times then rise and fall together from step to step, which the noise of ranks
-that are slow each for a reason of its own does not.
+Where tensor-parallel ranks reduce inside their forward pass, and this is not logged, all ranks of a group are
+as slow as the slowest of it. Their times then rise and fall together from step to step. The times of ranks
+that are slow for separate reasons do not.
 """
 
 from __future__ import annotations
@@ -20,41 +20,53 @@ from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
 MIN_LOCKSTEP = 0.75
-"""The correlation of two ranks from step to step, beyond which they are taken to wait for each other."""
+"""The least correlation from step to step at which two ranks are taken to wait for each other."""
 
 MIN_SAME_LEVEL = 0.75
-"""Ranks that wait for each other are slow by the same amount: at least this part of each other's."""
+"""The least ratio of the levels of two ranks that wait for each other, as they are equally slow."""
 
 _MIN_STEPS = 5
-"""In fewer differences between steps two ranks may look alike by chance."""
+"""The least number of known differences between steps; in fewer, two ranks may look alike by chance."""
 
 
 class Party(NamedTuple):
-    """A candidate, or several that are one thing to a verdict.
+    """A candidate, or several that cannot be told apart and count as one.
 
     Attributes:
-        candidates: the costliest first; one for each rank.
+        candidates: one for each rank, the costliest first.
     """
 
     candidates: tuple[Candidate, ...]
 
     @property
     def first(self) -> Candidate:
+        """The costliest candidate, which the others are in lockstep with."""
         return self.candidates[0]
 
     @property
     def is_alone(self) -> bool:
+        """Whether the party has only one candidate."""
         return len(self.candidates) == 1
 
     @property
     def columns(self) -> tuple[int, ...]:
+        """The columns of the party's ranks, ascending."""
         return tuple(sorted(candidate.column for candidate in self.candidates))
 
 
 def parties(times: StepTimes, roles: Mapping[int, str], found: Sequence[Candidate]) -> list[Party]:
-    """The candidates, each with those with whom it is in lockstep; in their order, the costliest first."""
+    """Group each candidate with the ranks that it is in lockstep with.
+
+    Args:
+        times: the times of the run.
+        roles: the role of each rank.
+        found: the candidates, the costliest first.
+
+    Returns:
+        The parties, in the order of their first candidates.
+    """
     parted: list[Party] = []
-    taken: set[int] = set()  # of candidates that are in the party of another
+    taken: set[int] = set()  # positions of candidates that are in the party of another
     for at, candidate in enumerate(found):
         if at in taken:
             continue
@@ -65,7 +77,7 @@ def parties(times: StepTimes, roles: Mapping[int, str], found: Sequence[Candidat
 
 
 def _is_same(candidate: Candidate, other: Candidate, partners: Sequence[int]) -> bool:
-    """Whether ``other`` is a partner, slow in the same steps."""
+    """Tell whether ``other`` is a partner that is slow in the same steps."""
     shared = np.intersect1d(candidate.slow.steps, other.slow.steps)
     return other.column in partners and 2 * len(shared) >= len(other.slow.steps)
 
@@ -75,7 +87,7 @@ def _stand_in(candidate: Candidate, column: int) -> Candidate:
 
 
 def _partners(times: StepTimes, roles: Mapping[int, str], candidate: Candidate) -> list[int]:
-    """The columns of ranks of any role that are slow with it by the same amount, and vary with it."""
+    """Return the columns of ranks of any role that are as slow as the candidate, and vary with it."""
     ratios = _all_ratios(times, roles)
     levels = column_medians(ratios[candidate.slow.steps])
     own = levels[candidate.column]
@@ -85,7 +97,7 @@ def _partners(times: StepTimes, roles: Mapping[int, str], candidate: Candidate) 
 
 
 def _all_ratios(times: StepTimes, roles: Mapping[int, str]) -> Floats:
-    """log(time / median of its own peers), steps x ranks."""
+    """Return log(time / median of the rank's own peers), steps x ranks."""
     ratios = np.full(times.self_ms.shape, np.nan)
     for columns in members(times.ranks, roles).values():
         own_ms = times.self_ms[:, columns]
@@ -94,9 +106,14 @@ def _all_ratios(times: StepTimes, roles: Mapping[int, str]) -> Floats:
 
 
 def correlations(series: Floats, column: int) -> Floats:
-    """Of each column's differences between steps with those of one of them, as robust spreads tell it.
+    """Return the correlation of each column with a given one, from their differences between steps.
 
-    Differences know of no level. 0 where too little is known or nothing varies.
+    It is computed from robust spreads, 1 - var(x - y) / (var(x) + var(y)). Differences do not depend on the
+    level of a rank. The correlation is 0 where too little is known or nothing varies.
+
+    Args:
+        series: steps x ranks; NaN where unknown.
+        column: the column that the others are compared with.
     """
     differences = np.diff(series, axis=0)
     mine = differences[:, [column]]

@@ -1,7 +1,7 @@
-"""What slow ranks cost: how long a run would have been without them.
+"""Compute what slow ranks cost: how much shorter the run would have been without them.
 
-A step lasts as long as its slowest rank. So what a rank costs is not its time beyond its peers, but what the
-slowest rank of each step would have been without it.
+A step lasts as long as its slowest rank. So the cost of a rank is not its time beyond its peers, but how much
+earlier the slowest rank of each step would have been done without it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,20 @@ from timing_logger.analysis.tables import Floats
 
 
 def explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-    """The part of the time lost to slow ranks that goes away if the chosen ones are like their peers.
+    """Return the fraction of the time lost to slow ranks that the chosen ones explain.
 
-    What is lost is the difference to a run in which no rank is systematically slow: the chance by which some
-    rank is the slowest remains in both. It is asked of the steps in which a chosen rank was slow, or another
-    was for long: short stretches elsewhere, as while warming up, are no reason to keep silent.
+    That is the time that would not be lost if the chosen ranks were like their peers. The lost time is the
+    difference to a run in which no rank is systematically slow; some rank is still the slowest of each step
+    by chance. Only steps count in which a chosen rank was slow, or another was in enough steps: a short
+    stretch elsewhere, as during warm-up, does not keep a slow rank from being named.
+
+    Args:
+        times: the times of the run.
+        chosen: the candidates that are taken to be like their peers.
+        candidates: all candidates.
+
+    Returns:
+        The fraction; NaN if no time is lost.
     """
     lasting = [candidate for candidate in candidates if candidate.lasted and candidate.is_waited_for]
     steps = np.unique(np.concatenate([candidate.slow.steps for candidate in (*chosen, *lasting)]))
@@ -35,7 +44,7 @@ def explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequenc
 
 
 def saved_ms(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
-    """How much shorter the recorded steps would be if the chosen ranks were like their peers."""
+    """Return how much shorter the recorded steps would be, in ms, with the chosen ranks like their peers."""
     actual = waited_for_ms(times, candidates, chosen)
     return _slowest(actual) - _slowest(actual / np.exp(_levels(times, chosen)))
 
@@ -43,7 +52,10 @@ def saved_ms(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence
 def waited_for_ms(
     times: StepTimes, candidates: Sequence[Candidate], chosen: Sequence[Candidate] = ()
 ) -> Floats:
-    """Self times; of a candidate that nobody waits for as if like its peers: it makes no step longer."""
+    """Return the self times in ms, with candidates that no rank waits for made as quick as their peers.
+
+    Such candidates make no step longer. The chosen candidates keep their times.
+    """
     named = {candidate.column for candidate in chosen}
     unminded = [c for c in candidates if not c.is_waited_for and c.column not in named]
     waited_for: Floats = times.self_ms / np.exp(_levels(times, unminded))
@@ -51,9 +63,9 @@ def waited_for_ms(
 
 
 def _at_most_usual(times: Floats) -> Floats:
-    """Steps that were longer than usual for all ranks, as the first ones, made as long as usual.
+    """Scale steps that were longer than usual for all ranks, such as the first ones, to the usual length.
 
-    One of a hundred times that length, in which ranks differ by chance, would outweigh all the others.
+    One step of a hundred times that length, in which ranks differ by chance, would outweigh all the others.
     """
     typical = row_medians(times)
     with np.errstate(divide="ignore", invalid="ignore"):  # a step without any own work
@@ -76,7 +88,7 @@ def _levels(times: StepTimes, chosen: Sequence[Candidate]) -> Floats:
 def _all_levels(
     times: StepTimes, chosen: Sequence[Candidate], lasting: Sequence[Candidate], steps: Integers
 ) -> Floats:
-    """The chosen ones, and whoever else is slower than its peers in the same steps, by however little."""
+    """Return the levels of the chosen ranks, and of all ranks slower than their peers in the same steps."""
     levels = _levels(times, lasting)
     for candidate in {candidate.role: candidate for candidate in (*lasting, *chosen)}.values():
         others = np.maximum(np.nan_to_num(column_medians(candidate.ratios[steps])), 0.0)

@@ -1,10 +1,10 @@
-"""How far does a level wander by itself? A rank that was a little slow in one step may be so in the next.
+"""Measure how far the level of a series wanders by itself: noise that is correlated from step to step.
 
-Slow stretches come about by chance then, and the more of them the longer a run is. Taken for steps that have
-nothing to do with each other, they would be significant. The measure is the Allan deviation, as of clocks
-(D. W. Allan, Proc. IEEE 54, 1966): how much the means of two neighbouring stretches of m steps differ. For
-independent steps it falls as the root of m, for noise with a memory later or never; and a change of level is
-in few of these differences.
+A rank that was a little slow in one step may be so in the next. Slow stretches then come about by chance, the
+more of them the longer a run is, and they would be significant if the steps were independent. The measure is
+the Allan deviation, as of clocks (D. W. Allan, Proc. IEEE 54, 1966): how much the means of two neighbouring
+stretches of m steps differ. For independent steps it falls as 1 / sqrt(m), for correlated noise later or
+never. Only few of these differences contain a change of level.
 """
 
 from __future__ import annotations
@@ -19,15 +19,16 @@ from timing_logger.analysis.tables import Floats
 MAD_TO_SIGMA = 1.4826  # for normal noise
 _QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas
 _MIN_STRETCHES = 8
-"""So many stretches of a length must lie in a run, for the run to tell how much they differ."""
+"""The least number of stretches of a length in a run, for the run to tell how much they differ."""
 
 
 class Noise(NamedTuple):
     """The noise that the ranks of a run have in common.
 
     Attributes:
-        lengths: of stretches, ascending from 1, in steps.
-        errors: by how much the mean of such a stretch is off, as a multiple of that of a single step.
+        lengths: lengths of stretches in steps, ascending from 1.
+        errors: for each length the standard error of the mean of a stretch, as a multiple of the standard
+            deviation of a single step.
     """
 
     lengths: tuple[int, ...]
@@ -35,13 +36,13 @@ class Noise(NamedTuple):
 
     @property
     def error_factor(self) -> float:
-        """The standard error of a mean over that of independent steps."""
+        """The largest ratio of the standard error of a mean to that of independent steps."""
         return float(np.max(np.array(self.errors) * np.array(self.lengths) ** 0.5))
 
     def error_of_mean(self, n_steps: int) -> float:
-        """The standard error of a mean of so many steps, in standard deviations of a single one.
+        """Return the standard error of a mean of ``n_steps`` steps, in standard deviations of a single step.
 
-        Of longer stretches than the run can tell of it is taken to be no smaller.
+        For stretches longer than all of ``lengths``, it is that of the longest.
         """
         return float(np.exp(np.interp(np.log(n_steps), np.log(self.lengths), np.log(self.errors))))
 
@@ -50,20 +51,20 @@ WHITE = Noise((1, 1_000_000), (1.0, 0.001))
 
 
 def sigma_of(differences: Floats) -> float:
-    """The standard deviation of independent steps, as the differences between neighbours tell it.
+    """Estimate the standard deviation of independent steps from the differences between neighbours.
 
-    A change of level is one difference of many.
+    A change of level is only one difference of many.
     """
     return robust_sigma(differences) / 2**0.5
 
 
 def robust_sigma(values: Floats) -> float:
-    """The standard deviation as the median absolute deviation tells it; 0 for fewer than two values."""
+    """Estimate the standard deviation from the median absolute deviation; 0 for fewer than two values."""
     return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
 
 def noise_of(series: Floats) -> Noise:
-    """The noise that the ranks have in common.
+    """Measure the noise that the ranks have in common.
 
     Args:
         series: steps x ranks; NaN where unknown.
@@ -78,7 +79,7 @@ def noise_of(series: Floats) -> Noise:
 
 
 def _in_sigmas(series: Floats) -> list[Floats]:
-    """Each rank's known steps, in standard deviations from one to the next."""
+    """Return each rank's known steps, in units of the standard deviation between neighbouring steps."""
     known = [column[~np.isnan(column)] for column in series.T]
     sigmas = [sigma_of(np.diff(column)) for column in known]
     return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
@@ -90,15 +91,17 @@ def _lengths(n_steps: int) -> list[int]:
 
 
 def _sigma_of_quieter(differences: Floats) -> float:
-    """The standard deviation as the smallest quarter tells it: half of the differences between long stretches
-    have one and the same change of level in them."""
+    """Estimate the standard deviation from the smallest quarter of the differences.
+
+    Half of the differences between long stretches may contain one and the same change of level.
+    """
     if not len(differences):
         return 0.0
     return float(np.quantile(np.abs(differences), 0.25)) / _QUARTILE_OF_SIZES
 
 
 def _between_neighbours(columns: Sequence[Floats], length: int) -> Floats:
-    """The differences between the means of all neighbouring stretches of this length."""
+    """Return the differences between the means of all neighbouring stretches of this length."""
     sums = [np.concatenate([[0.0], np.cumsum(column)]) for column in columns if len(column) >= 2 * length]
     differences = [s[2 * length :] - 2 * s[length:-length] + s[: -2 * length] for s in sums]
     return np.concatenate(differences or [np.zeros(0)]) / length

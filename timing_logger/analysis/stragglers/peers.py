@@ -1,4 +1,4 @@
-"""Times of a rank against those of its peers, the other ranks of its role, in the same step."""
+"""Compare the times of a rank with those of its peers, the other ranks of its role, in the same step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,12 @@ from timing_logger.analysis.tables import Floats
 
 
 def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Integers]:
-    """The columns of each role's ranks."""
+    """Return the columns of the ranks of each role.
+
+    Args:
+        ranks: the rank of each column.
+        roles: the role of each rank.
+    """
     return {
         role: np.array([i for i, rank in enumerate(ranks) if roles[rank] == role], dtype=np.int64)
         for role in sorted(set(roles.values()))
@@ -20,10 +25,10 @@ def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Integer
 
 
 def peer_medians(times: Floats) -> Floats:
-    """For each step and rank the median of the *other* ranks; NaN where there is none.
+    """Return for each step and rank the median of the *other* ranks; NaN where there is none.
 
-    Of an even number of peers the lower middle one counts: among three ranks, one slow one would
-    otherwise make each of the others look quick.
+    For an even number of peers it is the lower of the two middle values: among three ranks, one slow rank
+    would otherwise make each of the others look quick.
 
     Args:
         times: steps x ranks of one role; NaN where unknown.
@@ -41,13 +46,15 @@ def peer_medians(times: Floats) -> Floats:
 
 
 def log_ratios(times: Floats, baseline: Floats) -> Floats:
-    """log(time / peer median); NaN where either is unknown or nothing."""
+    """Return log(time / peer median); NaN where either is unknown or not positive."""
     usable = (times > 0) & (baseline > 0)
     return np.log(np.where(usable, times, np.nan) / np.where(usable, baseline, np.nan))
 
 
 def relative_scores(times: Floats) -> Floats:
-    """For each rank the least median time of all by its own, in (0, 1]; NaN where unknown.
+    """Return for each rank the least median time of all ranks divided by its own, in (0, 1].
+
+    It is NaN where unknown.
 
     Args:
         times: steps x ranks of one role.
@@ -59,7 +66,7 @@ def relative_scores(times: Floats) -> Floats:
 
 
 def column_medians(values: Floats) -> Floats:
-    """The median of each column, of what is known of it."""
+    """Return the median of the known values of each column; NaN for a column without any."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a column of which nothing is known is NaN
         medians: Floats = np.nanmedian(values, axis=0) if values.size else np.full(values.shape[1], np.nan)
@@ -67,7 +74,7 @@ def column_medians(values: Floats) -> Floats:
 
 
 def row_medians(values: Floats) -> Floats:
-    """The lower median of each row, of what is known of it."""
+    """Return the lower median of the known values of each row; NaN for a row without any."""
     ascending = np.sort(values, axis=1)
     n_known = (~np.isnan(values)).sum(axis=1, keepdims=True)
     return np.take_along_axis(ascending, np.maximum((n_known - 1) // 2, 0), axis=1)[:, 0]

@@ -1,4 +1,4 @@
-"""One process's rows -> what it did in each step, and how long it was not communicating."""
+"""Sum the rows of one process by step: its own work, and the time in which it was not communicating."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from timing_logger.record import OK
 
 
 class RankSteps(NamedTuple):
-    """One process by step; the arrays are as long as ``iterations``.
+    """The times of one process by step; arrays have one entry per step.
 
     Attributes:
-        rank: of the process.
-        iterations: numbers of steps, ascending.
-        work_ms: for each operation of its own work the time in it, 0 in steps without; NaN if unknown.
-        gap_ms: time from the last communication of the step before to the last of this one, less
+        rank: rank of the process.
+        iterations: numbers of the steps, ascending.
+        work_ms: for each operation of the process's own work the time in it; 0 in steps without the
+            operation, NaN if unknown.
+        gap_ms: time from the end of the last communication of the step before to that of this step, less
             the communication; per iteration, also where only some iterations are recorded.
-        step_ms: how long each lasted, see ``durations_s``.
+        step_ms: how long each step lasted, see ``durations_s``.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
     """
 
@@ -37,21 +38,21 @@ class RankSteps(NamedTuple):
     blocked_ms: Floats
 
     def without_steps(self) -> RankSteps:
-        """Of the same process, as if it had recorded no step."""
+        """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
         return RankSteps(self.rank, self.iterations[:0], {}, none, none, none)
 
 
 class WorkRows(NamedTuple):
-    """What is looked at of the rows of some processes; one entry each.
+    """The columns that step times are computed from; one entry per row.
 
     Attributes:
-        operations: names, ascending.
-        operation: the row's, a number in ``operations``.
-        step: number of the step; NaN outside of any.
-        elapsed_ms: NaN where unknown or failed.
-        start_s, end_s: on the process's own axis.
-        lane, blocks: as ``lanes_of`` has them.
+        operations: names of operations, ascending.
+        operation: index of the row's operation in ``operations``.
+        step: number of the row's step; NaN outside of any step.
+        elapsed_ms: duration of the row; NaN where it is unknown or the operation failed.
+        start_s, end_s: on the time axis of the process, in seconds.
+        lane, blocks: as ``lanes_of`` returns them.
     """
 
     operations: list[str]
@@ -65,7 +66,12 @@ class WorkRows(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, step: Floats) -> WorkRows:
-        """Those of a table that ``opened`` returned, of which the steps are known."""
+        """Take the columns of a table.
+
+        Args:
+            frame: a table that ``opened`` returned.
+            step: the number of each row's step; NaN outside of any step.
+        """
         operation, operations = coded_text(frame, "operation")
         succeeded = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
         lanes = lanes_of(frame)
@@ -81,16 +87,23 @@ class WorkRows(NamedTuple):
         )
 
     def only(self, wanted: Any) -> WorkRows:
-        """The rows that are ``wanted``, by a mask, positions or a slice."""
+        """Return the rows that are ``wanted``, by a mask, positions or a slice."""
         chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
         return WorkRows(self.operations, *chosen)
 
     def operations_are(self, predicate: Any) -> Bools:
+        """Apply ``predicate`` to the name of each row's operation."""
         return each_text((self.operation, self.operations), predicate)
 
 
 def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
-    """What one process did, whose rows these are; ``numbering`` says what the numbers of its steps mean."""
+    """Sum the rows of one process by step.
+
+    Args:
+        rows: all rows of the process.
+        rank: rank of the process.
+        numbering: what the numbers of its steps mean.
+    """
     rows = rows.only(~np.isnan(rows.step))
     steps, at = np.unique(rows.step.astype(np.int64), return_inverse=True)
     recorded = numbering.iterations(steps)
@@ -112,14 +125,14 @@ def _since(iterations: Ints) -> Floats:
 
 
 def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
-    """The time of each row without that of the rows inside it; NaN for rows that hold nobody."""
+    """Return the time of each row without that of the rows inside it; NaN for rows that are not ``held``."""
     alone = np.full(len(held), np.nan)
     alone[held] = exclusive_ms(rows.elapsed_ms[held], rows.start_s[held], rows.end_s[held], rows.lane[held])
     return alone
 
 
 def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
-    """NaN for the first step, also of an epoch, and wherever an instant is unknown."""
+    """Compute ``gap_ms``; NaN for the first step, also of an epoch, and wherever an instant is unknown."""
     placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
     blocked = placed & rows.blocks
     gaps = np.full(len(iterations), np.nan)
@@ -127,8 +140,8 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
     np.maximum.at(last_ends, at[blocked], rows.end_s[blocked])
     known = np.flatnonzero(np.isfinite(last_ends))
     since, until = last_ends[known[:-1]], last_ends[known[1:]]
-    # Communication beside own work holds nobody up, so only what it adds to the work is taken off. A
-    # thread that is blocked does not work, whatever row of work it has around the call.
+    # Communication beside own work delays nothing, so only its time outside of the work is subtracted. A
+    # thread that is blocked does not work, even if a row of work encloses the call.
     looked_at = rows.only(placed & (own | rows.blocks))
     work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
     starts = np.concatenate([work.start_s, rows.start_s[blocked]])

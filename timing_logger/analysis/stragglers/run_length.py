@@ -1,4 +1,4 @@
-"""How long a recorded run took, as far as its steps tell."""
+"""Compute the length of a recorded run from its steps."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from timing_logger.analysis.stragglers.step_times import StepTimes
 
 
 def run_ms(times: StepTimes) -> float:
-    """The sum of the recorded steps, each as long as on the typical rank.
+    """Return the sum of the recorded steps in ms, each as long as on the typical rank.
 
-    Where nothing says when a step began, it takes as long as its slowest rank works, and what even that one
-    waits.
+    Where it is unknown when a step began, it counts as long as its slowest rank works, plus the least time
+    that a rank waits in it.
     """
     slowest_ms = np.fmax.reduce(times.self_ms, axis=1, initial=np.nan)
     least_wait_ms = np.fmin.reduce(times.waits.own_ms, axis=1, initial=np.nan)
@@ -22,6 +22,6 @@ def run_ms(times: StepTimes) -> float:
 
 
 def part_of_run(times: StepTimes, cost_ms: float) -> float:
-    """A cost as a part of the run, in [0, 1]."""
+    """Return a cost as a fraction of the run, in [0, 1]; 0 if the length of the run is unknown."""
     length_ms = run_ms(times)
     return min(1.0, cost_ms / length_ms) if length_ms > 0 else 0.0

@@ -1,4 +1,4 @@
-"""How each rank does against its peers, and against its own past: two figures per rank and phase."""
+"""Score each rank and phase against the rank's peers, and against its own past."""
 
 from __future__ import annotations
 
@@ -34,27 +34,30 @@ _SCHEMA = {
 
 
 def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
-    """One row for each phase and rank; ``SELF_TIME``, all phases together, comes first.
+    """Score each rank against its peers and against its own past, for each phase.
 
     Args:
         timings: as ``read_timings`` returns.
-        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers.detect`.
+        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers`.
+
+    Returns:
+        One row for each phase and rank; ``SELF_TIME``, all phases together, comes first.
 
     Columns:
-        rank, phase, labels: as :func:`timing_logger.analysis.stragglers.windows` has them.
-        steps: in how many the time is known.
-        median_ms: its median over them.
-        score: relative score, the least median of the role by the rank's own, in (0, 1]; NaN if the
-            ranks look like those of different runs.
-        individual_score: the least median of 20 successive steps in the past by that of the last 20;
-            above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
+        rank, phase, labels: as :func:`timing_logger.analysis.windows` has them.
+        steps: number of steps in which the time is known.
+        median_ms: median of the time over these steps.
+        score: relative score, the least median of the role divided by the rank's own, in (0, 1]; NaN if
+            the ranks look like those of different runs.
+        individual_score: the least median of 20 successive steps in the past divided by that of the last
+            20; above 1 if the rank is quicker than ever. NaN with fewer than 40 steps.
         flagged: whether either score is below 0.75.
     """
     return scores_of(judgement_of(timings, roles), opened(timings, COLUMNS_OF["stragglers"]))
 
 
 def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
-    """The scores on the times of this judgement, in the library of ``frame``."""
+    """Compute :func:`scores` from the times of a judgement, in the library of ``frame``."""
     times, _, role_of, are_comparable = judgement
     found = [
         (times.ranks[column], phase, role, *row)
@@ -76,7 +79,14 @@ def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
 
 
 def individual_score(own_ms: Floats) -> float:
-    """Best past median by current median, each of ``MIN_STEPS`` successive steps; NaN if there is no past."""
+    """Divide the best past median by the current median, each of ``MIN_STEPS`` successive steps.
+
+    Args:
+        own_ms: the known times of one rank in ms, in the order of steps.
+
+    Returns:
+        The score; NaN if there are fewer than twice ``MIN_STEPS`` steps.
+    """
     past, current = own_ms[:-MIN_STEPS], own_ms[-MIN_STEPS:]
     n_blocks = len(past) // MIN_STEPS
     if not n_blocks or not np.median(current) > 0:
@@ -91,4 +101,4 @@ def _of_parts(parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | No
 
 
 SCORES = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
-"""``scores``."""
+"""The analysis :func:`scores` in parts."""

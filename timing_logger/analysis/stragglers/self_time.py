@@ -1,8 +1,8 @@
-"""What a rank did on its own account: its rows without the time in which they were held up by others.
+"""Compute a rank's self time: the time of its rows without that in which they waited for other ranks.
 
 A row of a rank's own work (``BACKWARD``) may enclose calls that wait for other ranks, and further
 rows of work. Each instant is charged to the innermost row of its thread, as profilers count
-exclusive time, so nothing is counted twice and waiting is nobody's work.
+exclusive time, so nothing is counted twice and waiting is not counted as work.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ Booleans = npt.NDArray[np.bool_]
 
 
 def is_own_work(operation: str) -> bool:
-    """Whether the operation needs no other rank: ``FORWARD``, ``DATA``, ``COMPRESS``, ``H2D``, free names."""
+    """Tell whether an operation needs no other rank, as ``FORWARD``, ``COMPRESS``, ``H2D`` or a free name."""
     return operations.is_own_work(operation) or base_operation(operation) in COPIES
 
 
 def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Integers) -> Floats:
-    """The time of each row without that of the rows inside it.
+    """Return the time of each row without that of the rows inside it, in ms.
 
     Args:
-        elapsed_ms: durations.
+        elapsed_ms: durations of the rows.
         starts_s, ends_s: intervals on one clock, in seconds; rows without them keep their duration.
-        lanes: rows can enclose each other only within a lane (a thread and its clock).
+        lanes: the lane of each row (a thread and its clock); rows enclose each other only within a lane.
     """
     alone = elapsed_ms.copy()
-    placed = starts_s < ends_s  # rows of no length lie in no row's way; neither do unknown ones
+    placed = starts_s < ends_s  # rows of zero or unknown length take nothing from other rows
     for lane in np.unique(lanes[placed]):
         rows = np.flatnonzero(placed & (lanes == lane))
         alone[rows] -= 1000 * _enclosed_s(starts_s[rows], ends_s[rows])
@@ -41,7 +41,7 @@ def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: In
 
 
 def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
-    """How much of each interval lies under intervals further in: those that started later."""
+    """Return how much of each interval in s lies under intervals further in: those that started later."""
     if (starts[1:] >= ends[:-1]).all():  # one after the other
         return np.zeros(len(starts))
     order = np.lexsort((-ends, starts))
@@ -61,12 +61,12 @@ def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
 
 
 def _depths(starts: Floats, ends: Floats) -> Integers:
-    """How many intervals are under way when each one starts; ``starts`` ascending."""
+    """Count the intervals that are under way when each one starts; ``starts`` are ascending."""
     return np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
 
 
 def _cross(ends: Floats, depth: Integers) -> bool:
-    """Whether any interval ends after the one that it began in; the depths then say little."""
+    """Tell whether any interval ends after the one that it began in; the depths are then of little use."""
     for level in range(int(depth.max(initial=0))):
         outer, inner = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)
         around = outer[np.searchsorted(outer, inner) - 1]
@@ -76,9 +76,10 @@ def _cross(ends: Floats, depth: Integers) -> bool:
 
 
 def _uncrossed(starts: Floats, ends: Floats) -> Floats:
-    """Ends with which intervals lie inside each other or apart: what crosses into a later one ends there.
+    """Return ends with which intervals lie inside each other or apart.
 
-    Rows of ``record_timing`` do so by a moment: each is placed at the call, some time after its end.
+    An interval that crosses into a later one ends where that one starts. Rows of ``record_timing`` cross by a
+    moment: each is placed at the call, some time after its end.
     """
     uncrossed = ends.tolist()
     under_way: list[int] = []  # the innermost last, which ends first
@@ -92,7 +93,12 @@ def _uncrossed(starts: Floats, ends: Floats) -> Floats:
 
 
 def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Floats:
-    """How much of each span ``[from_s, to_s]`` the union of the intervals covers; ``starts`` ascending."""
+    """Return how much of each span ``[from_s, to_s]`` the union of the intervals covers, in seconds.
+
+    Args:
+        from_s, to_s: the spans, in seconds.
+        starts, ends: the intervals, in seconds, in ascending order of ``starts``.
+    """
     if not len(starts):
         return np.zeros(len(from_s))
     latest_end = np.maximum.accumulate(ends)

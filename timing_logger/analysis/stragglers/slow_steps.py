@@ -1,4 +1,7 @@
-"""In which steps is a rank slower than its peers? Stretches between change points, and recurring steps."""
+"""Find the steps in which a rank is slower than its peers.
+
+They are stretches between change points, or single steps that recur.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ from timing_logger.analysis.tables import Floats
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
 MIN_GAP = 0.10
-"""A score that is this much lower than that of the peers matters; 1 / (1 - MIN_GAP) as a ratio."""
+"""The least difference to the score of the peers that matters; 1 / (1 - MIN_GAP) as a ratio of times."""
 
 FLAGGED_SCORE = 0.75
 """A relative or individual score below this is flagged."""
@@ -24,13 +27,13 @@ MIN_Z = 3.5
 """A robust z-score from the median absolute deviation beyond this is significant (Iglewicz, Hoaglin 1993)."""
 
 MIN_SHARE_SLOWER = 0.75
-"""In a stretch that counts as slow the rank is slower than its peers in this part of the steps."""
+"""The least fraction of the steps of a slow stretch in which the rank is slower than its peers."""
 
 MIN_RECURRING_SHARE = 0.05
-"""Slow steps recur if they are this part of all; the same share at either end of a run is its edge."""
+"""Single slow steps recur if they are this fraction of all; the edge of a run is the same fraction of it."""
 
 MIN_SIGMA = 0.02
-"""Times that differ by less than 2% are equal, however quiet the run is."""
+"""The least standard deviation assumed for log ratios: times within 2% are equal, however quiet the run."""
 
 _FLAGGED = -float(np.log(FLAGGED_SCORE))
 _BETWEEN_QUANTILES = 0.7572  # from the 10% to the 30% quantile of normal noise, in sigmas
@@ -38,14 +41,14 @@ _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean tim
 
 
 class SlowSteps(NamedTuple):
-    """One rank's slow steps that belong together.
+    """The slow steps of one rank that belong together.
 
     Attributes:
-        column: of the rank.
+        column: column of the rank.
         steps: positions of the slow steps, ascending.
-        kind: persistent; ongoing: still at the end; bounded; intermittent: single steps that recur.
-        level: the median of log(time / peer median) in them.
-        z: by how many standard errors the level is above 0.
+        kind: persistent; ongoing: still slow at the end; bounded; intermittent: single steps that recur.
+        level: median of log(time / peer median) in these steps.
+        z: by how many standard errors the level is above 0; of single steps, their number above the expected.
     """
 
     column: int
@@ -56,11 +59,11 @@ class SlowSteps(NamedTuple):
 
 
 def slow_steps(ratios: Floats, *, min_gap: float = MIN_GAP) -> list[SlowSteps]:
-    """The slow steps of every rank.
+    """Find the slow steps of every rank.
 
     Args:
         ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
-        min_gap: stretches matter in which a rank's score is so much lower than that of its peers.
+        min_gap: in a slow stretch, the least difference of the rank's score to that of its peers.
     """
     noise, least = noise_of(ratios), -float(np.log(1 - min_gap))
     columns = range(ratios.shape[1])
@@ -86,14 +89,14 @@ def _is_slow(values: Floats, noise: Noise, least: float) -> bool:
 
 
 def z_of_level(values: Floats, noise: Noise) -> float:
-    """The median in standard errors, the noise taken from the median absolute deviation."""
+    """Return the median of the values in standard errors; the noise is estimated from absolute deviations."""
     wandering = max(MIN_SIGMA, sigma_of(np.diff(values))) * noise.error_of_mean(len(values))
     scattered = robust_sigma(values) / len(values) ** 0.5
     return float(np.median(values) / (_MEDIAN_ERROR * max(wandering, scattered)))
 
 
 def _joined(values: Floats, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Spans that touch, differing only in how slow they are, are one; also those that a spike parts."""
+    """Join slow spans that touch, which differ only in their level, and those that only a spike separates."""
     joined: list[tuple[int, int]] = []
     for start, end in spans:
         if joined and _is_spike(values[joined[-1][1] : start], _level(values, joined[-1], (start, end))):
@@ -107,7 +110,7 @@ def _level(values: Floats, *spans: tuple[int, int]) -> float:
 
 
 def _is_spike(between: Floats, level: float) -> bool:
-    """Whether fewer steps than a level is held for are nearer to the peers than to the slow ``level``."""
+    """Tell whether fewer than ``MIN_STEPS`` steps are nearer to the peers than to the slow ``level``."""
     return int(np.sum(between < level / 2)) < MIN_STEPS
 
 
@@ -122,7 +125,7 @@ def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int
 
 
 def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
-    """Single slow steps outside of the stretches, of ranks that have far more of them than their peers."""
+    """Find single slow steps outside of the stretches, of ranks with far more of them than their peers."""
     single = _single_slow(ratios, stretches)
     counts = single.sum(axis=0)
     found: list[SlowSteps] = []
@@ -146,7 +149,7 @@ def _single_slow(ratios: Floats, stretches: list[SlowSteps]) -> Booleans:
 
 
 def _sigma_of_usual(values: Floats) -> float:
-    """The noise as the quicker steps tell it: up to half of them may be slow, and these are no noise."""
+    """Estimate the noise from the quicker steps: up to half of all may be slow, and these are no noise."""
     if not len(values):
         return 0.0
     low, middle = np.quantile(values, (0.1, 0.3))

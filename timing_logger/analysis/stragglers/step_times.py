@@ -1,4 +1,4 @@
-"""Rows -> what each rank did and how long it waited, step by step: the arrays that judgements stand on."""
+"""Compute the times of each rank by step, its own work and its waits: the input of all judgements."""
 
 from __future__ import annotations
 
@@ -41,30 +41,31 @@ UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
 
 MIN_COVERAGE = 0.8
-"""Rows of own work are a rank's self time if on every rank they cover this part of the time it was
-not communicating."""
+"""The least fraction of the time without communication that rows of own work must cover on every rank.
+
+If they cover less, they are not taken as the only source of self times."""
 
 
 @dataclass(frozen=True, eq=False)
 class StepTimes:
-    """Times by step and rank, in ms; NaN where unknown.
+    """The times of a run by step and rank, in ms; NaN where unknown.
 
     Attributes:
-        ranks: ascending.
-        iterations: of the training, ascending. Where none is recorded, steps counted from 0; where they
-            restart, numbers of steps.
-        numbering: what these numbers mean.
-        on_device: whether rows of own work are on the device's clock, where waits are part of them.
-        phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if looked at.
+        ranks: the rank of each column, ascending.
+        iterations: the iteration of each step, ascending. Where none is recorded, steps are counted from 0;
+            where iterations restart, these are numbers of steps.
+        phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if included.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
-        waits: in collectives that synchronise ranks, each steps x ranks.
+        waits: waits in collectives that synchronise ranks, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
         step_ms: steps x ranks, from the first row of the step to that of the next.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
-        transfers: of collectives and messages, without waiting.
+        transfers: transfer times of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
         has_iterations: whether iterations are recorded.
+        numbering: what the numbers in ``iterations`` mean.
+        on_device: whether rows of own work are on the device's clock, where waits are part of them.
     """
 
     ranks: list[int]
@@ -83,19 +84,19 @@ class StepTimes:
     on_device: bool = False
 
     def step_range(self, steps: Integers) -> StepRange:
-        """From the first to the last of the steps at these positions."""
+        """Return the range from the first to the last of the steps at these positions."""
         return self.numbering.step_range(self.iterations[steps])
 
     @property
     def rows_suffice(self) -> bool:
-        """Whether rows of own work cover, on every rank, most of the time without communication."""
+        """Whether rows of own work cover ``MIN_COVERAGE`` of the time without communication on every rank."""
         work_ms = self.phase_ms.sum(axis=0)
         known = ~np.isnan(work_ms) & ~np.isnan(self.gap_ms)
         covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
         return bool((covered >= MIN_COVERAGE * spent).all())
 
     def by_gaps(self) -> StepTimes:
-        """The same steps, with the time between communication as self time."""
+        """Return the same steps with the time between communication as self time."""
         unlogged_ms = np.maximum(self.gap_ms - self.phase_ms.sum(axis=0), 0.0)
         return replace(
             self,
@@ -107,19 +108,22 @@ class StepTimes:
 
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
-    """The arrays of a table of timings. Of several incarnations, the latest that took the step counts."""
+    """Compute the times by step and rank of a table of timings.
+
+    If several incarnations of a rank took a step, the latest counts.
+    """
     files = getattr(timings, "attrs", {}).get("files", [])
     return whole_step_times([part_of_step_times(timings)], stated_world_size(files))
 
 
 class PartOfStepTimes(NamedTuple):
-    """What the times need of some of the processes: per process and step, and per collective.
+    """What the step times of a run need of some of its processes.
 
     Attributes:
-        processes: by rank and incarnation.
-        incarnations: of these.
-        epochs: for each process those of its steps; NaN where none is known.
-        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` makes it.
+        processes: the times of each process by step, in the order of rank and incarnation.
+        incarnations: the incarnation of each process.
+        epochs: for each process the epoch of each of its steps; NaN where none is known.
+        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` returns.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -136,13 +140,13 @@ class PartOfStepTimes(NamedTuple):
     on_device: bool
 
     def without_steps(self) -> PartOfStepTimes:
-        """The same, as if its processes had recorded no step."""
+        """Return the part as if its processes had recorded no step."""
         processes = [steps.without_steps() for steps in self.processes]
         return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
 
 
 def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
-    """Of the rows of whole processes, such as one file's."""
+    """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     rank = frame["rank"].to_numpy().astype(np.int64)
     process = dense_codes(rank, frame["incarnation"].to_numpy())
@@ -167,7 +171,7 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
-    """How many rows of the same operation and layer a process had recorded before each."""
+    """Count for each row the earlier rows of the same process, operation and layer."""
     kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
     order = np.argsort(kind, kind="stable")
     first = np.flatnonzero(np.diff(kind[order], prepend=-1))
@@ -177,7 +181,7 @@ def _ordinals(process: Ints, frame: Frame) -> Floats:
 
 
 def _places(number: Floats, iterations: Ints) -> Ints:
-    """Where the step of each row stands among those of its process; -1 outside of any."""
+    """Return the position of each row's step among the steps of its process; -1 outside of any step."""
     inside = ~np.isnan(number)
     place = np.full(len(number), -1)
     place[inside] = np.searchsorted(iterations, number[inside])
@@ -185,7 +189,7 @@ def _places(number: Floats, iterations: Ints) -> Ints:
 
 
 def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
-    """The epoch of each step of a process: that of any of its rows."""
+    """Return the epoch of each step of a process: that of any of its rows."""
     found = np.full(n_steps, np.nan)
     found[place[place >= 0]] = epoch[place >= 0]
     return found
@@ -197,13 +201,14 @@ def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
 
 
 def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = None) -> StepTimes:
-    """The times of all processes, whose parts come in ascending order; those of all their rows.
+    """Compute the times by step and rank from the parts of all processes, as from all their rows at once.
 
     Args:
-        world_size: how many ranks the run has; None if unknown.
+        parts: as ``part_of_step_times`` returned them, in ascending order of their processes.
+        world_size: the number of ranks in the run; None if unknown.
     """
     has_iterations = any(part.has_iterations for part in parts)
-    if has_iterations:  # what is outside of any iteration is of no step, and its count is no iteration
+    if has_iterations:  # parts without iterations have no steps: their counts of rows are no iterations
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
@@ -215,13 +220,13 @@ def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = 
 
 
 def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
-    """What the numbers of all steps mean, and those of each process's steps."""
+    """Return what the numbers of all steps mean, and the numbers of each process's steps."""
     iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
     if not any(part.numbering.restarts for part in parts):
         return Numbering(np.zeros(0)), iter(iterations)
     counted = any(part.numbering.counted for part in parts)
     epochs = [epoch for part in parts for epoch in part.epochs]
-    if counted:  # a process that never began anew was in the first pass all the time
+    if counted:  # a process whose iterations never restarted was in the first pass all the time
         epochs = [np.zeros(len(epoch)) if np.isnan(epoch).all() else epoch for epoch in epochs]
     numbering, number = numbered_by_epoch(np.concatenate(epochs), np.concatenate(iterations), counted=counted)
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))

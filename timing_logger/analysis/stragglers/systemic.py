@@ -1,4 +1,4 @@
-"""Verdicts that name no rank by itself: a whole role, all ranks, no one in particular, nothing."""
+"""Find verdicts that name no single rank: a slow role, all ranks slower, diffuse losses, or a healthy run."""
 
 from __future__ import annotations
 
@@ -31,14 +31,22 @@ from timing_logger.analysis.stragglers.verdict import Gate, Verdict
 from timing_logger.analysis.tables import Floats
 
 MAX_LOST_SHARE = 1 - FLAGGED_SCORE
-"""More than this part of the time lost to each step's slowest rank is too much."""
+"""The largest fraction of the time that may be lost to the slowest rank of each step in a healthy run."""
 
 
 def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:
-    """All ranks of a role slower than the typical other role, over enough steps.
+    """Return the verdict that all ranks of a role are slower than the typical other role, over enough steps.
 
-    In all their own work, else in those names of it in which they are slower, if these are most of it: a name
-    that hides waiting, as clipping that reduces inside, is long on everybody but a slow role.
+    The roles are compared by all their own work, and else by those operations in which a role is slower, if
+    these are most of its work: an operation that hides waiting, such as gradient clipping that reduces
+    inside, is long on all ranks except those of a slow role.
+
+    Args:
+        times: the times of the run.
+        roles: the role of each rank.
+
+    Returns:
+        The costliest such verdict; None if there is none.
     """
     by_role = members(times.ranks, roles)
     if len(by_role) < 2 or _may_be_passed_on(times):
@@ -62,7 +70,7 @@ def _slow_in_most(times: StepTimes, by_role: Mapping[str, Integers], self_ms: Fl
 
 
 def _slower_in(phase_ms: Floats, role: int) -> Integers:
-    """Of the phases that all roles have, those in which this one typically is slower."""
+    """Return the phases that all roles have and in which this role typically is slower."""
     typical = np.stack([column_medians(own_ms) for own_ms in phase_ms])
     others = column_medians(np.delete(typical, role, axis=1).T)
     return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
@@ -71,7 +79,7 @@ def _slower_in(phase_ms: Floats, role: int) -> Integers:
 def _slow_roles(
     times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, only: int | None = None
 ) -> list[Verdict]:
-    """The verdicts on the roles (on ``only`` one of them) that pass, by these times, steps x roles."""
+    """Return the verdicts on slow roles, by times in ms (steps x roles); ``only`` selects one role."""
     slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
     found = [
         _role_verdict(times, by_role, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)
@@ -80,7 +88,7 @@ def _slow_roles(
 
 
 def _may_be_passed_on(times: StepTimes) -> bool:
-    """Where rows of own work exist but cover little, the rest may be waiting that is not logged."""
+    """Tell whether rows of own work exist but cover little: the rest may be waiting that is not logged."""
     return times.from_gaps and len(times.phases) > 1
 
 
@@ -113,7 +121,7 @@ def _role_verdict(
 
 
 def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
-    """The part of the time between communication that a role's rows cover; NaN if that time is unknown."""
+    """Return the fraction of a role's time between communication that its rows cover; NaN if unknown."""
     between_ms = row_medians(times.gap_ms[:, columns])
     known = ~np.isnan(between_ms) & ~np.isnan(role_ms)
     spent_ms = float(between_ms[known].sum())
@@ -121,7 +129,7 @@ def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
 
 
 def _longest_phase(times: StepTimes, steps: Integers, columns: Integers) -> str:
-    """Where the ranks spend most beyond what all ranks typically do."""
+    """Return the phase in which the ranks spend most beyond what all ranks typically spend; "" if none."""
     beyond = [
         float(np.nansum(row_medians(phase_ms[np.ix_(steps, columns)]) - row_medians(phase_ms[steps])))
         for phase_ms in times.phase_ms
@@ -130,7 +138,11 @@ def _longest_phase(times: StepTimes, steps: Integers, columns: Integers) -> str:
 
 
 def group_wide(times: StepTimes) -> Verdict | None:
-    """Ranks alike slower than in their own best past, over enough steps."""
+    """Return the verdict that most ranks became slower than in their own best past, over enough steps.
+
+    Returns:
+        The costliest such verdict; None if there is none.
+    """
     with_all = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
     own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[with_all]
     if not len(own):
@@ -177,9 +189,13 @@ def _grown_phase(times: StepTimes, steps: Integers) -> str:
 
 
 def diffuse(times: StepTimes, roles: Mapping[int, str], without_owner: bool) -> Verdict:
-    """Much time lost to late ranks that nobody owns; or a healthy run.
+    """Return the verdict that much time is lost to late ranks, but to none in particular; or ``healthy``.
 
-    ``without_owner``: there are slow ranks, but too many, or they explain too little.
+    Args:
+        times: the times of the run.
+        roles: the role of each rank.
+        without_owner: whether there are slow ranks that may not be named together: they are too many, or
+            explain too little.
     """
     by_role = members(times.ranks, roles)
     lost = _lost_share(times, by_role)

@@ -1,4 +1,4 @@
-"""What is said of a run: who is slow, in which phase, since when, at what cost; and why that may be said."""
+"""The result of the search for stragglers: who is slow, in which phase, since when, at what cost, and why."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "commu
 
 
 class Gate(NamedTuple):
-    """One condition that had to hold.
+    """A condition that a verdict depends on.
 
     Attributes:
         name: what was measured.
-        value: the figure; NaN if it could not be told.
-        bound: what it had to reach.
-        passed: whether it did.
+        value: the measured figure; NaN if it is unknown.
+        bound: the bound that the figure is compared with.
+        passed: whether the condition holds.
     """
 
     name: str
@@ -29,15 +29,15 @@ class Gate(NamedTuple):
 
 
 class Suspect(NamedTuple):
-    """Who may be slow, certain or not.
+    """A rank that may be slow, for certain or not, or several ranks that act as one.
 
     Attributes:
-        ranks: one; or several that act as one, since they wait for each other in something that is not
-            logged: then it is one of these.
+        ranks: one rank; or several that act as one because they wait for each other in something that is
+            not logged: then it is one of these.
         phase: the operation in which they spent most beyond their peers.
-        share: the part of the time lost to slow ranks that comes back if they are like their peers, in
-            [0, 1].
-        likelihood: in what part of the runs that are drawn anew from the steps of this one they are among the
+        share: the fraction of the time lost to slow ranks that would be regained if they were like their
+            peers, in [0, 1].
+        likelihood: the fraction of runs resampled from the steps of this one in which they are among the
             costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
     """
 
@@ -49,34 +49,37 @@ class Suspect(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """The answer to "who is slow?".
+    """The verdict on the ranks of a run: which are slow, at what cost, and why.
 
     Attributes:
-        verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is.
-            ``role``: all ranks of a role are slow. ``group-wide``: all ranks were, against their own past.
-            ``communication``: transfers are, without waiting. ``diffuse``: much time is lost to late
-            ranks, but no rank owns it. ``healthy``: none of that. ``hang``: the run hung, and of the steps
-            before that none of the others but ``diffuse`` can be said; see ``end``.
-        ranks: whom to look at, the costliest first; of a hang those whom the others wait for. Empty
+        verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is slow.
+            ``role``: all ranks of a role are slow. ``group-wide``: all ranks were slower than in their own
+            past. ``communication``: transfers are slow, without waiting. ``diffuse``: much time is lost to
+            late ranks, but to none in particular. ``healthy``: none of that. ``hang``: the run hung, and its
+            steps before that show none of the others except, perhaps, ``diffuse``; see ``end``.
+        ranks: the ranks to look at, the costliest first; for a hang those that the others wait for. Empty
             unless ``rank``, ``role`` or ``hang``.
-        phase: the operation in which the time goes; ``UNLOGGED`` if between the rows; "" if nobody is slow.
+        phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
+            slow.
         labels: the role of the first rank, "" if none is stated.
-        window: ``persistent``, ``ongoing`` (still so at the end), ``bounded`` or ``intermittent``; "".
+        window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
+            there are no slow steps.
         first_iteration, last_iteration: of the slow steps; None if there are none.
-        first_epoch, last_epoch: theirs, where iterations restart; else None.
-        score: relative score, of a rank against its peers, of a role against other roles; group-wide
-            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if nobody is slow.
-        cost_ms: time by which the run would be shorter without it, over the steps recorded.
-        cost_share: the same as a part of the run.
-        suspects: who may be slow: those in ``ranks`` first, then by cost; also those that cost too little.
+        first_epoch, last_epoch: of the slow steps, where iterations restart; else None.
+        score: relative score, of a rank against its peers, or of a role against other roles; group-wide
+            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
+        cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
+        cost_share: ``cost_ms`` as a fraction of the run.
+        suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost
+            too little.
         judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that
-            nobody is slow. If not, ``verdict`` is ``healthy`` only because nobody is named.
-        why: why it is not judged; "" if it is.
-        unjudged_ranks: of whom nothing is known, or who had no peer to be compared with.
-        gates: what decided, in the order of judging.
-        evidence: the same in sentences, and what the judgement rests on.
-        end: whether the run came to its end, and who hangs if not. A run may hang that has slow ranks: then
-            ``verdict`` tells of these, and ``end.hangs`` of that.
+            no rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
+        why: why the run is not judged; "" if it is.
+        unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
+        gates: the conditions that decided, in the order in which they were checked.
+        evidence: what decided, in sentences, and what the judgement is based on.
+        end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
+            ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
     """
 
     verdict: VerdictKind
@@ -101,7 +104,7 @@ class Verdict:
 
     @property
     def when(self) -> str:
-        """``iterations 40 to 60 of epoch 2``; "" if there are no slow steps."""
+        """The range of the slow steps, such as ``iterations 40 to 60 of epoch 2``; "" if there are none."""
         if self.first_iteration is None or self.last_iteration is None:
             return ""
         return StepRange(
@@ -109,7 +112,10 @@ class Verdict:
         ).in_words()
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold, None for an unknown figure; epochs where iterations restart."""
+        """Return the verdict as plain values that JSON can hold.
+
+        An unknown figure is None. Epochs are included only where iterations restart.
+        """
         return {
             "verdict": self.verdict,
             "ranks": list(self.ranks),

@@ -1,4 +1,4 @@
-"""When is a rank slower than its peers? Windows of iterations, per rank and phase."""
+"""Find the windows of iterations in which a rank is slower than its peers, per rank and phase."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from timing_logger.analysis.stragglers.verdict import Verdict
 from timing_logger.analysis.tables import Floats, Frame, like, nullable_integers, of_pandas, opened
 
 SELF_TIME = "SELF_TIME"
-"""Stands for all phases of a rank together: what it spent on its own account."""
+"""The name for all phases of a rank together: the time that it spent on its own account."""
 
 _SCHEMA = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "kind": nw.String,
@@ -37,16 +37,19 @@ _SCHEMA = {
 
 
 def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
-    """One row for each stretch of iterations in which a rank was slower than its peers; the costliest first.
+    """Find the windows of iterations in which a rank was slower than its peers.
 
-    A stretch lies between change points of log(rank / peer median) and lasts 3 steps or more; single
-    slow steps are a window only if a rank has far more of them than its peers. Nothing is removed as
-    an outlier before. The ranks of one role are each other's peers; one alone in its role has none, and
-    ranks of different runs are none: there are no windows then.
+    A window lies between change points of log(rank / peer median) and lasts 3 steps or more; single
+    slow steps are a window only if a rank has far more of them than its peers. No outliers are removed
+    before. The ranks of one role are each other's peers. A rank that is alone in its role has no peers, and
+    ranks of different runs are not peers: there are no windows then.
 
     Args:
         timings: as ``read_timings`` returns.
-        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers.detect`.
+        roles: the role of each rank, see :func:`timing_logger.analysis.stragglers`.
+
+    Returns:
+        One row for each window, the costliest first.
 
     Columns:
         rank.
@@ -55,17 +58,19 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) 
         labels: the role of the rank, "" if none is stated.
         kind: ``persistent``; ``ongoing``, still slow at the end; ``bounded``; ``intermittent``.
         first_iteration, last_iteration: of the slow steps; counted steps where no iteration is recorded.
-        first_epoch, last_epoch: theirs, beside them; only where iterations restart.
-        iterations: how many slow steps are recorded.
-        ratio: the median over these of the rank's time by the median of its peers in the same step.
-        score: least median time of the role in these steps by that of the rank; below 0.75 is bad.
-        cost_ms: what the rank spent in these steps beyond the median of its peers, in sum.
+        first_epoch, last_epoch: epochs of these two iterations; only where iterations restart.
+        iterations: number of slow steps that are recorded.
+        ratio: median over the slow steps of the rank's time divided by the median of its peers in the same
+            step.
+        score: least median time of the role in the slow steps divided by that of the rank; below 0.75 is
+            bad.
+        cost_ms: sum of the time that the rank spent in the slow steps beyond the median of its peers.
     """
     return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles).windows)
 
 
 class StragglersAndWindows(NamedTuple):
-    """Two answers that stand on the same times.
+    """The verdict on a run and its windows, computed from the same times.
 
     Attributes:
         verdict: as ``stragglers`` returns.
@@ -79,13 +84,13 @@ class StragglersAndWindows(NamedTuple):
 def stragglers_and_windows(
     timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
-    """Both at the cost of one; the arguments are those of either."""
+    """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     return judged_with_windows(judgement_of(timings, roles), frame)
 
 
 def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
-    """Both answers of this judgement, the windows in the library of ``frame``."""
+    """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
     times, verdict, role_of, are_comparable = judgement
     found = [
         window
@@ -113,13 +118,13 @@ def _with_epochs(table: Any, spans: Sequence[StepRange]) -> Any:
 
 
 def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
-    """The name and the times (steps x ranks) of each phase, beginning with all of them together."""
+    """Yield the name and the times in ms (steps x ranks) of each phase, first of all phases together."""
     yield SELF_TIME, times.self_ms
     yield from zip(times.phases, times.phase_ms, strict=True)
 
 
 class _Window(NamedTuple):
-    """One row of the table, and from when to when it lasted."""
+    """A row of the table of windows, and the range of its steps."""
 
     figures: tuple[Any, ...]
     span: StepRange
@@ -146,4 +151,4 @@ def _of_parts(
 
 
 STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
-"""``stragglers_and_windows``."""
+"""The analysis :func:`stragglers_and_windows` in parts."""
