@@ -1,1 +1,1 @@
-"""What each rank spent its time on."""
+"""Analyses of what each rank spent its time on."""

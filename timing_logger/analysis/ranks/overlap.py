@@ -1,4 +1,4 @@
-"""How much of a step's communication is hidden behind a rank's own work."""
+"""Compute how much communication is hidden behind a rank's own work, and parallel efficiencies."""
 
 from __future__ import annotations
 
@@ -51,35 +51,42 @@ _OTHER, _TWIN = -1, -2
 
 
 def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank, incarnation and step (an iteration, NA for what is outside of any).
+    """Compute for each step how much of its communication is hidden behind the rank's own work.
 
     Own work is ``FORWARD``, ``BACKWARD``, ``OPTIMIZER``, ``DATA``, ``COMPRESS``, ``MERGE``,
     ``DECOMPRESS`` and every name that is not communication, a copy, a probe, ``WAIT`` or ``BACKEND``. A
-    thread that calls a collective which returns when it is done, or that is in a ``WAIT``, does nothing
-    else: this time does not count as the work that some row of the same thread has around it. Rows of
-    the device's clock are subtracted from each other only, since a device works on while a thread waits.
+    thread that is in a blocking collective or in a ``WAIT`` does nothing else: this time does not count as
+    own work, even if a row of work of the same thread encloses it. Rows of the device's clock are only
+    subtracted from each other, since a device works on while a thread waits.
 
-    Where a process has no row of own work at all, what is behind its communication is not known, but maybe
-    who was blocked: then that part of its communication is exposed in which it had a ``WAIT`` row, or was
-    in a call that returns when it is done.
+    Where a process has no row of own work at all, it is unknown what hides its communication, but it may be
+    known when it was blocked. Then communication is exposed while the process had a ``WAIT`` row, or was in a
+    blocking call.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each rank, incarnation and step. A step is an iteration; NA stands for all rows outside
+        of any iteration.
 
     Columns:
         rank, incarnation, iteration.
         epoch: only where iterations restart, and a step is known by both.
-        communication_ms: length of the union of the communication rows; in the background, from issue
-            to completion.
-        compute_ms: of own work, as above (NaN if the process has no such row).
-        copy_ms: of copies between host and device.
-        waited_ms: of ``WAIT`` rows.
-        exposed_ms: communication while there was no own work (NaN without any, if the process leaves
-            communication in the background and has no ``WAIT`` row).
-        hidden_ms: the other part; with exposed_ms it adds up to communication_ms.
+        communication_ms: length of the union of the communication rows; for non-blocking operations from
+            issue to completion.
+        compute_ms: length of the union of own work, as above (NaN if the process has no such row).
+        copy_ms: length of the union of copies between host and device.
+        waited_ms: length of the union of ``WAIT`` rows.
+        exposed_ms: time of communication while there was no own work. NaN if the process has no rows of own
+            work, has non-blocking communication, and has no ``WAIT`` row.
+        hidden_ms: ``communication_ms - exposed_ms``.
         overlap: ``hidden_ms / communication_ms`` (0 to 1; NaN without communication).
         step_ms: from the first row of the step to the first of the next one, per iteration where some are
-            not recorded; of the last step of a process, or of an epoch, to the end of its last row.
-            ``BACKEND`` does not count, whose instants are those at which the backend noticed them.
+            not recorded; for the last step of a process, or of an epoch, to the end of its last row.
+            ``BACKEND`` rows do not count: their instants are those at which the backend noticed the events.
 
-    Each is 0 where there are no such rows, and NaN where no row of the step has instants.
+    Each time is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
     return overlap_of_parts([part_of_overlap(timings)])
 
@@ -89,7 +96,7 @@ class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
 
     Attributes:
         table: as ``overlap`` returns it, always with ``epoch``.
-        numbering: what tells their steps apart.
+        numbering: what the numbers of their steps mean.
     """
 
     table: nw.DataFrame[IntoDataFrameT]
@@ -97,7 +104,7 @@ class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
 
 
 def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
-    """Of the rows of whole processes, such as one file's."""
+    """Compute the overlap of whole processes, such as those of one file."""
     frame = opened(timings, COLUMNS_OF["overlap"])
     steps = steps_of(frame)
     step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
@@ -112,12 +119,16 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
 
 
 def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
-    """``overlap`` of the parts of all processes: no step is of two of them."""
+    """Join the overlap of all processes, as :func:`overlap` returns it.
+
+    Args:
+        parts: as ``part_of_overlap`` returned them; no process is in two parts.
+    """
     table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
     if not any(part.numbering.restarts for part in parts):
         table = table.drop("epoch")
     elif any(part.numbering.counted for part in parts):
-        # A process that never began anew was in the first pass all the time.
+        # A process whose iterations never restarted was in the first pass all the time.
         has_no_epoch = nw.col("epoch").max().over("rank", "incarnation").is_null()
         first_pass = has_no_epoch & ~nw.col("iteration").is_null()
         table = table.with_columns(epoch=nw.when(first_pass).then(0).otherwise(nw.col("epoch")))
@@ -125,13 +136,14 @@ def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoData
 
 
 class _Rows(NamedTuple):
-    """Of each row: its interval, whose it is, what it is. One entry each.
+    """The columns that overlap is computed from; one entry per row.
 
     Attributes:
-        step: number of its rank, incarnation and step.
-        lane: number of its thread or stream.
-        kind: one of the kinds of this module.
-        blocks: whether its thread, or stream, does nothing else meanwhile.
+        step: number of the row's rank, incarnation and step.
+        lane: number of the row's thread or stream.
+        starts, ends: the interval of the row, in seconds.
+        kind: one of the kinds of this module (``_COMMUNICATION``, ...).
+        blocks: whether the row's thread, or stream, does nothing else meanwhile.
     """
 
     step: Ints
@@ -171,11 +183,11 @@ def _kind_of(name: str) -> int:
 
 
 class _Steps(NamedTuple):
-    """One entry for each step of the table, by process, then number.
+    """The steps of a table, by process, then number; one entry per step.
 
     Attributes:
-        process: number of its rank and incarnation.
-        since: how many iterations after the one before, as ``iterations_since`` has it.
+        process: number of the step's rank and incarnation.
+        since: number of iterations since the step before, as ``iterations_since`` returns.
     """
 
     process: Ints
@@ -183,7 +195,7 @@ class _Steps(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, row: Ints) -> _Steps:
-        """``row`` has one of each step."""
+        """Number the steps of a table; ``row`` is the position of one row of each step."""
         process = dense_codes(numbers(frame, "rank")[row], numbers(frame, "incarnation")[row])
         return cls(process, iterations_since(numbers(frame, "iteration")[row], process))
 
@@ -214,7 +226,7 @@ def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
 
 
 def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]:
-    """For each step whether its process has own work, and whether it tells who was blocked."""
+    """Tell for each step whether its process has own work, and whether its rows tell when it was blocked."""
     process = process_of_step[rows.step] if len(rows.step) else rows.step
     n_processes = int(process_of_step.max(initial=-1)) + 1
 
@@ -236,15 +248,17 @@ def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
 
 
 def _of_one_rank(rows: _Rows, n_steps: int) -> Floats:
-    """Seconds of each step: communication, own work, both at once, communication while somebody was blocked
-    on it, copies, waits."""
+    """Return the seconds of each step in communication, own work, both at once, and others (6 x steps).
+
+    The others are communication while the process was blocked in it, copies, and waits.
+    """
     communicates, computes, copies, waits, blocked = (pieces := _pieces(rows, _own_work(rows))).is_open
     wanted = [communicates, computes, communicates & computes, communicates & blocked, copies, waits]
     return np.stack([pieces.length_s(those, n_steps) for those in wanted])
 
 
 def _own_work(rows: _Rows) -> Stretches:
-    """The stretches of each thread's own work in which it was not blocked; owned by steps."""
+    """Return the stretches of own work in which its thread was not blocked; their owners are steps."""
     work = rows.only((rows.kind == _COMPUTE) | rows.blocks)
     owner = dense_codes(work.step, work.lane)
     pieces = unblocked_work(owner, work.starts, work.ends, work.blocks)
@@ -277,32 +291,37 @@ def _durations_s(rows: _Rows, n_owners: int) -> Floats:
 
 
 def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for the run: the parallel efficiencies of POP, from 0 to 1; 0.8 is acceptable.
+    """Compute the parallel efficiencies of a run as POP defines them, from 0 to 1; 0.8 is acceptable.
 
-    Useful time is a rank's own work, as in :func:`overlap`, over all of its runs. Times of ranks are
-    never compared as instants, so that no common clock is needed.
+    Useful time is a rank's own work, as in :func:`overlap`, summed over all of its incarnations. Instants of
+    different ranks are never compared, so no common clock is needed.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for the run; none if ``timings`` has no rows. Efficiencies are NaN where there is no own
+        work, or no row has instants.
 
     Columns:
-        ranks: how many (int64).
-        useful_mean_ms, useful_max_ms: over the ranks.
-        runtime_ms: the longest that a rank took from its first row to its last.
+        ranks: number of ranks (int64).
+        useful_mean_ms, useful_max_ms: mean and maximum of the useful time over the ranks.
+        runtime_ms: the longest time of a rank from its first row to its last, summed over its incarnations.
         load_balance: ``useful_mean_ms / useful_max_ms``.
         communication_efficiency: ``useful_max_ms / runtime_ms``.
-        parallel_efficiency: their product.
-
-    NaN where there is no own work, or no row has instants. No rows for no rows.
+        parallel_efficiency: ``load_balance * communication_efficiency``.
     """
     frame = opened(timings, COLUMNS_OF["efficiencies"])
     return cast("IntoDataFrameT", efficiencies_of(frame, process_times(frame)).to_native())
 
 
 class ProcessTimes(NamedTuple):
-    """One entry for each process, by rank and incarnation.
+    """The times that efficiencies are computed from; one entry per process, by rank and incarnation.
 
     Attributes:
-        rank: its rank.
-        useful_s: length of the union of its own work.
-        runtime_s: from its first row to its last.
+        rank: rank of the process.
+        useful_s: length of the union of the process's own work, in seconds.
+        runtime_s: time from the process's first row to its last, in seconds.
     """
 
     rank: Ints
@@ -311,7 +330,7 @@ class ProcessTimes(NamedTuple):
 
 
 def process_times(frame: Frame) -> ProcessTimes:
-    """What efficiencies need of a table that ``opened`` returned."""
+    """Compute the useful time and runtime of each process of a table that ``opened`` returned."""
     rank = frame["rank"].to_numpy()
     process = dense_codes(rank, frame["incarnation"].to_numpy())
     rows = _Rows.of(frame, process)
@@ -325,7 +344,7 @@ def process_times(frame: Frame) -> ProcessTimes:
 
 
 def efficiencies_of(frame: Frame, times: ProcessTimes) -> Frame:
-    """The efficiencies of these processes, in the library of ``frame``."""
+    """Compute :func:`efficiencies` from the times of all processes, in the library of ``frame``."""
     rank = dense_codes(times.rank)
     n_ranks = int(rank.max(initial=-1)) + 1
     useful_s, runtime_s = (sums(values, rank, n_ranks) for values in times[1:])
@@ -360,16 +379,19 @@ _STEP_FIGURES = (
 
 
 def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank and incarnation, in ascending order; what is outside of iterations is left out.
+    """Summarize the overlap of each rank and incarnation; rows outside of iterations are left out.
 
     Args:
-        overlap: as :func:`timing_logger.analysis.ranks.overlap` returns.
+        overlap: as :func:`timing_logger.analysis.overlap` returns.
+
+    Returns:
+        One row for each rank and incarnation, in ascending order.
 
     Columns:
         rank, incarnation.
-        iterations: how many, those of each epoch where they restart.
+        iterations: number of iterations, those of each epoch where they restart.
         communication_ms, compute_ms, copy_ms, waited_ms, exposed_ms, hidden_ms, overlap, step_ms: medians
-            over them (NaN if unknown).
+            over the iterations (NaN if unknown).
     """
     frame = opened(overlap, _OF_STEPS)
     frame = frame.filter(~nw.col("iteration").is_null())
@@ -388,7 +410,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 # -- from parts --------------------------------------------------------------------------------------
 
 OVERLAP: Analysis[Any, Any] = Analysis(COLUMNS_OF["overlap"], part_of_overlap, overlap_of_parts)
-"""``overlap``."""
+"""The analysis :func:`overlap` in parts."""
 
 
 def _process_times(timings: pd.DataFrame) -> ProcessTimes:
@@ -402,4 +424,4 @@ def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
 
 
 EFFICIENCIES = Analysis(COLUMNS_OF["efficiencies"], _process_times, _efficiencies_of_all)
-"""``efficiencies``: a part holds two numbers for each process."""
+"""The analysis :func:`efficiencies` in parts: a part holds two numbers for each process."""

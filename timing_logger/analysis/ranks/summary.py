@@ -1,4 +1,4 @@
-"""What is worth knowing first: per rank, per status, per file."""
+"""Summarize a run: tables per operation, rank, status and file."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64
 
 
 class Summary(NamedTuple):
-    """What is worth knowing first about a folder of timings.
+    """The summary of a folder of timings.
 
     Attributes:
         operations: as :func:`summarize` returns.
@@ -68,7 +68,7 @@ class Summary(NamedTuple):
         counters: as :func:`compare_counters` returns.
         files: ``attrs["files"]`` of ``read_timings``.
         left_out: ``attrs["left_out"]`` of ``read_timings``.
-        different_runs: why the files look as if they were not of one run; "" if nothing speaks for it.
+        different_runs: why the files look as if they were not of one run; "" if they do not.
         end: as ``hang`` returns.
     """
 
@@ -84,12 +84,23 @@ class Summary(NamedTuple):
 
 
 def overview(timings: pd.DataFrame) -> Summary:
-    """All of the below for what ``read_timings`` returned."""
+    """Summarize a run.
+
+    Args:
+        timings: as ``read_timings`` returns, with its attributes.
+    """
     return whole_summary([part_of_summary(timings)])
 
 
 class PartOfSummary(NamedTuple):
-    """What a summary needs of some of the processes: a few rows each, however many there were."""
+    """What a summary needs of some of the processes: a few rows each, however many there were.
+
+    Attributes:
+        operations, ranks, statuses: as in :class:`Summary`, of these processes.
+        steps: sums by step of the operations that synchronise all ranks.
+        last: the last rows of each process.
+        files, left_out: attributes of the timings.
+    """
 
     operations: pd.DataFrame
     ranks: pd.DataFrame
@@ -101,7 +112,7 @@ class PartOfSummary(NamedTuple):
 
 
 def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
-    """Of the rows of whole processes, such as one file's."""
+    """Reduce the rows of whole processes, such as those of one file, to what a summary needs."""
     return PartOfSummary(
         operations=summarize(timings).astype({"operation": "str"}),
         ranks=summarize_ranks(timings),
@@ -114,7 +125,7 @@ def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
 
 
 def whole_summary(parts: Sequence[PartOfSummary]) -> Summary:
-    """The summary of all processes; the same as that of all their rows."""
+    """Summarize a run by the parts of all its processes, with the same result as by all rows at once."""
     import pandas as pd
 
     operations, ranks, statuses = (
@@ -137,7 +148,7 @@ def whole_summary(parts: Sequence[PartOfSummary]) -> Summary:
 
 
 def _most_first(operations: pd.DataFrame) -> pd.DataFrame:
-    """As ``summarize`` orders them: the operation with the most time first, then by process."""
+    """Sort rows as ``summarize`` does: the operation with the most time first, then by process."""
     in_order = operations.sort_values(["operation", "rank", "incarnation"], ignore_index=True)
     total_ms = in_order.groupby("operation")["total_ms"].transform("sum")
     most_first: pd.DataFrame = in_order.iloc[np.argsort(-total_ms.to_numpy(), kind="stable")]
@@ -153,19 +164,26 @@ def _counted_together(statuses: pd.DataFrame, operations: pd.DataFrame) -> pd.Da
 
 
 def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each rank and incarnation.
+    """Summarize the rows of each rank and incarnation.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each rank and incarnation. A time is NaN if the records do not state the instants that
+        it needs.
 
     Columns:
         rank, incarnation.
-        rows: records.
-        iterations: distinct training iterations among them; those of each epoch, where they restart.
-        wall_s: from the start of the first record to the end of the last, in seconds.
+        rows: number of records.
+        iterations: number of distinct training iterations among them; those of each epoch, where they
+            restart.
+        wall_s: time from the start of the first record to the end of the last, in seconds.
         communication_ms: time in which some communication operation ran: the length of the union
             of their intervals, so that concurrent ones count once.
-        communication_share: that as a part of the wall time (0 to 1).
-        waited_ms: time of the ``WAIT`` records: somebody was blocked on an operation of its own row.
-
-    A time is NaN if the records do not state the instants that it needs.
+        communication_share: ``communication_ms`` as a fraction of the wall time (0 to 1).
+        waited_ms: time of the ``WAIT`` records: a thread was blocked on an operation that has a row of its
+            own.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     operation = coded_text(frame, "operation")
@@ -183,7 +201,7 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 
 class _RankRows(NamedTuple):
-    """What is looked at of each row."""
+    """The columns that ``summarize_ranks`` computes its figures from; one entry per row."""
 
     key: list[Ints]
     step: Floats
@@ -193,7 +211,7 @@ class _RankRows(NamedTuple):
 
 
 def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
-    """Of one process, whose rows ``chosen`` selects: all but the last column."""
+    """Compute all columns but the last for one process, whose rows ``chosen`` selects."""
     start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
     communicates = rows.communicates[chosen]
     wall = wall_between_s(start_s, end_s)
@@ -206,12 +224,18 @@ def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
 
 
 def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """One row for each operation and status but ``ok``: what raised, or ended unseen.
+    """Count the records of each operation by status, without ``ok``: those that raised, or ended unseen.
+
+    Args:
+        timings: a table of timings, as ``read_timings`` returns.
+
+    Returns:
+        One row for each operation and status except ``ok`` and blank.
 
     Columns:
         operation, status.
-        count: records with that status.
-        of: records of the operation.
+        count: number of records with that status.
+        of: number of records of the operation.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     operation, operations = coded_text(frame, "operation")
@@ -227,7 +251,10 @@ def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
-    """Of each process. Requests that one ``Waitall`` waited for have a row each, of one interval."""
+    """Return the time in ms that each process waited.
+
+    Requests that one ``Waitall`` waited for have a row each, of one interval, which counts once.
+    """
     once = np.flatnonzero(is_waiting & ~seen_before(frame, process, is_waiting))
     return sums(numbers(frame, "elapsed_ms")[once], process[once], process.max(initial=-1) + 1)
 
@@ -244,7 +271,7 @@ def _share(part_ms: float, whole_s: float) -> float:
 
 
 def compare_counters(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What each file's sidecar counted, beside what was read from the file.
+    """Compare for each file the counts in its sidecar with the rows that were read from it.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
@@ -276,4 +303,4 @@ def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
 
 
 OVERVIEW = Analysis(COLUMNS_OF["overview"], part_of_summary, whole_summary)
-"""``overview``."""
+"""The analysis :func:`overview` in parts."""

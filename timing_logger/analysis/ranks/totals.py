@@ -1,4 +1,4 @@
-"""Where the time went: counts, quantiles and sums of the rows, by whatever columns are asked for."""
+"""Summarize rows by any columns: counts, quantiles and sums of their times."""
 
 from __future__ import annotations
 
@@ -41,27 +41,29 @@ _NAN = float("nan")
 
 
 def summarize(timings: IntoDataFrameT, by: Sequence[str] = BY_PROCESS) -> IntoDataFrameT:
-    """One row for each combination of values in the columns ``by`` that there is.
-
-    Rows are in ascending order of the values; if ``by`` begins with ``operation``, that with the most
-    time comes first.
+    """Summarize the records of each combination of values in the columns ``by``.
 
     Args:
+        timings: a table of timings, as ``read_timings`` returns.
         by: any of operation, rank, incarnation, epoch, iteration, phase, layer_name, group. Where iterations
             restart, ``iteration`` alone puts those of all epochs together.
 
+    Returns:
+        One row for each combination that occurs, in ascending order of the values. If ``by`` begins with
+        ``operation``, the operation with the most time comes first.
+
     Columns:
         those of ``by``.
-        count: records, also those without a valid duration.
+        count: number of records, also of those without a valid duration.
         bytes: sum of ``message_size_bytes`` (float; NaN if no record states one).
         mean_ms, p50_ms, p95_ms, p99_ms, max_ms: of the durations; quantiles are linearly interpolated
             (NaN if there are none).
-        total_ms: sum of the durations; of ``WAIT`` rows, requests that one call waited for share an
+        total_ms: sum of the durations. ``WAIT`` rows of requests that one call waited for share an
             interval, which counts once.
-        wall_share: the time in which at least one was under way, as a part of the rank's wall time,
-            which is from the start of its first record to the end of its last (NaN if unknown). Of
-            several ranks, a part of all their wall time. ``WAIT`` overlaps the operation that is waited
-            for, and threads run side by side: shares may add up to more than 1.
+        wall_share: the time in which at least one of the records was under way, as a fraction of the rank's
+            wall time, which is from the start of its first record to the end of its last (NaN if unknown).
+            For several ranks, a fraction of the sum of their wall times. ``WAIT`` overlaps the operation
+            that is waited for, and threads run side by side: shares may add up to more than 1.
 
     Raises:
         ConfigurationError: ``by`` is empty, or names another column.
@@ -73,13 +75,13 @@ class PartOfTotals(NamedTuple):
     """What the totals need of some of the processes.
 
     Attributes:
-        keys: a table of the groups, in ascending order, with the columns that they are made by.
-        group: of each row, its group, a position in ``keys``.
-        elapsed_ms: of each row.
-        repeated: of each row, whether its time was counted with another one.
-        n_sizes, n_bytes: for each group, how many sizes are known, and their sum.
-        under_way_ms, wall_ms: for each group, the time in which one of its rows was under way, and the wall
-            time of the processes that have some.
+        keys: a table of the groups of rows, in ascending order, with the columns that they are made by.
+        group: one entry per row: its group, a position in ``keys``.
+        elapsed_ms: one entry per row: its duration.
+        repeated: one entry per row: whether its time was counted with another row.
+        n_sizes, n_bytes: one entry per group: how many message sizes are known, and their sum in bytes.
+        under_way_ms, wall_ms: one entry per group: the time in which one of its rows was under way, and the
+            wall time of the processes that have such rows.
     """
 
     keys: Any
@@ -93,7 +95,14 @@ class PartOfTotals(NamedTuple):
 
 
 def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
-    """Of the rows of whole processes, such as one file's; raises as :func:`summarize` does."""
+    """Reduce the rows of whole processes, such as those of one file, to what the totals need.
+
+    Args:
+        timings, by: as those of :func:`summarize`.
+
+    Raises:
+        ConfigurationError: ``by`` is empty, or names another column.
+    """
     _check(by)
     frame = opened(timings, COLUMNS_OF["summarize"])
     operation = coded_text(frame, "operation")
@@ -115,7 +124,12 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
 
 
 def whole_totals(parts: Sequence[PartOfTotals], by: Sequence[str]) -> Any:
-    """What ``summarize`` says of all rows, in the library of the parts, which are one or of pandas."""
+    """Compute :func:`summarize` from the parts of all processes, in their library.
+
+    Args:
+        parts: as ``part_of_totals`` returned them; several parts must be of pandas.
+        by: the columns that the parts were made by.
+    """
     keys = _joined_keys(parts)
     group_of_key = _groups(keys, by)
     row = any_row_of(group_of_key)
@@ -156,14 +170,14 @@ def _values(frame: Frame, name: str) -> Ints | Floats:
 
 
 def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
-    """The order of groups of rows in which operations with more time come first; stable."""
+    """Return the stable order of groups of rows in which operations with more time come first."""
     operation = coded_text(taken(frame, ["operation"], row), "operation")[0]
     total_of_operation = sums(total_ms, operation, len(row))[operation]
     return np.argsort(-total_of_operation, kind="stable")
 
 
 def _figures(parts: Sequence[PartOfTotals], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
-    """The columns of numbers; ``places`` has for each part the numbers of its groups among all."""
+    """Compute the numeric columns; ``places`` has for each part the numbers of its groups among all."""
     key = np.concatenate([place[part.group] for part, place in zip(parts, places, strict=True)])
     elapsed_ms = np.concatenate([part.elapsed_ms for part in parts])
     repeated = np.concatenate([part.repeated for part in parts])
@@ -193,7 +207,15 @@ def _counted_ms(elapsed_ms: Floats, repeated: Bools) -> Floats:
 
 
 def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
-    """Whether another ``WAIT`` row of the same key and thread has this row's interval, and was counted."""
+    """Tell for each row whether its interval was counted with another ``WAIT`` row.
+
+    Such a row has the same key, process, thread and interval as an earlier one.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        key: for each row a number; only rows of equal numbers are compared.
+        is_waiting: for each row, whether it is a ``WAIT`` row.
+    """
     repeated = np.zeros(len(frame), np.bool_)
     rows = np.flatnonzero(is_waiting)
     thread, _ = coded_text(taken(frame, ["thread"], rows), "thread")
@@ -207,9 +229,9 @@ def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
 
 
 def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tuple[Floats, Floats]:
-    """Of each key under way, and on the wall, in ms.
+    """Return for each key the time under way and the wall time, in ms.
 
-    Process by process, since each has an axis of its own, and its rows are few enough to be sorted.
+    It goes process by process, since each has a time axis of its own, and its rows are few enough to sort.
     """
     process = _processes(frame)
     starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
@@ -225,7 +247,7 @@ def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tup
 
 
 def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Floats:
-    """Length of each group's union of intervals; NaN where the instants of none are known."""
+    """Return the length of the union of each group's intervals in ms; NaN where no instants are known."""
     known = counts_known(starts + ends, group, n_groups) > 0
     return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
 
@@ -235,6 +257,9 @@ def _processes(frame: Frame) -> Ints:
 
 
 def totals_by(by: Sequence[str]) -> Analysis[PartOfTotals, Any]:
-    """``summarize`` by these columns: a part holds the duration of each row, and its group."""
+    """Return the analysis :func:`summarize` by these columns, in parts.
+
+    A part holds the duration of each row, and its group.
+    """
     reduce = partial(whole_totals, by=by)
     return Analysis(COLUMNS_OF["summarize"], partial(part_of_totals, by=by), reduce)
