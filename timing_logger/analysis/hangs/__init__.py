@@ -1,1 +1,1 @@
-"""Did the run end, and if not: who hangs in what, and who never came."""
+"""Find hangs: whether a run ended, and if not, which ranks hang in which call, and which never entered it."""

@@ -1,7 +1,7 @@
-"""Did a run end, and if not: who hangs in what since when, and who never came?
+"""Find out whether a run ended, and if not, which ranks hang in which call since when, and which never came.
 
-It rests on what is on disk when the processes are gone: rows of calls that were still open, written after
-``hang_after``, and sidecars that every living process refreshes every 10 s.
+The answer is based on what is on disk when the processes are gone: rows of calls that were still open,
+written after ``hang_after``, and sidecars that every living process refreshes every 10 s.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     import pandas as pd
 
 GONE_AFTER_S = 30.0
-"""A living process refreshes its sidecar every 10 s; one that lacks three of them is gone."""
+"""A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""
 
 
 def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
-    """Who hangs, if anybody, and whether the run came to its end.
+    """Find out whether the run came to its end, and which ranks hang if not.
 
     Args:
-        timings: as ``read_timings`` returns, with its attributes: sidecars tell who closed, who lived when.
-        now_unix_s: the time of asking, to tell a run that goes on from one that was killed.
+        timings: as ``read_timings`` returns, with its attributes: the sidecars tell which processes closed
+            their logs, and when each was alive.
+        now_unix_s: the current Unix time in seconds, to tell a run in progress from one that was killed.
+            Without it, no run is in progress.
     """
     return run_end_of([last_rows(timings)], getattr(timings, "attrs", {}).get("files", []), now_unix_s)
 
@@ -45,10 +47,12 @@ def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
 def run_end_of(
     parts: Sequence[pd.DataFrame], files: Sequence[Mapping[str, Any]], now_unix_s: float | None = None
 ) -> RunEnd:
-    """The same from what :func:`last_rows` returned for each process.
+    """Find out from the last rows of all processes whether the run ended, as :func:`hang` does.
 
     Args:
+        parts: as :func:`last_rows` returned them, at least one.
         files: ``attrs["files"]`` of ``read_timings``.
+        now_unix_s: as that of :func:`hang`.
     """
     import pandas as pd
 
@@ -99,9 +103,10 @@ def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) 
 
 
 def _stands_still(ending: Ending, gone: Collection[int]) -> bool:
-    """Whether some ranks fell silent, and in all others nothing was begun or recorded for ``hang_after``.
+    """Tell whether some ranks fell silent, and all others began and recorded nothing for ``hang_after``.
 
-    Who fell silent may be in a call that holds the interpreter's lock, so that nobody could write of it.
+    A rank that fell silent may be in a call that holds the interpreter's lock, so that no thread could write
+    of it.
     """
     left = [one for rank, one in ending.words.items() if rank not in gone]
     idle = [one.closed is False and (one.idle_s or 0.0) >= one.hang_after_s for one in left]
@@ -109,7 +114,7 @@ def _stands_still(ending: Ending, gone: Collection[int]) -> bool:
 
 
 def _gone(ending: Ending) -> list[int]:
-    """The ranks that did not close, and whose refreshes stopped long before those of the others."""
+    """Return the ranks that did not close, and whose refreshes stopped long before those of the others."""
     return [
         rank
         for rank, one in ending.words.items()
@@ -133,10 +138,14 @@ def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
 def _rank_end(
     ending: Ending, rank: int, last: Mapping[Any, Any] | None, busy: pd.DataFrame, *, gone: bool
 ) -> RankEnd:
-    """
+    """Collect the last that is known of a rank.
+
     Args:
-        last: the row that ended last; None if none tells an end.
-        busy: the rows of its own work that were open, the innermost last.
+        ending: the end of the run.
+        rank: the rank.
+        last: the row of the rank that ended last; None if no row tells an end.
+        busy: the rows of the rank's own work that were open, the innermost last.
+        gone: whether the rank is gone.
     """
     one = ending.words[rank]
     seen_s = ending.seen_s.get(rank, math.nan)
@@ -173,9 +182,13 @@ def _whole(
 
 
 HANG = Analysis(COLUMNS_OF["hang"], _part, _whole)
-"""``hang``: a part holds the last rows of each process."""
+"""The analysis :func:`hang` in parts: a part holds the last rows of each process."""
 
 
 def hang_asked_at(now_unix_s: float) -> Analysis[Any, RunEnd]:
-    """``hang`` of files that may still be written."""
+    """Return the analysis :func:`hang` of files that may still be written.
+
+    Args:
+        now_unix_s: the current Unix time in seconds.
+    """
     return HANG._replace(reduce=partial(_whole, now_unix_s=now_unix_s))

@@ -1,7 +1,7 @@
-"""The last rows of each process: what it was in, what failed, and how far it had come in each group.
+"""Select the last rows of each process: open calls, failures, and its progress in each group.
 
-Of a file with millions of rows a few hundred are left, so that the end of a run is asked of all ranks at
-once, however large it was.
+A few hundred of the millions of rows of a file are left, so that the end of a run of any size can be examined
+for all ranks at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_OF_GROUP = 64
-"""So many of the last rows of each process are kept of each group, of collectives and of messages."""
+"""The number of last rows that are kept of each process and group, of collectives and of messages each."""
 
 _ROWS_OF_PROCESS = 16
 _TEXTS = ("thread", "operation", "layer_name", "group", "status", "clock")
@@ -43,7 +43,10 @@ _NOT_FAILED = frozenset({INVALID_VALUE, INCONSISTENT_COUNTERS})
 
 
 def last_rows(timings: Any) -> pd.DataFrame:
-    """The rows that tell how each process ended, of all rows of whole processes.
+    """Select the rows that tell how each process ended.
+
+    Args:
+        timings: all rows of whole processes.
 
     Returns:
         A table of pandas, whatever ``timings`` is, by process and then as they came: ``rank``,
@@ -65,13 +68,16 @@ def last_rows(timings: Any) -> pd.DataFrame:
 
 
 def only_last_rows(timings: pd.DataFrame) -> pd.DataFrame:
-    """The same rows, as they are: for who reads on, and holds no more than these of what was before."""
+    """Select the same rows as :func:`last_rows`, with all their columns.
+
+    A reader of a growing file keeps only these of the rows before.
+    """
     kept: pd.DataFrame = timings.iloc[_kept(opened(timings, COLUMNS_OF["hang"]))].reset_index(drop=True)
     return kept
 
 
 def has_failed(status: str) -> bool:
-    """Whether the status is that of an operation that raised."""
+    """Tell whether the status is that of an operation that raised."""
     return status.startswith("error:") and status not in _NOT_FAILED
 
 
@@ -101,7 +107,7 @@ def _last_of_each(group: Ints, rows: Ints, most: int) -> Sequence[Ints]:
 
 
 def _earlier(frame: Frame) -> Ints:
-    """Of collectives without a number; 0 in other rows."""
+    """Return ``earlier_in_step`` of collectives without a number; 0 in other rows."""
     found = np.zeros(len(frame), np.int64)
     unnumbered: Bools = np.isnan(numbers(frame, "seq")) & each_text(
         coded_text(frame, "operation"), is_collective

@@ -1,6 +1,6 @@
-"""What the sidecars of a run say of its end: who closed, who was alive when, and which calls were open.
+"""Read from the sidecars of a run which processes closed, when each was alive, and which calls were open.
 
-Every value is looked at before it is used: a sidecar may be of another version, or damaged.
+Every value is checked before it is used: a sidecar may be of another version, or damaged.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.record import NS_PER_S
 
 HANG_AFTER_S = 60.0
-"""A call that is open for longer hangs, unless the sidecar's options state another time."""
+"""A call that is open for longer than this hangs, unless the sidecar's options state another time."""
 
 MOST_RANKS = 2**24
 _INT64 = 2**63
@@ -28,10 +28,11 @@ _HEARTBEAT = (
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a rank had come in a group.
+    """The progress of a rank in a group.
 
     Attributes:
-        issued, completed: collectives that it had begun, and how many of these were known to be over.
+        issued: number of collectives that the rank had begun.
+        completed: number of these that were known to be over.
     """
 
     issued: int
@@ -40,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class OpenCall:
-    """A call that was open, as a sidecar tells it; see ``record.FIELDS`` for the fields."""
+    """A call that was open according to a sidecar; see ``record.FIELDS`` for the fields."""
 
     thread: str
     operation: str
@@ -57,16 +58,22 @@ class OpenCall:
 
 @dataclass(frozen=True)
 class LastWords:
-    """The last that is known of one process.
+    """The last that the sidecar of one process tells.
 
     Attributes:
-        closed: whether its logger came to its end; None if nothing tells.
-        updated_ns: when its sidecar was last written, in Unix time.
-        has_heartbeat: whether it was written again and again as long as the process lived.
-        offset_ns: Unix time minus ``perf_counter``.
-        progress: by name and size of the group.
-        progressed_counter_ns: when something was last begun or recorded.
-        idle_stack: where its main thread was, innermost first, if it recorded nothing for long.
+        rank, incarnation: of the process.
+        closed: whether the logger of the process was closed; None if unknown.
+        updated_ns: when the sidecar was last written, in Unix time; None if unknown.
+        has_heartbeat: whether the sidecar was refreshed as long as the process lived.
+        offset_ns: Unix time minus ``perf_counter``; None if unknown.
+        hang_after_s: the time in seconds after which an open call hangs.
+        signal: the signal that came before the end, such as ``SIGTERM``; "" if none did.
+        open_calls: the calls that were open.
+        progress: progress in each group, by name and size of the group.
+        progressed_counter_ns: when something was last begun or recorded, by ``perf_counter``; None if
+            unknown.
+        idle_stack: the stack of the main thread, innermost frame first, if it recorded nothing for long.
+        host: name of the host; "" if unknown.
     """
 
     rank: int
@@ -85,14 +92,14 @@ class LastWords:
 
     @property
     def idle_s(self) -> float | None:
-        """For how long nothing had begun or been recorded when the sidecar was last written."""
+        """Time in s from the last call begun or recorded to the last sidecar update; None if unknown."""
         if self.progressed_counter_ns is None or self.updated_ns is None or self.offset_ns is None:
             return None
         return (self.updated_ns - self.offset_ns - self.progressed_counter_ns) / NS_PER_S
 
 
 def last_words(files: Iterable[Mapping[str, Any]]) -> dict[int, LastWords]:
-    """Of the newest process of each rank, by its rank.
+    """Return the last words of the newest process of each rank, by rank, ascending.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
@@ -106,7 +113,11 @@ def last_words(files: Iterable[Mapping[str, Any]]) -> dict[int, LastWords]:
 
 
 def stated_world_size_of(files: Iterable[Mapping[str, Any]]) -> int | None:
-    """How many ranks the run has, if the sidecars say so and agree."""
+    """Return the number of ranks in the run; None if no sidecar states it, or they disagree.
+
+    Args:
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
     stated = {_integer(_sidecar(file).get("world_size")) for file in files} - {None}
     size = stated.pop() if len(stated) == 1 else None
     return size if size is not None and 0 < size <= MOST_RANKS else None
@@ -168,7 +179,7 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 def _text(value: Any) -> str:
-    """As in the rows, where lone surrogates stay escaped."""
+    """Return the value if it is text, with lone surrogates escaped as in the rows; else ""."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else ""
 
 

@@ -1,4 +1,4 @@
-"""Ranks as sentences name them."""
+"""Name ranks in sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 def named_ranks(ranks: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0, 1 and 3``, ``ranks 0 to 62 and 64``."""
+    """Name ranks in words, as ``rank 3``, ``ranks 0, 1 and 3`` or ``ranks 0 to 62 and 64``."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if runs and rank == runs[-1][-1] + 1:

@@ -1,6 +1,6 @@
-"""The calls that were open when a run ended, of all ranks on one axis, and which of them hang.
+"""Find the calls that were open when a run ended, on one time axis for all ranks, and those that hang.
 
-A call is open by its row (status ``inflight``) or by its process's sidecar: either may lack it.
+A call is open if its row (status ``inflight``) or the sidecar of its process says so: either may lack it.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
-"""What ``Ending.rows`` have beside those of ``last_rows``."""
+"""The columns of ``Ending.rows`` that those of ``last_rows`` lack."""
 
 _INTERRUPTED = ["error:KeyboardInterrupt", "error:SystemExit"]
 _SAME_START_S = 1e-6  # counters in rows are floats
-_RESTART = 32  # numbers of a group come nearly in order; who falls back by more counts anew
+_RESTART = 32  # numbers of a group come nearly in order; a larger fall means that the group was made anew
 
 
 @dataclass(frozen=True)
 class Ending:
-    """The last of every rank's newest process.
+    """The end of a run: what is last known of the newest process of each rank.
 
     Attributes:
-        rows: as ``last_rows`` returns them, with the open calls that sidecars alone know of, and with
+        rows: as ``last_rows`` returns them, with the open calls that only sidecars tell of, and with
             ``began_s`` and ``ended_s`` (float64, Unix time in s, NaN if unknown), ``is_open``,
-            ``is_collective`` and ``hangs``.
+            ``is_collective``, ``failed`` and ``hangs``.
         words: what the sidecars say, by rank.
-        seen_s: the last sign of life of each rank, in Unix time.
-        last_sign_s: that of the run; NaN if nothing tells.
+        seen_s: the last sign of life of each rank, in Unix time, in s.
+        last_sign_s: the last sign of life of the run, in Unix time, in s; NaN if unknown.
     """
 
     rows: pd.DataFrame
@@ -50,16 +50,17 @@ class Ending:
     last_sign_s: float
 
     def before_the_end_s(self, instant_s: float) -> float | None:
-        """How long before the run's last sign of life something was; None if unknown."""
+        """Return the time in s from an instant to the last sign of life, at least 0; None if unknown."""
         age_s = self.last_sign_s - instant_s
         return max(0.0, age_s) if math.isfinite(age_s) else None
 
 
 def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
-    """Put together what rows and sidecars say.
+    """Combine what rows and sidecars say of the end of a run.
 
     Args:
-        rows: those of ``last_rows`` of all processes.
+        rows: the rows of all processes, as ``last_rows`` returned them.
+        words: what the sidecars say, by rank.
     """
     rows = _of_newest(rows, words)
     everyone = {**{rank: LastWords(rank, 1) for rank in rows["rank"].unique().tolist()}, **words}
@@ -69,7 +70,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     last_sign_s = max(seen_s.values(), default=math.nan)
     is_open = (rows["status"] == INFLIGHT).to_numpy(np.bool_)
     closed = rows["rank"].isin([rank for rank, one in everyone.items() if one.closed]).to_numpy(np.bool_)
-    # Whoever came to its end is in nothing any more, but it had been.
+    # A process that closed its log is in no call any more, but it was in this one.
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
     rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
@@ -82,7 +83,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
 
 
 def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    """Those of each rank that has any, under their old index."""
+    """Return the rows of each rank that has any, under their old index."""
     return {int(str(rank)): of_rank for rank, of_rank in rows.groupby("rank")}
 
 
@@ -90,7 +91,7 @@ def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 
 def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
-    """Those of each rank's newest process, and of that only since a group of its began to count anew."""
+    """Keep the rows of each rank's newest process, and of a group that was made anew only the later ones."""
     newest: Any = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
@@ -99,7 +100,7 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
 
 
 def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
-    """Whether a row is of a group's time before it was made anew under its old name, in its process."""
+    """Tell for each row whether its group was later made anew under its old name, in the same process."""
     import pandas as pd
 
     collective = rows["operation"].map(is_collective).to_numpy(np.bool_) & rows["seq"].notna().to_numpy()
@@ -121,7 +122,7 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
 
 
 def _seen_before(key: Ints, seq: Floats) -> Bools:
-    """Whether an earlier entry has the same key and number."""
+    """Tell for each entry whether an earlier one has the same key and number."""
     alike = dense_codes(key, seq)
     first = np.full(alike.max(initial=-1) + 1, len(alike))
     np.minimum.at(first, alike, np.arange(len(alike)))
@@ -147,7 +148,7 @@ def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.D
 
 
 def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
-    """Whether a row is of this call: also one that tells its end, which the sidecar did not live to see."""
+    """Tell whether a row is of this call, even a row that tells its end, written after the sidecar."""
     start, seq, peer = (rows[name].to_numpy() for name in ("start_counter", "seq", "peer"))
     alike = (rows["operation"].to_numpy() == call.operation) & (rows["group"].to_numpy() == call.group)
     if call.start_counter_ns is not None:
@@ -177,7 +178,7 @@ def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, A
 
 
 def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
-    """How many collectives its group had begun before it in its step, if they have no numbers."""
+    """Count the collectives without a number that the call's group had begun before it in its step."""
     if call.seq is not None or not is_collective(call.operation):
         return 0
     alike = mine["seq"].isna() & (mine["group"] == call.group) & mine["operation"].map(is_collective)
@@ -191,9 +192,10 @@ def _earlier(call: OpenCall, mine: pd.DataFrame) -> int:
 
 
 def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
-    """With ``began_s`` and ``ended_s``. Whose sidecar does not map its clock is taken to share the others'.
+    """Add ``began_s`` and ``ended_s`` to the rows.
 
-    Without any, counters are taken to be on one axis.
+    A rank whose sidecar does not map its clock is taken to have the median offset of the others. If no
+    sidecar maps a clock, counters are taken to be on one axis.
     """
     known = [one.offset_ns for one in words.values() if one.offset_ns is not None]
     default_ns = median(known) if known else 0
@@ -209,7 +211,10 @@ def _in_unix_time(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Data
 
 
 def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[int, float]:
-    """Of each rank of which anything tells. Sidecars count where some clock is mapped to their time."""
+    """Return the last sign of life of each rank of which any is known.
+
+    The times of sidecars count only where some clock is mapped to Unix time.
+    """
     is_mapped = any(one.offset_ns is not None for one in words.values())
     found: dict[int, float] = {}
     latest = rows.groupby("rank")[["began_s", "ended_s"]].max().max(axis=1)
@@ -226,13 +231,13 @@ def _last_signs_s(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> dict[in
 
 
 def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
-    """Whether the call was open for too long, and its process, of these rows, did not go on beside it."""
+    """Tell whether the call was open for too long, and its process did not go on beside it."""
     age_s = last_sign_s - call["began_s"]
     return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
 
 
 def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[Any]:
-    """Whether each row is of a call that raised; by an interrupt, only if that put an end to a hang."""
+    """Tell for each row whether its call raised; an interrupt counts only if it put an end to a hang."""
     hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
     lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
     failed: pd.Series[Any] = rows["status"].map(has_failed).astype(bool) & (
@@ -242,10 +247,11 @@ def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[Any
 
 
 def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
-    """Whether the process trains on in another thread: a control thread may sit in a receive for ever.
+    """Tell whether the process trains on in another thread: a control thread may sit in a receive forever.
 
     It does if, long after the call began and not long ago, a collective ended or a later iteration was begun.
-    Where its rows say nothing, since sampling leaves them out, what it last began does.
+    Where its rows say nothing, since sampling leaves them out, the time at which it last began or recorded
+    something tells.
     """
     began_s, ended_s, iteration = (mine[name].to_numpy() for name in ("began_s", "ended_s", "iteration"))
     since = ~mine["is_open"].to_numpy() & (began_s > call["began_s"])

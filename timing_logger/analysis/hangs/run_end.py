@@ -1,4 +1,4 @@
-"""What is said of the end of a run: did it end, who hangs in what since when, and who is missing."""
+"""The result of the search for a hang: whether a run ended, and which ranks hang or are gone."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ class RankEnd:
     """The last that is known of a rank.
 
     Attributes:
-        rank, incarnation.
-        closed: whether its logger came to its end; None if nothing tells.
+        rank, incarnation: of its newest process.
+        closed: whether its logger was closed; None if unknown.
         gone: whether it fell silent long before the others: its process is gone, stopped, or stuck in C code.
-        silent_s: how long before the run's last sign of life its own was; None if unknown.
-        operation, layer_name, iteration, status: of the row that ended last; "" and None without.
-        ended_s: how long before the run's last sign of life that ended; None if unknown.
-        busy_with: a call of its own work that was open, "" if none; ``busy_s`` for how long.
-        idle_stack: where its main thread was, innermost first, if it had recorded nothing for long.
-        signal: that came before the end, such as ``SIGTERM``.
+        silent_s: time in s from its last sign of life to the run's last one; None if unknown.
+        operation, layer_name, iteration, status: of the row that ended last; "" and None without such a row.
+        ended_s: time in s from the end of that row to the run's last sign of life; None if unknown.
+        busy_with: a call of its own work that was open; "" if none.
+        busy_s: time in s for which that call was open at the run's last sign of life; None if unknown.
+        idle_stack: stack of its main thread, innermost frame first, if it had recorded nothing for long.
+        signal: the signal that came before the end, such as ``SIGTERM``; "" if none did.
     """
 
     rank: int
@@ -46,14 +47,14 @@ class RankEnd:
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnd:
-    """The answer to "did it end, and if not, who hangs?".
+    """The end of a run: whether it ended, and which ranks hang if not.
 
     Attributes:
-        state: ``ended``: all files were closed, and nobody failed for want of another. ``hang``: see
-            ``groups`` and ``messages``. ``running``: asked while it goes on. ``unfinished``: files were not
-            closed, but nothing hangs: killed, or still running. ``failed``: all were closed, after a
-            collective had raised. ``unknown``: no sidecar tells.
-        culprits: whom the others wait for in the end, and who waits for nobody; empty where nobody can tell.
+        state: ``ended``: all files were closed, and no collective failed at the end. ``hang``: the run hung,
+            see ``groups`` and ``messages``. ``running``: the run was in progress when it was looked at.
+            ``unfinished``: files were not closed, but nothing hangs: the run was killed, or still runs.
+            ``failed``: all files were closed, after a collective had raised. ``unknown``: no sidecar tells.
+        culprits: ranks that others wait for in the end, and that wait for no rank; empty where unknown.
         circle: ranks of which each waits for the next, the last for the first; empty if there is none.
         groups: collectives that hang, the longest first.
         messages: messages, probes and waits that hang.
@@ -61,10 +62,10 @@ class RunEnd:
         failed: collectives that raised, after which their groups never met again, though no rank was missing.
         gone: ranks that fell silent long before the others, without having closed.
         unclosed: ranks whose file was not closed.
-        ranks: of each rank the last that is known, by rank.
-        hang_after_s: from when on an open call hangs.
-        last_sign_unix_s: the run's last sign of life; None if unknown.
-        sentences: all this in words, the most important first; empty if nothing tells.
+        ranks: the last that is known of each rank, by rank.
+        hang_after_s: time in s after which an open call hangs.
+        last_sign_unix_s: the run's last sign of life, in Unix time, in s; None if unknown.
+        sentences: the attributes above in words, the most important first; empty if nothing is known.
     """
 
     state: RunState
@@ -83,20 +84,21 @@ class RunEnd:
 
     @property
     def hangs(self) -> bool:
+        """Whether the run hung."""
         return self.state == "hang"
 
     @property
     def ended(self) -> bool:
-        """Whether it is known to have come to its end, good or bad: every file was closed."""
+        """Whether the run is known to have ended, well or with a failure: every file was closed."""
         return self.state in ("ended", "failed")
 
     @property
     def warning(self) -> str:
-        """One sentence for whoever asked something else; "" if it ended well, goes on, or nothing tells."""
+        """A sentence on a bad end of the run; "" if it ended well, is in progress, or nothing is known."""
         return self.sentences[0] if self.state in ("hang", "unfinished", "failed") else ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values that JSON can hold."""
+        """Return the end of the run as plain values that JSON can hold."""
         return {
             "ended": self.ended,
             "state": self.state,
@@ -115,9 +117,11 @@ class RunEnd:
         }
 
     def saying(self, *sentences: str) -> RunEnd:
+        """Return the same end of a run with these sentences."""
         return replace(self, sentences=sentences)
 
     def of_rank(self) -> Mapping[int, RankEnd]:
+        """Return the end of each rank, by rank."""
         return {rank.rank: rank for rank in self.ranks}
 
 

@@ -1,7 +1,7 @@
-"""Collectives that did not end: who is inside, who never entered, who failed, and do they agree?
+"""Find collectives that did not end: which ranks are inside, never entered, failed, or disagree.
 
-Which rows are parts of one collective is what ``instances`` says. Where sampling leaves out the rows, the
-counts in the sidecars tell who never entered.
+The module ``instances`` tells which rows are parts of one collective. Where sampling leaves out the rows, the
+counts in the sidecars tell which ranks never entered.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from timing_logger.analysis.tables import dense_codes, opened
 if TYPE_CHECKING:
     import pandas as pd
 
-_SETTLED_S = 10.0  # counts of a process that began nothing for so long are those of its end
+_SETTLED_S = 10.0  # the counts of a process that began nothing for this long are taken to be final
 _MOST_KINDS = 4
 
 
@@ -34,21 +34,23 @@ class StuckGroup:
     """A collective that did not end.
 
     Attributes:
-        group, group_size, seq: which one; None where unknown.
-        operation: its name; several with commas, where ranks disagree.
-        iteration, layer_name: of the ranks inside it, of the one that entered first.
-        inside: the ranks in it, ascending.
-        inside_s: for how long each of these had been in it at the run's last sign of life; None if unknown.
+        group, group_size, seq: group and number of the collective; size and number are None where unknown.
+        operation: its base operation; several with commas where ranks disagree; "" if unknown.
+        iteration, layer_name: those of the rank that entered first.
+        inside: the ranks in the collective, ascending.
+        inside_s: for each of these the time in s from its entry to the run's last sign of life; None if
+            unknown.
         missing: ranks of the group that never entered it, as far as is known.
-        silent: those of them of which nothing was heard since the others entered it.
+        silent: the missing ranks that left no sign of life since the others entered it.
         unread: ranks of the group of which there is no file.
-        unknown_ranks: how many more it has.
-        failed: ranks in which it raised, and how.
-        unblocked: ranks in which it is under way, while others are blocked in it and these in nothing.
-        since_s: from the earliest entry to the run's last sign of life; None if unknown.
-        mismatch: in what ranks disagree, in words; "" if they do not.
+        unknown_ranks: the number of further ranks of the group, of which not even the rank is known.
+        failed: the status of each rank in which the collective raised.
+        unblocked: ranks that have it under way without being blocked in any call, while others are blocked.
+        since_s: time in s from the earliest entry to the run's last sign of life; None if unknown.
+        mismatch: what the ranks disagree in, in words; "" if they do not.
         odd: the ranks that disagree with most of the others; empty if there is no majority.
-        hangs: whether it was open for longer than ``hang_after``, or failed since a rank did not come.
+        hangs: whether it was open for longer than ``hang_after``, or failed while a rank was missing or
+            ranks disagreed.
     """
 
     group: str
@@ -72,7 +74,15 @@ class StuckGroup:
 
 
 def stuck_groups(ending: Ending, world_size: int | None) -> list[StuckGroup]:
-    """Those that somebody is inside, or in which somebody failed at the end; the longest first."""
+    """Find the collectives that ranks are inside, or in which ranks failed at the end.
+
+    Args:
+        ending: the end of the run.
+        world_size: the number of ranks in the run; None if unknown.
+
+    Returns:
+        The collectives, those that hang first, then the longest first.
+    """
     by_rows = list(_by_rows(ending, world_size))
     by_counts = list(_by_counts(ending, world_size, by_rows))
     return sorted(by_rows + by_counts, key=lambda one: (not one.hangs, -(one.since_s or 0.0), one.group))
@@ -100,13 +110,13 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
 
 
 def _step_of(rows: pd.DataFrame) -> Any:
-    """The step of each row, for collectives without a number."""
+    """Number the step of each row, for collectives without a number; NaN outside of any iteration."""
     step = dense_codes(rows["epoch"].to_numpy(), rows["iteration"].to_numpy()).astype(np.float64)
     return np.where(rows["iteration"].isna(), np.nan, step)
 
 
 def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
-    """The collectives of a group."""
+    """Return the rows of the collectives of a group."""
     same_size = rows["group_size"].isna() if math.isnan(size) else rows["group_size"] == size
     of_group = rows[(rows["group"] == group) & same_size]
     found: pd.DataFrame = of_group[of_group["is_collective"]]
@@ -114,7 +124,7 @@ def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
 
 
 def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
-    """Whether the group met again after these ranks had failed in it, as after an error that was handled."""
+    """Tell whether the group met again after these ranks had failed in it, as after a handled error."""
     first = failed.iloc[0]
     later = _of_group(rows, first["group"], first["group_size"])
     ended_well = ~later["failed"] & later["ended_s"].notna()
@@ -160,7 +170,7 @@ def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: i
 def _members(
     ending: Ending, group: str, size: float, world_size: int | None
 ) -> tuple[list[int], tuple[int, ...], int]:
-    """The group's ranks, those of them without a file, and how many more it has."""
+    """Return the group's ranks with a file, those known to have none, and the number of unknown ranks."""
     rows = ending.rows
     told = {rank for rank, one in ending.words.items() if (group, _whole(size)) in one.progress}
     seen = np.array(sorted({*_of_group(rows, group, size)["rank"].tolist(), *told}), np.int64)
@@ -168,7 +178,7 @@ def _members(
         world_size = int(size)
     found = all_members(group, size, seen, world_size).tolist()
     if not found and math.isnan(size) and not group and world_size and 2 * len(seen) > world_size:
-        found = list(range(world_size))  # timed by hand, by most ranks: it is the world's
+        found = list(range(world_size))  # timed by hand by most ranks: taken to be a group of all ranks
     members = sorted({*found, *seen.tolist()})
     n_unknown = 0 if math.isnan(size) else int(max(0, min(size, MOST_RANKS) - len(members)))
     unread = tuple(rank for rank in members if rank not in ending.words)
@@ -176,7 +186,7 @@ def _members(
 
 
 def _has_passed(ending: Ending, rank: int, part: pd.Series[Any]) -> bool:
-    """Whether the rank had begun this collective, though no row says so, or a later one."""
+    """Tell whether the rank had begun this collective, though no row says so, or a later one."""
     group, size, seq = str(part["group"]), part["group_size"], part["seq"]
     mine = _of_group(ending.rows, group, size)
     mine = mine[mine["rank"] == rank]
@@ -193,7 +203,7 @@ def _or_before_all(value: float) -> float:
 
 
 def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
-    """Ranks that have it under way in the background and are blocked in nothing, while others are."""
+    """Return the ranks that have the collective under way and are blocked in no call, while others are."""
     background = {int(r) for r in is_open["rank"][is_open["operation"].map(goes_on).astype(bool)]}
     blocking = rows[rows["is_open"] & ~rows["operation"].map(goes_on).astype(bool)]
     blocks = blocking["operation"].map(lambda name: is_wait(name) or is_collective(name)).astype(bool)
@@ -203,12 +213,12 @@ def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
 
 
 def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
-    """Whether the process left no sign of life after that, and did not come to its end."""
+    """Tell whether the rank left no sign of life after an instant, and did not close its log."""
     return not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < instant_s
 
 
 def _mismatch(parts: pd.DataFrame, problems: Problem) -> tuple[str, tuple[int, ...]]:
-    """In what the parts disagree, in words, and which ranks disagree with most of the others."""
+    """State what the parts disagree in, and which ranks disagree with most of the others."""
     if Problem.OPERATIONS in problems:
         operations = parts["operation"].map(base_operation)
         return "operations differ: " + _by_kind(parts, operations), _odd(parts, operations)
@@ -229,7 +239,7 @@ def _odd(parts: pd.DataFrame, values: pd.Series[Any]) -> tuple[int, ...]:
 
 
 def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str:
-    """``ALLREDUCE on rank 0, BARRIER on ranks 1 and 2``; of many kinds the first few."""
+    """List the ranks of the first few values, as ``ALLREDUCE on rank 0, BARRIER on ranks 1 and 2``."""
     kinds = [
         (f"{value:.0f}" if isinstance(value, float) else str(value), parts["rank"][values == value])
         for value in sorted(values.dropna().unique())
@@ -242,7 +252,7 @@ def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str
 
 
 def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGroup]) -> Iterable[StuckGroup]:
-    """Collectives that no row tells of, since sampling left them out: who counted them, and who did not."""
+    """Find collectives that have no rows because of sampling, by the counts in the sidecars."""
     seen = {(one.group, one.group_size) for one in by_rows if one.inside}
     everything = {key for one in ending.words.values() for key in one.progress}
     for group, size in sorted(everything - seen, key=str):
@@ -256,7 +266,7 @@ def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGr
 
 
 def _went_past(ending: Ending, one: LastWords, group: str, size: int | None) -> bool:
-    """Whether a later collective ended: then the open ones are requests whose end nobody ever asked for."""
+    """Tell whether a later collective ended: then the open ones are requests that were never waited for."""
     mine = _of_group(ending.rows, group, math.nan if size is None else float(size))
     ended = mine[(mine["rank"] == one.rank) & mine["ended_s"].notna()]
     return bool((ended["seq"] > one.progress[group, size].completed).any())
@@ -289,7 +299,7 @@ def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size:
 
 
 def _is_inside(one: LastWords, group: str, size: int | None, seq: int | None) -> bool:
-    """Whether its counts say so, of a process that had come to rest."""
+    """Tell whether the counts of a process that had come to rest say that it is in the collective."""
     counts = one.progress.get((group, size))
     if counts is None or seq is None or not _has_settled(one):
         return False
@@ -306,7 +316,7 @@ def _has_settled(one: LastWords) -> bool:
 
 
 def _idle_before_the_end_s(ending: Ending, rank: int) -> float | None:
-    """From what the rank last began to the end of the run."""
+    """Return the time in s from what the rank last began or recorded to the end of the run."""
     one = ending.words[rank]
     if one.idle_s is None or one.updated_ns is None:
         return None

@@ -1,4 +1,4 @@
-"""Messages, probes and waits that did not end: who is in one, with whom, and is there a partner?"""
+"""Find messages, probes and waits that did not end, and whether the other side made its call."""
 
 from __future__ import annotations
 
@@ -29,13 +29,14 @@ class StuckMessage:
     """A message, a probe, or a wait for something that has no row, which did not end.
 
     Attributes:
-        rank: who is in it.
-        operation, group, seq, thread, iteration: of its row.
-        peer: the rank at the other side; None for any source, or where it cannot be told.
-        has_partner: whether the other side's call is there: then the two do not match, in their tags say.
-        since_s: for how long at the run's last sign of life; None if unknown.
-        hangs: whether that is longer than ``hang_after``.
-        in_background: whether the rank need not be blocked in it.
+        rank: the rank that is in the call.
+        operation, group, seq, thread, iteration: of the row of the call.
+        peer: the rank at the other side; None for any source, or where it is unknown.
+        has_partner: whether the other side made its call too: then the two do not match, perhaps in their
+            tags.
+        since_s: time in s from the start of the call to the run's last sign of life; None if unknown.
+        hangs: whether the call was open for longer than ``hang_after``.
+        in_background: whether the operation is non-blocking, so that the rank need not be blocked in it.
     """
 
     rank: int
@@ -52,9 +53,14 @@ class StuckMessage:
 
 
 def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]:
-    """By rank, then since when; a ``WAIT`` for an operation that is open itself is not told twice.
+    """Find the messages, probes and waits that did not end, by rank, then the longest first.
 
-    A send in the background that was received is over, though its rank has not waited for it yet.
+    A ``WAIT`` for an operation that is open itself is left out. So is a non-blocking send that was received,
+    even if its rank has not waited for it yet.
+
+    Args:
+        ending: the end of the run.
+        world_size: the number of ranks in the run; None if unknown.
     """
     rows = ending.rows
     if not rows["is_open"].any():
@@ -82,7 +88,7 @@ def _is_told_here(rows: Any, row: int) -> bool:
 
 
 def _is_waited_for(rows: Any, row: int) -> Iterable[bool]:
-    """Whether each other open call of the rank is the one that this row waits for."""
+    """Tell for each other open call of the rank whether this row waits for it."""
     this = rows.iloc[row]
     others = rows[(rows["rank"] == this["rank"]) & rows["is_open"]]
     for _, other in others.iterrows():

@@ -1,4 +1,4 @@
-"""Who waits for whom when a run hangs, and who is at the end of it."""
+"""Find which ranks wait for which when a run hangs, and which ranks are at the end of the chains."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Waits: TypeAlias = "Mapping[int, frozenset[int]]"
 
 
 class Causes(NamedTuple):
-    """Where the waiting ends.
+    """The ranks that cause a hang.
 
     Attributes:
         culprits: ranks that others wait for, directly or through others, and that wait for nobody.
@@ -24,10 +24,16 @@ class Causes(NamedTuple):
 
 
 def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:
-    """For each rank that waits, those that it waits for.
+    """Return for each rank that waits the ranks that it waits for.
 
-    In a collective those are the ranks that never entered it; where all have, those that disagree with most,
-    that are gone, or that have it under way but are blocked in nothing. A rank that is gone waits for nobody.
+    In a collective those are the ranks that never entered it. Where all have entered, they are the ranks that
+    disagree with most others, or else those that are gone, or else those that have it under way but are
+    blocked in no call. A rank that is gone waits for no rank.
+
+    Args:
+        groups: the collectives that did not end.
+        messages: the messages that did not end.
+        gone: the ranks that are gone.
     """
     found: dict[int, set[int]] = {}
     for group in groups:
@@ -45,7 +51,10 @@ def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], go
 def blocked(
     groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]
 ) -> frozenset[int]:
-    """The ranks that are in a call which does not end, whether or not anybody can tell for whom they wait."""
+    """Return the ranks that are in a call which does not end, whether or not it is known for whom they wait.
+
+    The arguments are those of :func:`who_waits`.
+    """
     in_groups = {
         rank for group in groups for rank in group.inside if rank not in {*group.unblocked, *group.odd}
     }
@@ -54,10 +63,13 @@ def blocked(
 
 
 def causes(waits: Waits, blocked_ranks: Collection[int] = ()) -> Causes:
-    """The ends of all chains, those that most ranks wait for first; a circle only where no chain ends.
+    """Return the ends of all chains of waiting, those that most ranks wait for first.
+
+    A circle is returned only if some rank waits in a chain without an end.
 
     Args:
-        blocked_ranks: who is in a call itself, and so is the end of no chain.
+        waits: for each rank that waits the ranks that it waits for.
+        blocked_ranks: ranks that are in a call themselves, and so are no culprits.
     """
     reached = {rank: _reached(waits, rank) for rank in waits}
     ends = {end for ranks in reached.values() for end in ranks if end not in waits}
@@ -80,7 +92,7 @@ def _reached(waits: Waits, rank: int) -> set[int]:
 
 
 def _circle(waits: Waits, rank: int) -> tuple[int, ...]:
-    """Following the least rank that each waits for, the circle that is come to; () if none is."""
+    """Return the circle that is reached by following the least rank that each waits for; () if none is."""
     path: list[int] = []
     while rank in waits and rank not in path:
         path.append(rank)

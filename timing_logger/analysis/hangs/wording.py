@@ -1,4 +1,4 @@
-"""The end of a run in sentences, the most important first."""
+"""State the end of a run in sentences, the most important first."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ _SETTLED = (
 
 
 def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
-    """The same with its ``sentences``.
+    """Return the end of a run with its ``sentences``.
 
     Args:
-        n_hosts: how many hosts the ranks were on; their wall clocks may differ.
+        end: the end of the run.
+        n_hosts: the number of hosts that the ranks were on; their wall clocks may differ.
         mixed: why the files look like those of different runs; "" if they do not.
     """
     if end.state == "hang":
@@ -73,7 +74,11 @@ def _standing_still(end: RunEnd) -> Iterable[str]:
 
 
 def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
-    """0 for one that explains the others: a disagreement, or one that waits for culprits alone, or nobody."""
+    """Return how far a collective is from the cause of the hang, from 0 to 2.
+
+    It is 0 where ranks disagree, and where they wait only for culprits or for no known rank; 1 where they
+    wait for a culprit among others; else 2.
+    """
     awaited = {*group.missing, *group.odd, *group.unblocked, *(set(group.inside) & set(end.gone))}
     culprits = set(end.culprits)
     if group.mismatch or awaited <= culprits:
@@ -113,7 +118,7 @@ def _on_group(end: RunEnd, group: StuckGroup) -> str:
 
 
 def _collective(group: StuckGroup) -> str:
-    """``ALLREDUCE 100 of MPI_COMM_WORLD``."""
+    """Name a collective, as ``ALLREDUCE 100 of MPI_COMM_WORLD``."""
     name = (
         "a collective" if group.mismatch.startswith("operations") or not group.operation else group.operation
     )
@@ -176,7 +181,7 @@ def _on_culprits(end: RunEnd) -> Iterable[str]:
 
 
 def _where(end: RunEnd, rank: RankEnd) -> str:
-    """What the rank was doing, beginning with a verb."""
+    """State what the rank was doing, in words that begin with a verb."""
     if rank.gone:
         return f"is gone, stopped, or stuck in C code: its last sign of life was {_ago(rank.silent_s)}"
     if rank.closed:
