@@ -1,4 +1,4 @@
-"""Questions to a table of timings. Pure functions: a DataFrame in, a DataFrame of the same kind out.
+"""Analyses of a table of timings: pure functions that take a DataFrame and return one of the same kind.
 
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """

@@ -1,4 +1,4 @@
-"""How a question to timings is stated, so that it can be asked of one table and of any number of files."""
+"""Define analyses in parts, so that they work on one table and on any number of files alike."""
 
 from __future__ import annotations
 
@@ -17,15 +17,19 @@ def _no_other(operation: str) -> bool:
 
 
 class Analysis(NamedTuple, Generic[PartT, AnswerT]):
-    """A question in two steps. The answer from any division of the rows is that of all rows, to the last bit.
+    """An analysis in two steps: parts of the rows are mapped, and the results reduced to one answer.
+
+    The answer from any division of the rows is that from all rows, to the last bit.
 
     Attributes:
-        columns: the columns of timings that it looks at, beside ``rank`` and ``incarnation``.
-        map: what is needed of some rows: those of whole processes, or of whole collectives. Can be pickled.
-        reduce: the answer from all parts, by rank and incarnation or in the order of collectives.
-        unit: what may not be divided, and whose rows ``map`` is given.
-        others: of a question to collectives, the operations that it looks at beside collectives and the waits
-            for them; all of these are in some part, in no particular one.
+        columns: the columns of timings that are needed, beside ``rank`` and ``incarnation``.
+        map: returns what is needed of some rows: those of whole processes, or of whole collectives. It can be
+            pickled.
+        reduce: returns the answer from all parts, which come by rank and incarnation, or in the order of
+            collectives.
+        unit: what may not be divided: ``map`` is given all rows of a process, or of a collective.
+        others: for the unit "collective", tells of an operation whether its rows are needed beside those of
+            collectives and of the waits for them; each such row is in one part, but in no particular one.
     """
 
     columns: Collection[str]
@@ -35,5 +39,5 @@ class Analysis(NamedTuple, Generic[PartT, AnswerT]):
     others: Callable[[str], bool] = _no_other
 
     def of(self, timings: pd.DataFrame) -> AnswerT:
-        """The answer from all rows at once."""
+        """Return the answer from all rows at once."""
         return self.reduce([self.map(timings)])

@@ -1,8 +1,7 @@
-"""Who did what a row tells of, a thread or a stream, and in which rows it was blocked.
+"""Find the thread or stream of each row, and the rows in which it was blocked.
 
-What blocks what follows from who was blocked: whoever is in a collective that returns when it is done, or in
-a ``WAIT``, does nothing else. Another thread of the same process may work meanwhile, and so may another
-stream of the same device.
+A thread that is in a blocking collective, or in a ``WAIT``, does nothing else. Another thread of the same
+process may work meanwhile, and so may another stream of the same device.
 """
 
 from __future__ import annotations
@@ -28,19 +27,21 @@ from timing_logger.record import DEVICE_CLOCK
 
 _MAIN_THREAD = "MainThread"
 _FOREIGN_THREAD = re.compile(r"Dummy-\d+")
-"""What Python calls a thread that it did not start. Autograd's are such, and whoever called backward is
-blocked as long as they are; files from before a row named the blocked thread have them."""
+"""The name that Python gives to a thread that it did not start, such as those of autograd.
+
+The thread that called backward is blocked as long as they are. Such names are in older files, whose rows do
+not name the blocked thread."""
 
 
 class Lanes(NamedTuple):
-    """One entry for each row.
+    """The lane (thread or stream) of each row, and whether the row blocks it; one entry per row.
 
     Attributes:
-        lane: number of its thread, or of its stream on the device's clock; those of several processes may
-            be equal.
-        in_background: whether it is an operation that blocks nobody: what was blocked on it has rows of
-            its own.
-        blocks: whether its thread, or stream, does nothing else meanwhile.
+        lane: number of the row's thread, or of its stream on the device's clock; lanes of different
+            processes may have equal numbers.
+        in_background: whether the operation does not block the lane: a thread that was blocked on it has
+            rows of its own for that.
+        blocks: whether the lane does nothing else during the row.
     """
 
     lane: Ints
@@ -49,7 +50,7 @@ class Lanes(NamedTuple):
 
 
 def lanes_of(frame: Frame) -> Lanes:
-    """The lanes of a table that ``opened`` returned."""
+    """Find the lane of each row, and whether the row blocks it, for a table that ``opened`` returned."""
     named = coded_text(frame, "operation")
     lane = thread_or_stream(frame)
     in_background = each_text(named, goes_on) | _waited_for_elsewhere(frame, named, lane)
@@ -58,9 +59,10 @@ def lanes_of(frame: Frame) -> Lanes:
 
 
 def thread_or_stream(frame: Frame) -> Ints:
-    """The number of the thread or stream of each row.
+    """Number the thread or stream of each row of a table that ``opened`` returned.
 
-    On the device's clock it is the stream. Where that is not recorded, a thread is taken to use one.
+    For rows on the device's clock it is the stream. Where the stream is not recorded, each thread is taken to
+    use one stream.
     """
     thread, names = coded_text(frame, "thread")
     blocked = [_MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name for name in names]
@@ -79,10 +81,11 @@ def _needs_others(name: str) -> bool:
 
 
 def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Ints) -> Bools:
-    """Whether another thread has a ``WAIT`` row for the operation, which then blocked that one alone.
+    """Tell for each row whether another thread has a ``WAIT`` row for it: it blocked only that thread.
 
-    As of the buckets that an optimizer reduces on a thread of its own. A thread that has been in a call
-    waits for it no more, so a ``WAIT`` of equal number on the same thread is for a message of that number.
+    An example are buckets that an optimizer reduces on a thread of its own. A thread that has been in a
+    blocking call does not wait for it again, so a ``WAIT`` of equal number on the same thread is for a
+    message of that number.
     """
     found = np.zeros(len(frame), np.bool_)
     has_number = ~np.isnan(numbers(frame, "seq"))
@@ -94,7 +97,7 @@ def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Int
     of_other, of_wait = key[: len(others)], key[len(others) :]
     goes = each_text(named, goes_on)[others]
     has_owner = np.bincount(of_other[goes], minlength=key.max() + 1) > 0
-    is_free = ~has_owner[of_wait]  # it is not the wait for what went on anyway
+    is_free = ~has_owner[of_wait]  # not a wait for a non-blocking operation
     least, most = np.full(key.max() + 1, np.iinfo(np.int64).max), np.full(key.max() + 1, -1)
     np.minimum.at(least, of_wait[is_free], lane[waits[is_free]])
     np.maximum.at(most, of_wait[is_free], lane[waits[is_free]])
@@ -105,10 +108,10 @@ def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Int
 
 
 def _names(frame: Frame, rows: Ints) -> Ints:
-    """Equal for an operation and the ``WAIT`` rows for it: process, group, number, and the other rank.
+    """Return numbers that are equal for an operation and the ``WAIT`` rows for it.
 
-    Messages are numbered for each sender and receiver, collectives for each group, so the number alone
-    would mix them up.
+    They stand for the process, group, sequence number and other rank. Messages are numbered for each sender
+    and receiver, collectives for each group, so the sequence number alone would mix them up.
     """
     group, _ = coded_text(frame, "group")
     names = ("rank", "incarnation", "group_size", "seq", "peer")
@@ -116,9 +119,18 @@ def _names(frame: Frame, rows: Ints) -> Ints:
 
 
 def waited_for(frame: Frame, operations: Ints, waits: Ints) -> Ints:
-    """For each of these ``WAIT`` rows which of these operations it waited for, a position; -1 for none.
+    """Find the operation that each ``WAIT`` row waited for.
 
-    Of several of one name, as of a group that was made anew and counts again, the last that had begun.
+    If several operations match, as those of a group that was made anew and counts from 0 again, it is the
+    last that had begun.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        operations: positions of the rows of operations.
+        waits: positions of the ``WAIT`` rows.
+
+    Returns:
+        For each ``WAIT`` row an index into ``operations``; -1 for none.
     """
     key = _names(frame, np.concatenate([operations, waits]))
     n, begins = len(operations), numbers(frame, "start_counter")[np.concatenate([operations, waits])]
@@ -135,11 +147,12 @@ def waited_for(frame: Frame, operations: Ints, waits: Ints) -> Ints:
 
 
 def unblocked_work(owner: Ints, starts: Floats, ends: Floats, blocks: Bools) -> Stretches:
-    """The stretches of each owner's own work in which it was not blocked.
+    """Return the stretches of each owner's own work in which it was not blocked.
 
     Args:
-        owner: of each interval the lane that it is of, or a part of that.
-        blocks: which intervals block it; the others are own work.
+        owner: for each interval the number of its lane, or of a part of a lane, such as one step of it.
+        starts, ends: the intervals, in seconds.
+        blocks: for each interval whether it blocks its owner; the others are own work.
     """
     pieces = stretches(owner, starts, ends, blocks.astype(np.int64), 2)
     works = pieces.is_open[0] & ~pieces.is_open[1]

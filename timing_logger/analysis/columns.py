@@ -1,10 +1,10 @@
-"""Which columns of the files each analysis looks at: no others need be read for it."""
+"""List the columns of the files that each analysis needs: no others have to be read for it."""
 
 from __future__ import annotations
 
 _WHEN = ("start_counter", "end_counter")
-_STEP = ("iteration", "epoch", "thread", "clock", "stream")  # where iterations restart the others tell when
-_WAITED_FOR = ("group", "group_size", "seq", "peer")  # which operation a ``WAIT`` is about
+_STEP = ("iteration", "epoch", "thread", "clock", "stream")  # the others tell when iterations restart
+_WAITED_FOR = ("group", "group_size", "seq", "peer")  # tell which operation a ``WAIT`` is for
 _INSTANCE = (
     *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
 )  # fmt: skip
@@ -27,16 +27,20 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "stragglers": (*_INSTANCE, "layer_name"),
     "hang": (*_INSTANCE, "layer_name"),
 }  # fmt: skip
-"""By the name of the analysis. ``rank`` and ``incarnation`` are always there; ``stragglers`` stands for
-``windows`` and ``scores`` too."""
+"""The columns that each analysis needs, by the name of the analysis.
+
+``rank`` and ``incarnation`` are always there. ``windows`` and ``scores`` need those of ``stragglers``."""
 
 RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
 MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
-"""Columns of a block of a run (``instance_order``), for what its rows alone would not tell: the number of the
-incarnation of its rank that each row is of; the ranks that its group has in the whole run, as text; the epoch
-of its step, counted where none is recorded; what epochs are for in the run; and whether iterations restart in
-the row's process."""
+"""Columns of a block of a run (``instance_order``), for what the rows of the block alone would not tell.
+
+They are the number of the run that each row's process was of; the ranks of the row's group in the whole run,
+as text; the epoch of its step, counted where none is recorded; what epochs are for in the run; and whether
+iterations restart in the row's process."""
 
 EARLIER_IN_STEP = "earlier_in_step"
-"""A column of the last rows of a process (``last_rows``): how many collectives without a number its group
-had begun in its step before this one; not all of them are among those rows."""
+"""A column of the last rows of a process (``last_rows``), for collectives without a number.
+
+It is the number of such collectives that the process had begun before in the same group and step; not all of
+them are among those rows."""

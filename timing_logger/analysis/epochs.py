@@ -1,6 +1,6 @@
-"""Which epoch the step of each row is of: asked of each process by itself, whatever others there are.
+"""Find the epoch of each row's step, for each process by itself.
 
-So what is found in one process's rows is what is found in the rows of all.
+So the rows of one process alone give the same epochs as the rows of all processes together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_code
 
 
 class Meaning(IntEnum):
-    """What epochs are for in a run: the greatest of what they are for in its processes."""
+    """What epochs are for in a run: the greatest value of its processes.
+
+    Iterations restart in no process; or they do, and epochs tell steps apart; or epochs are also counted,
+    since some process does not record them.
+    """
 
     NOTHING = 0
     TELL_STEPS_APART = 1
@@ -24,13 +28,13 @@ class Meaning(IntEnum):
 
 
 class Epochs(NamedTuple):
-    """The epoch of each row's step, and what they are for.
+    """The epoch of each row's step, and what epochs are for.
 
     Attributes:
-        of_row: NaN where none is known.
-        restarts: whether iterations restart in the row's process.
-        meaning: they tell steps apart where iterations restart in some process. They are counted in processes
-            that record one at most, and whose iterations fall back.
+        of_row: one entry per row: the epoch of its step; NaN where none is known.
+        restarts: one entry per row: whether iterations restart in its process.
+        meaning: what epochs are for. They tell steps apart if iterations restart in some process. They are
+            counted in processes that record at most one epoch, and whose iterations fall back.
     """
 
     of_row: Floats
@@ -39,7 +43,7 @@ class Epochs(NamedTuple):
 
 
 def epochs_of(frame: Frame) -> Epochs:
-    """The epochs of a table that ``opened`` returned."""
+    """Find the epoch of each row's step, for a table that ``opened`` returned."""
     if EPOCH_OF_STEP in frame.columns:
         meaning = frame[MEANING_OF_EPOCHS].to_numpy()
         restarts = frame[PROCESS_RESTARTS].to_numpy()
@@ -59,7 +63,15 @@ def epochs_of(frame: Frame) -> Epochs:
 
 
 def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> Ints:
-    """Those in which an epoch goes back to iterations that the one before had."""
+    """Return the processes in which an epoch goes back to iterations that the epoch before had.
+
+    Args:
+        process: for each row the number of its process.
+        epoch, iteration: of each row; NaN where unknown.
+
+    Returns:
+        The numbers of these processes, ascending.
+    """
     rows = _where_anything_changes(process, epoch, iteration, ~np.isnan(epoch) & ~np.isnan(iteration))
     if not len(rows) or epoch[rows].min() == epoch[rows].max():
         return process[:0]
@@ -75,7 +87,7 @@ def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> I
 
 
 def _ends(key: Ints, values: Floats) -> tuple[Floats, Floats]:
-    """The least and the greatest of each key's values; NaN without any."""
+    """Return the least and the greatest value of each key; NaN for a key without any."""
     ends = np.full((2, int(key.max(initial=-1)) + 1), np.nan)
     np.fmin.at(ends[0], key, values)
     np.fmax.at(ends[1], key, values)
@@ -83,7 +95,7 @@ def _ends(key: Ints, values: Floats) -> tuple[Floats, Floats]:
 
 
 def _where_anything_changes(process: Ints, epoch: Floats, iteration: Floats, wanted: Bools) -> Ints:
-    """The first of each run of equal rows: a small part, and all that there is to know of them."""
+    """Return the first of each run of equal rows: few rows that hold all the information."""
     rows = np.flatnonzero(wanted)
     changes = [np.diff(values[rows], prepend=-1) != 0 for values in (process, epoch, iteration)]
     changed: Bools = np.logical_or.reduce(changes)
@@ -93,7 +105,7 @@ def _where_anything_changes(process: Ints, epoch: Floats, iteration: Floats, wan
 
 
 def _open(process: Ints, epoch: Floats, restarts: Ints) -> Bools:
-    """Of which processes rows of one iteration might state several epochs, though it is one step."""
+    """Tell for each process whether rows of one iteration may state several epochs, though it is one step."""
     least, greatest = _ends(process, epoch)
     lacks_some = np.bincount(process[np.isnan(epoch)], minlength=len(least)) > 0
     found = (least < greatest) | (lacks_some & ~np.isnan(least))
@@ -102,9 +114,10 @@ def _open(process: Ints, epoch: Floats, restarts: Ints) -> Bools:
 
 
 def _of_whole_iterations(process: Ints, epoch: Floats, iteration: Floats, wanted: Bools) -> Floats:
-    """The same epochs, but one for all rows of an iteration of the processes that are ``wanted``.
+    """Return the epochs with a single epoch for all rows of an iteration, in the ``wanted`` processes.
 
-    The earlier one, if it lies in two; if it states none, that of the iteration before it, or else behind it.
+    It is the earlier epoch if an iteration lies in two. If no row of it states one, it is that of the
+    iteration before, or else of the next one.
     """
     rows = np.flatnonzero(wanted[process] & ~np.isnan(iteration)) if wanted.any() else process[:0]
     if np.isnan(epoch[rows]).all():
@@ -118,7 +131,7 @@ def _of_whole_iterations(process: Ints, epoch: Floats, iteration: Floats, wanted
 
 
 def _carried_on(epoch: Floats, process: Ints) -> Floats:
-    """With the epoch of the process's step before where one states none, or else of that behind."""
+    """Fill in the epoch of steps that state none: from the process's step before, or else the next one."""
     known, place = np.flatnonzero(~np.isnan(epoch)), np.arange(len(epoch))
     before = known[np.maximum(np.searchsorted(known, place, side="right") - 1, 0)]
     behind = known[np.minimum(np.searchsorted(known, place), len(known) - 1)]

@@ -1,9 +1,10 @@
-"""Which rank a number is in a group: messages name their other side by it, rooted operations their root.
+"""Convert between ranks and their numbers in a group.
 
-Members are numbered from 0. torch numbers them in the order of their ranks, and so does MPI unless ``Split``
-is given other keys; the name that a timed communicator then gets, ``ranks 3,1,0``, lists them as they are
-numbered. From some of the members nobody can tell which numbers are theirs: {0, 2} may be 0 and 1 of a group,
-or 0 and 2. So a number is a rank only where every member is known.
+Messages name their other side by its number in the group, rooted operations their root. Members are numbered
+from 0. torch numbers them in the order of their ranks, and so does MPI unless ``Split`` is given other keys;
+the name that a timed communicator then gets, ``ranks 3,1,0``, lists them in the order of their numbers. If
+only some members are known, their numbers are not: {0, 2} may be numbers 0 and 1 of a group, or 0 and 2. So a
+number is converted only where every member is known.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbe
 NONE = -1
 
 _MOST_MEMBERS = 10**6
-"""More than any job has: what states more is not believed, and not counted up to."""
+"""More ranks than any job has: a larger stated size is taken to be wrong, and its ranks are not listed."""
 
 _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
 
 
 def stated_world_size(files: Iterable[Mapping[str, Any]]) -> int | None:
-    """How many ranks the run has, as the sidecars of its files say; None if none does, or they disagree.
+    """Return the number of ranks in the run that its sidecars state; None if none does, or they disagree.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
@@ -37,11 +38,13 @@ def stated_world_size(files: Iterable[Mapping[str, Any]]) -> int | None:
 
 
 def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size: int | None) -> Ints:
-    """For each row the rank that has this number in the row's group; ``NONE`` where that cannot be told.
+    """Return for each row the rank that has the given number in the row's group; ``NONE`` where unknown.
 
     Args:
-        communicator: the number of each row's group.
-        world_size: how many ranks the run has; None if unknown.
+        frame: a table that ``opened`` returned.
+        number: for each row a number of a member in the row's group; NaN for none.
+        communicator: for each row the number of its group.
+        world_size: the number of ranks in the run; None if unknown.
     """
     rank, size = frame["rank"].to_numpy().astype(np.int64), numbers(frame, "group_size")
     group, names = coded_text(frame, "group")
@@ -51,7 +54,7 @@ def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size
         name, its_size = names[group[here[0]]], float(size[here[0]])
         seen, here = np.unique(rank[here]), here[number[here] >= 0]
         its_number = number[here].astype(np.int64)
-        if not name and np.isnan(its_size):  # of no group: a rank of the world
+        if not name and np.isnan(its_size):  # no group is stated: the number is a rank of the world
             found[here] = its_number
             continue
         members = members_of(name, its_size, seen, world_size)
@@ -61,11 +64,12 @@ def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size
 
 
 def own_numbers(group: tuple[Ints, list[str]], rank: Ints, place: Ints) -> Ints:
-    """The number of each rank in a group of which all members are known.
+    """Return the number of each rank in its group, of which all members are known.
 
     Args:
-        group: of each entry, coded.
-        place: of the rank among the members, in ascending order.
+        group: for each entry the name of the group, as ``coded_text`` returns.
+        rank: for each entry the rank.
+        place: for each entry the position of the rank among the members in ascending order.
     """
     number = place
     for code, name in enumerate(group[1]):
@@ -80,15 +84,16 @@ def own_numbers(group: tuple[Ints, list[str]], rank: Ints, place: Ints) -> Ints:
 
 
 def members_of(name: str, size: float, seen: Ints, world_size: int | None) -> Ints:
-    """The ranks of a group in the order of their numbers; none where some may be unknown.
+    """Return the ranks of a group in the order of their numbers; none where some may be unknown.
 
     Args:
-        name: of the group.
-        size: as its rows state it; NaN if they do not.
-        seen: which ranks have rows of it, ascending.
+        name: the name of the group.
+        size: the size of the group as its rows state it; NaN if they do not.
+        seen: the ranks that have rows of the group, ascending.
+        world_size: the number of ranks in the run; None if unknown.
     """
     none = seen[:0]
-    if "|" in name:  # between two groups: the number is counted in the other one
+    if "|" in name:  # an intercommunicator: the number is that in the remote group
         return none
     listed = _listed(name)
     if len(listed) == size and np.isin(seen, listed).all():
@@ -101,7 +106,10 @@ def members_of(name: str, size: float, seen: Ints, world_size: int | None) -> In
 
 
 def all_members(name: str, size: float, seen: Ints, world_size: int | None) -> Ints:
-    """The ranks of a group, ascending, also of one between two groups; none where some may be unknown."""
+    """Return the ranks of a group or intercommunicator, ascending; none where some may be unknown.
+
+    The arguments are those of :func:`members_of`.
+    """
     if name.startswith("ranks ") and "|" in name:
         both = [_listed(f"ranks {side}") for side in name.removeprefix("ranks ").split("|")]
         listed = np.unique(np.concatenate(both))
@@ -110,7 +118,7 @@ def all_members(name: str, size: float, seen: Ints, world_size: int | None) -> I
 
 
 def _listed(name: str) -> Ints:
-    """The distinct ranks that the name of a timed communicator lists, in its order; none for other names."""
+    """Return the distinct ranks that the name of a timed communicator lists, in order; none for others."""
     match = _LIST.fullmatch(name)
     ends = [run.split("-") for run in match[1].split(",")] if match else []
     ranks = [np.arange(int(run[0]), int(run[-1]) + 1) for run in ends]

@@ -1,4 +1,4 @@
-"""Figures of many groups of rows at once. Groups are numbers from 0, one for each row."""
+"""Compute figures of many groups of rows at once. A group is a number from 0, stated for each row."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from timing_logger.analysis.tables import Floats, Ints
 
 
 def any_row_of(group: Ints) -> Ints:
-    """For each group the position of one of its rows."""
+    """Return for each group the position of one of its rows."""
     rows = np.zeros(group.max(initial=-1) + 1, np.int64)
     rows[group] = np.arange(len(group))
     return rows
 
 
 def rows_of_each(group: Ints) -> Iterator[Any]:
-    """What selects the rows of each group, in their order; all of them without a copy, if there is one."""
+    """Yield an index that selects the rows of each group, in their order; a slice if there is one group."""
     n_rows = np.bincount(group)
     if len(n_rows) == 1:
         yield slice(None)
@@ -27,10 +27,10 @@ def rows_of_each(group: Ints) -> Iterator[Any]:
 
 
 def order_by(group: Ints, values: Floats) -> Ints:
-    """The stable order by group, then value.
+    """Return the stable order of rows by group, then value.
 
-    What ``np.lexsort`` gives, but several times as fast for rows that are nearly in order of time, and
-    for few groups, whose numbers are sorted by their digits.
+    It equals that of ``np.lexsort``, but takes a fraction of its time for rows that are nearly in order of
+    time, and for few groups, as small integers are sorted by their digits.
     """
     by_value = np.argsort(values, kind="stable")
     return by_value[_order_of_groups(group[by_value])]
@@ -42,24 +42,35 @@ def _order_of_groups(group: Ints) -> Ints:
 
 
 def sums(values: Floats, group: Ints, n_groups: int) -> Floats:
-    """Sum of each group's known values; 0 where there are none."""
+    """Sum the known values of each group; 0 for a group without any."""
     return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)
 
 
 def ordered_sums(values: Floats, group: Ints, n_groups: int) -> Floats:
-    """The same, added up from the least value to the greatest: equal to the last bit in any order of rows."""
+    """Sum the known values of each group from the least to the greatest; 0 for a group without any.
+
+    The sums are equal to the last bit in any order of rows.
+    """
     order = order_by(group, values)
     return sums(values[order], group[order], n_groups)
 
 
 def counts_known(values: Floats, group: Ints, n_groups: int) -> Ints:
+    """Count the known values (not NaN) of each group."""
     return np.bincount(group[~np.isnan(values)], minlength=n_groups)
 
 
 def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]) -> list[Floats]:
-    """For each of ``which`` (0 to 1) that quantile of each group's known values, linearly interpolated.
+    """Compute quantiles of the known values of each group, linearly interpolated.
 
-    NaN where a group has none.
+    Args:
+        values: one entry per row; NaN where unknown.
+        group: the group of each row.
+        n_groups: the number of groups.
+        which: the quantiles, from 0 to 1.
+
+    Returns:
+        For each of ``which`` that quantile of every group; NaN for a group without known values.
     """
     known = ~np.isnan(values)
     values, group = values[known], group[known]
@@ -74,7 +85,7 @@ def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]
 def counted_quantiles(
     values: Floats, counts: Ints, group: Ints, n_groups: int, which: Sequence[float]
 ) -> list[Floats]:
-    """``quantiles`` of values each of which is there ``counts`` times, without repeating them."""
+    """Compute :func:`quantiles` of values each of which occurs ``counts`` times, without repeating them."""
     known = ~np.isnan(values)
     values, counts, group = values[known], counts[known], group[known]
     order = order_by(group, values)
@@ -88,7 +99,7 @@ def counted_quantiles(
 
 
 def _interpolated(ordered: Callable[[Ints], Floats], begin: Ints, n_values: Ints, quantile: float) -> Floats:
-    """``ordered`` tells which value stands where, of all groups in their order."""
+    """Interpolate a quantile of each group; ``ordered`` returns the values at positions, group by group."""
     found = np.full(len(begin), np.nan)
     has_some = n_values > 0
     place = quantile * (n_values[has_some] - 1)
@@ -100,5 +111,5 @@ def _interpolated(ordered: Callable[[Ints], Floats], begin: Ints, n_values: Ints
 
 
 def known_sums(values: Floats, group: Ints, n_groups: int) -> Floats:
-    """Of the values that are known; NaN for a group without one."""
+    """Sum the known values of each group; NaN for a group without any."""
     return np.where(counts_known(values, group, n_groups) > 0, sums(values, group, n_groups), np.nan)

@@ -1,6 +1,6 @@
-"""Lengths of unions and intersections of intervals, for many owners at once.
+"""Compute lengths of unions and intersections of intervals, for many owners at once.
 
-All starts and ends are passed in order of time; between two of them nothing changes.
+All starts and ends are visited in order of time; between two of them nothing changes.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from timing_logger.analysis.tables import Bools, Floats, Ints
 
 
 class Stretches(NamedTuple):
-    """Pieces of time in which one owner's open intervals stay the same; one entry each.
+    """Pieces of time in which the open intervals of one owner stay the same; one entry per piece.
 
     Attributes:
-        owner: whose.
-        start_s, end_s: from when to when.
-        is_open: for each kind, whether an interval of that kind is open.
+        owner: number of the owner.
+        start_s, end_s: start and end of the piece, in seconds.
+        is_open: for each kind an array that tells whether an interval of that kind is open.
     """
 
     owner: Ints
@@ -28,20 +28,27 @@ class Stretches(NamedTuple):
     is_open: list[Bools]
 
     def length_s(self, wanted: Bools, n_owners: int) -> Floats:
-        """For each owner, the length of the stretches that are ``wanted``."""
+        """Return for each owner the length of the stretches that are ``wanted``, in seconds."""
         lengths = (self.end_s - self.start_s)[wanted]
         return np.bincount(self.owner[wanted], lengths, minlength=n_owners).astype(np.float64)
 
 
 def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: int) -> Stretches:
-    """The stretches between all starts and ends of each owner; those in which nothing is open may be lacking.
+    """Return the stretches between all starts and ends of each owner.
 
-    Intervals that end before they start, or whose instants are unknown, are left out.
+    Stretches in which nothing is open may be missing. Intervals that do not end after they start, or whose
+    instants are unknown, are left out.
+
+    Args:
+        owner: for each interval the number of its owner.
+        starts, ends: the intervals, in seconds.
+        kind: for each interval its kind, from 0 to ``n_kinds`` - 1.
+        n_kinds: the number of kinds.
     """
     whole = np.flatnonzero(ends > starts)
     order = whole[order_by(owner[whole], starts[whole])]
     owner, starts, ends, kind = owner[order], starts[order], ends[order], kind[order]
-    if not _overlapping(owner, starts, ends).any():  # who does one thing after the other is quickly looked at
+    if not _overlapping(owner, starts, ends).any():  # the intervals are the stretches
         return Stretches(owner, starts, ends, [kind == k for k in range(n_kinds)])
     owner, kind = np.tile(owner, 2), np.tile(kind, 2)
     instants = np.concatenate([starts, ends])
@@ -54,7 +61,7 @@ def stretches(owner: Ints, starts: Floats, ends: Floats, kind: Ints, n_kinds: in
 
 
 def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Floats:
-    """For each owner, the length of the union of its intervals."""
+    """Return for each owner the length of the union of its intervals, in the unit of the intervals."""
     whole = ends > starts
     if not whole.all():
         owner, starts, ends = owner[whole], starts[whole], ends[whole]
@@ -69,7 +76,7 @@ def union_lengths(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> F
 
 
 def _has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> Bools:
-    """For each owner, whether some of its intervals overlap."""
+    """Tell for each owner whether some of its intervals overlap."""
     order = order_by(owner, starts)
     overlapping = _overlapping(owner[order], starts[order], ends[order])
     found = np.zeros(n_owners, np.bool_)
@@ -78,11 +85,11 @@ def _has_overlaps(owner: Ints, starts: Floats, ends: Floats, n_owners: int) -> B
 
 
 def _overlapping(owner: Ints, starts: Floats, ends: Floats) -> Bools:
-    """For each interval but the first, in their order, whether its owner's one before has not ended."""
+    """Tell for each interval but the first whether the one before, of the same owner, has not ended."""
     overlapping: Bools = (starts[1:] < ends[:-1]) & (owner[1:] == owner[:-1])
     return overlapping
 
 
 def union_length(starts: Floats, ends: Floats) -> float:
-    """Length of the union of the intervals ``[starts[i], ends[i]]``, in any order."""
+    """Return the length of the union of the intervals ``[starts[i], ends[i]]``, in any order."""
     return float(union_lengths(np.zeros(len(starts), np.int64), starts, ends, 1)[0])

@@ -1,8 +1,8 @@
-"""What an operation is, from its name: its base operation, and how that one behaves.
+"""Classify operations by their names: the base operation, and how it behaves.
 
-Names of operations are open. A base operation comes first and anything may follow it after an
-underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``; a leading ``I`` says that the call does not wait
-for the operation: ``ISEND_INDEX``.
+Operations may have any names. A name may begin with a base operation, and anything may follow it after an
+underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``. A leading ``I`` marks a non-blocking operation, whose
+call does not wait for it: ``ISEND_INDEX``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import WAIT as WAIT
 
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
-"""No rank leaves before every rank has arrived, so the early ones wait in it."""
+"""Operations that no rank leaves before every rank has arrived, so that early ranks wait in them."""
 
 COMMUNICATION = SYNCHRONISING | {
     "ALLGATHERV", "ALLTOALLV", "ALLTOALLW", "REDUCE_SCATTER_BLOCK",
@@ -24,25 +24,25 @@ COMMUNICATION = SYNCHRONISING | {
     "NEIGHBOR_ALLGATHER", "NEIGHBOR_ALLGATHERV", "NEIGHBOR_ALLTOALL", "NEIGHBOR_ALLTOALLV",
     "NEIGHBOR_ALLTOALLW",
 }  # fmt: skip
-"""Moves data between ranks, or keeps them in step."""
+"""Operations that move data between ranks, or keep ranks in step."""
 
 ALL_TO_ALL = SYNCHRONISING | {"ALLGATHERV", "ALLTOALLV", "ALLTOALLW"}
-"""Everybody needs something of everybody, unless some have nothing to give."""
+"""Operations in which every rank needs something of every other that has bytes to give."""
 
 FROM_ROOT = frozenset({"BCAST", "SCATTER", "SCATTERV"})
-"""One rank has what the others get, so those that arrive before it wait."""
+"""Operations in which the root has what the others get, so that ranks that arrive before it wait."""
 
 TO_ROOT = frozenset({"REDUCE", "GATHER", "GATHERV"})
-"""One rank gets what the others have, and waits for them if it arrives first."""
+"""Operations in which the root gets what the others have, and waits for them if it arrives first."""
 
 PROBES = frozenset({"PROBE", "MPROBE"})
-"""Wait or ask for a message, without receiving it."""
+"""Operations that wait or ask for a message, without receiving it."""
 
 COPIES = frozenset({"H2D", "D2H", "D2D"})
-"""Between the host and a device, or within one."""
+"""Copies between the host and a device, or within a device."""
 
 BACKEND = "BACKEND"
-"""What the backend itself measured of a collective which has a row of its own: it would count twice."""
+"""The operation of what the backend measured of a collective, which has its own row and would count twice."""
 
 _OTHERS = {WAIT, BACKEND, "COMPRESS", "MERGE", "DECOMPRESS"} | COPIES | PROBES
 
@@ -71,15 +71,20 @@ BUS_FACTORS: dict[str, Callable[[Any], Any]] = {
     ),
     **dict.fromkeys({"BCAST", "REDUCE", "SEND", "RECV", "SENDRECV"} | COPIES, lambda n: 1.0),
 }
-"""Of base operations, on n ranks: the bytes that a rank's link must carry as a part of all that one
-operation handles (nccl-tests, doc/PERFORMANCE.md)."""
+"""The bus factor of each base operation, as a function of the number of ranks n.
+
+It is the bytes that a rank's link must carry divided by all bytes that one operation handles (nccl-tests,
+doc/PERFORMANCE.md)."""
 
 _LONGEST_FIRST = sorted(COMMUNICATION | _OTHERS | _SAME_AS.keys(), key=len, reverse=True)
 
 
-@lru_cache(maxsize=4096)  # names are few, but anybody's
+@lru_cache(maxsize=4096)  # few names recur, but users may choose any
 def base_operation(name: str) -> str:
-    """``"ALLREDUCE_DENSE"`` -> ``"ALLREDUCE"``, ``"ISEND_INDEX"`` -> ``"SEND"``; else the name itself."""
+    """Return the base operation of a name, or the name itself if it has none.
+
+    Examples: ``"ALLREDUCE_DENSE"`` -> ``"ALLREDUCE"``, ``"ISEND_INDEX"`` -> ``"SEND"``.
+    """
     plain = name.upper()
     for candidate in (plain, plain.removeprefix("I")):
         for base in _LONGEST_FIRST:
@@ -89,61 +94,72 @@ def base_operation(name: str) -> str:
 
 
 def goes_on(name: str) -> bool:
-    """Whether the call does not wait for the operation: ``"IALLREDUCE"``, ``"ISEND_INDEX"``."""
+    """Tell whether the operation is non-blocking, as ``"IALLREDUCE"`` and ``"ISEND_INDEX"``."""
     return name.upper().startswith("I") and base_operation(name) != name
 
 
 def is_communication(name: str) -> bool:
-    """Whether the operation moves data between ranks or keeps them in step.
+    """Tell whether the operation moves data between ranks or keeps them in step.
 
-    ``WAIT`` and ``BACKEND`` do neither: what they are about has a row of its own.
+    ``WAIT`` and ``BACKEND`` do neither: the operation that they are about has a row of its own.
     """
     return base_operation(name) in COMMUNICATION
 
 
 def is_wait(name: str) -> bool:
-    """Whether it is the time that somebody was blocked on another row's operation."""
+    """Tell whether the operation is ``WAIT``: a thread was blocked on the operation of another row."""
     return base_operation(name) == WAIT
 
 
 def is_own_work(name: str) -> bool:
-    """Whether the rank works on its own account: it neither communicates, copies nor waits."""
+    """Tell whether the operation is the rank's own work: it neither communicates, copies nor waits."""
     base = base_operation(name)
     return base not in COMMUNICATION | COPIES | PROBES | {WAIT, BACKEND}
 
 
 def is_collective(name: str) -> bool:
-    """Whether all ranks of a group take part in the operation."""
+    """Tell whether the operation is a collective, in which all ranks of a group take part."""
     base = base_operation(name)
     return base in COMMUNICATION and base not in MESSAGES
 
 
 def synchronises_all_ranks(name: str) -> bool:
-    """Whether no rank leaves the operation before every rank of its group has arrived."""
+    """Tell whether no rank leaves the operation before every rank of its group has arrived."""
     return base_operation(name) in SYNCHRONISING
 
 
 def algorithm_bytes(base: str, message_size_bytes: Any, group_size: Any) -> Any:
-    """nccl-tests' S: all bytes that one operation handles, from those in one rank's send buffer.
+    """Return S of nccl-tests: all bytes that one operation handles.
 
     Args:
         base: a base operation.
-        message_size_bytes, group_size: numbers or arrays.
+        message_size_bytes: the bytes in one rank's send buffer, a number or an array.
+        group_size: the number of ranks in the group, a number or an array.
     """
     return message_size_bytes * group_size if base in _GATHERS else message_size_bytes
 
 
 def bus_factor(base: str, group_size: Any) -> Any:
-    """Bus bandwidth divided by algorithm bandwidth of a base operation; NaN where nccl-tests has none."""
+    """Return bus bandwidth divided by algorithm bandwidth of a base operation; NaN where nccl-tests has none.
+
+    Args:
+        base: a base operation.
+        group_size: the number of ranks in the group, a number or an array.
+    """
     return BUS_FACTORS[base](group_size) if base in BUS_FACTORS else float("nan")
 
 
 def bus_bytes(name: str, message_size_bytes: float, group_size: int) -> float:
-    """Bytes that a rank moves over the wire for one operation: nccl-tests' S times its factor.
+    """Return the bytes that a rank moves over the wire for one operation: S of nccl-tests times its factor.
 
-    Of the operations with counts of their own on each rank (``ALLTOALLV``) these are the bytes as if
-    all ranks had this one's. NaN for operations that move nothing between ranks, for a receive, whose
-    bytes are those of the send, and where an argument is unknown.
+    For operations with different counts on each rank (``ALLTOALLV``) all ranks are taken to have the counts
+    of this one. NaN for operations that move nothing between ranks, for a receive, whose bytes are those of
+    the send, and where an argument is unknown.
+
+    Args:
+        name: the name of an operation.
+        message_size_bytes: the bytes in the rank's send buffer.
+        group_size: the number of ranks in the group.
     """
     base = base_operation(name)
     counts = base in COMMUNICATION and base in BUS_FACTORS and base != "RECV"

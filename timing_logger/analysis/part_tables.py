@@ -1,4 +1,4 @@
-"""Tables that are kept of many parts, in little memory, and joined."""
+"""Keep the tables of many parts in little memory, and join them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Columns: TypeAlias = "dict[str, Any]"
-"""A table, column by column."""
+"""A table as a dict of its columns."""
 
 _TEXTS = ("operation", "group", "layer_name", "phase", "state", "why")
 
 
 def compact_columns(table: pd.DataFrame) -> Columns:
-    """A table, text as categoricals. Columns by themselves: each can be let go when it has been joined."""
+    """Return the columns of a table, with text as categoricals.
+
+    The columns are separate copies, so that each can be freed when it has been joined.
+    """
     small = table.astype(dict.fromkeys(_texts(table), "category"))
     return {str(name): small[name].copy() for name in small}
 
@@ -27,12 +30,15 @@ def _texts(table: pd.DataFrame) -> Collection[str]:
 
 
 def joined_columns(parts: Sequence[Columns]) -> pd.DataFrame:
-    """Empties ``parts``: what was kept of many blocks shall not be held twice."""
+    """Join tables column by column.
+
+    This empties ``parts``, so that the rows of many blocks are not held twice.
+    """
     return joined(parts, list(parts[0]))
 
 
 def in_one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All rows, and in ``attrs["files"]`` all files."""
+    """Join the rows of tables, and their ``attrs["files"]``."""
     columns = [str(name) for name in tables[0]]
     rows = joined([{name: table[name] for name in columns} for table in tables], columns)
     rows.attrs["files"] = [file for table in tables for file in table.attrs.get("files", [])]

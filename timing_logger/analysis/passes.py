@@ -1,9 +1,9 @@
-"""How often iterations had been counted anew, where no epoch says so: the order in time tells.
+"""Count the passes through the iterations, where no epoch is recorded, from the order of rows in time.
 
 The thread (on one clock) with most rows goes through iterations in order, so where its number falls by half
-of the range or more, the next pass begins. A smaller fall is none: a batch may be fetched ahead. Others may
-be behind or ahead of it by some iterations, when a pass has just begun too: their rows belong to the pass
-whose iteration of this number was nearest in time.
+of the range or more, the next pass begins. A smaller fall is no new pass: a batch may be fetched ahead. Other
+threads may be behind or ahead of it by some iterations, even when a pass has just begun: their rows belong to
+the pass whose iteration of this number was nearest in time.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ from timing_logger.analysis.tables import (
 )
 
 _LATE = {WAIT, BACKEND}
-"""What may be recorded under an iteration that is over."""
+"""Operations that may be recorded under an iteration that is over."""
 
 _LEAST_FALL = 2
-"""What is behind by one is late, not counted anew."""
+"""The least fall of the iteration at which a new pass begins; a row that is behind by one is only late."""
 
 
 def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
-    """For each row how often iterations had restarted in its process; None if they never did.
+    """Count for each row how often iterations had restarted in its process before it.
 
     Args:
-        wanted: the rows of the processes that are looked at.
+        frame: a table that ``opened`` returned.
+        wanted: for each row whether its process is examined; counts of other rows are 0.
+
+    Returns:
+        The counts, one entry per row; None if iterations never restarted.
     """
     iteration = numbers(frame, "iteration")
     process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
@@ -53,19 +57,19 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
 
 
 def _where_it_falls(iteration: Floats, process: Ints) -> Ints:
-    """The processes of which it does, in any order of their threads: the others need no closer look."""
+    """Return the processes in which the iteration falls from a row to the next, of whatever threads."""
     falls = (np.diff(iteration) < 0) & (np.diff(process) == 0)
     falling: Ints = np.unique(process[1:][falls])
     return falling
 
 
 def _when(start_s: Floats) -> Floats:
-    """The order of recording, where not every row says when it began."""
+    """Return the starts of rows, or the order of recording if not every start is known."""
     return np.arange(len(start_s), dtype=np.float64) if np.isnan(start_s).any() else start_s
 
 
 def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floats:
-    """Of the rows of one process."""
+    """Return the pass of each row of one process."""
     if not in_time.any():
         return np.zeros(len(iteration))
     leading = np.flatnonzero(in_time & (lane == np.bincount(lane[in_time]).argmax()))
@@ -84,9 +88,10 @@ def _passes(iteration: Floats, when: Floats, lane: Ints, in_time: Bools) -> Floa
 def _nearest(
     iteration: Floats, when: Floats, led_iteration: Floats, led_when: Floats, led_pass: Floats
 ) -> Floats:
-    """For each row the pass under way, or one beside it whose step of this number was nearer.
+    """Return for each row the pass under way, or one beside it whose step of this number was nearer in time.
 
-    Iterations are numbered from 0 here, in their order.
+    Iterations are numbered from 0 here, in their order. Arguments that begin with ``led`` are of the rows of
+    the leading thread, in order of time.
     """
     per_pass = iteration.max() + 1
     led_step = np.maximum.accumulate(led_pass * per_pass + led_iteration)

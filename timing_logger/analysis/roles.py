@@ -1,4 +1,4 @@
-"""Who may be compared with whom: ranks of one role do the same work."""
+"""Find the role of each rank: ranks of one role do the same work, so they may be compared."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ NO_ROLE = ""
 def roles_of(
     timings: IntoDataFrameT, ranks: Iterable[int], stated: Mapping[int, Any] | None
 ) -> dict[int, str]:
-    """The role of each rank, as text.
+    """Return the role of each rank, as text.
 
-    Taken from what the caller states, else from a column ``role``, else from the labels in the
+    Roles are taken from what the caller states, else from a column ``role``, else from the labels in the
     sidecars of the files that were read (``timings.attrs["files"]``): equal labels are one role.
-    A rank of which nothing is stated has the role ``NO_ROLE``.
+    A rank without any of these has the role ``NO_ROLE``.
+
+    Args:
+        timings: a table of timings.
+        ranks: the ranks whose roles are returned.
+        stated: the role of each rank, or of some; None to take the other sources.
     """
     known = _stated(stated) or _from_column(timings) or _from_labels(timings)
     return {rank: known.get(rank, NO_ROLE) for rank in ranks}

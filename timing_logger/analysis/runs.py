@@ -1,4 +1,4 @@
-"""Which processes were of one run of the job, which may have been started again and again."""
+"""Find the processes that belong to one run of a job, which may have been started several times."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from timing_logger.record import NS_PER_S
 
 
 def runs_of(rank: Ints, incarnation: Ints) -> Ints:
-    """For each process, which run it was of, from 0; processes come by rank, then incarnation.
+    """Return for each process the number of its run, from 0.
 
-    Where some rank has all incarnations that there are, it took part in every run, and each run has its
-    number: a rank that lacks one was not there, or its file is lost. Else the k-th of one rank was of one run
-    with the k-th of another, since a rank may have been started more often than another.
+    If some rank has all incarnations that occur, it took part in every run, and incarnations number the runs:
+    a rank that lacks one did not take part, or its file is lost. Else the k-th incarnation of each rank was
+    of the k-th run, since a rank may have been started more often than another.
+
+    Args:
+        rank, incarnation: of the processes, in ascending order of rank, then incarnation.
     """
     place, n_runs = dense_codes(incarnation), len(np.unique(incarnation))
     of_rank = dense_codes(rank)
@@ -27,7 +30,7 @@ def runs_of(rank: Ints, incarnation: Ints) -> Ints:
 
 
 MAX_APART_S = 60
-"""Ranks of one run are under way together; wall clocks of hosts may be this far apart."""
+"""The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
 
 
 _MAX_NAMED = 8
@@ -43,10 +46,10 @@ class _Lifetime(NamedTuple):
 
 
 def different_runs(files: Sequence[_File]) -> str:
-    """Why files look as if they were of different runs, and which; "" if nothing speaks for it.
+    """State why files look as if they were of different runs; "" if they do not.
 
-    Compared are the files of what counts as one run, see ``runs_of``: a restart into the same folder is no
-    mixture.
+    Only files that count as one run are compared, see ``runs_of``: a restart into the same folder is not a
+    mixture of runs.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
@@ -77,7 +80,7 @@ def _world_sizes(files: Sequence[_File]) -> str:
 
 
 def _boots(files: Sequence[_File]) -> str:
-    """A host that was started again between its files."""
+    """Name a host that was rebooted between its files; "" if there is none."""
     for host in sorted({str(_sidecar(file).get("host") or "") for file in files} - {""}):
         here = [file for file in files if _sidecar(file).get("host") == host]
         boots = _ranks_by(here, lambda sidecar: sidecar.get("boot_id"))
@@ -87,7 +90,7 @@ def _boots(files: Sequence[_File]) -> str:
 
 
 def _apart(files: Sequence[_File]) -> str:
-    """Files of which one had ended long before another began."""
+    """Name files that had ended long before others began; "" if there are none."""
     lifetimes = sorted(filter(None, map(_lifetime, files)))
     for i in range(1, len(lifetimes)):
         ended_ns = max(earlier.ended_ns for earlier in lifetimes[:i])
@@ -99,7 +102,7 @@ def _apart(files: Sequence[_File]) -> str:
 
 
 def _lifetime(file: _File) -> _Lifetime | None:
-    """As the file says; while a run is watched, as the sidecar does."""
+    """Return the lifetime of a file as the file states it, or its sidecar, while a run is watched."""
     sidecar = _sidecar(file)
     span = file.get("span_unix_ns") or (sidecar.get("started_unix_ns"), sidecar.get("updated_unix_ns"))
     began_ns, ended_ns = span
@@ -113,7 +116,7 @@ def _sidecar(file: _File) -> Mapping[str, Any]:
 
 
 def _ranks_by(files: Sequence[_File], value_of: Any) -> dict[Any, list[int]]:
-    """The ranks that state each value; who states none agrees with all."""
+    """Return the ranks that state each value; a rank that states none agrees with all."""
     ranks = defaultdict(list)
     for file in files:
         value = value_of(_sidecar(file))

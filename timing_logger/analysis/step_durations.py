@@ -1,4 +1,4 @@
-"""How long a step of one process lasted: until its next one began."""
+"""Compute how long each step of a process lasted: until its next step began."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ from timing_logger.analysis.tables import Bools, Floats, Ints
 
 
 def first_starts_s(start_s: Floats, step: Ints, wanted: Bools, n_steps: int) -> Floats:
-    """When the first of the ``wanted`` rows of each step began; NaN where that is unknown."""
+    """Return when the first of the ``wanted`` rows of each step began, in seconds; NaN where unknown.
+
+    Args:
+        start_s: the start of each row, in seconds.
+        step: the number of each row's step, from 0.
+        wanted: which rows count.
+        n_steps: the number of steps.
+    """
     begins_s = np.full(n_steps, np.nan)
     np.fmin.at(begins_s, step[wanted], start_s[wanted])
     return begins_s
 
 
 def iterations_since(iteration: Floats, process: Ints) -> Floats:
-    """For each step how many iterations after the step before it was; NaN for the first of a process.
+    """Return for each step the number of iterations since the step before it.
 
-    And NaN where a process counts from the beginning again: what lies between two epochs, a validation say,
-    is of no step. Unless it never does anything else: then each epoch is a step.
+    It is NaN for the first step of a process, and where the iterations of a process restart: what lies
+    between two epochs, such as a validation, is of no step. If the iterations of a process never increase,
+    each epoch is a step, and the number is 1 where the iteration stays the same.
 
     Args:
-        iteration: as recorded, of steps in order of time within each process; NaN outside of any.
-        process: of each step.
+        iteration: the recorded iteration of each step, in order of time within each process; NaN outside of
+            any iteration.
+        process: the number of each step's process.
     """
     since = np.full(len(iteration), np.nan)
     since[1:] = np.where(process[1:] == process[:-1], np.diff(iteration), np.nan)
@@ -31,13 +40,14 @@ def iterations_since(iteration: Floats, process: Ints) -> Floats:
 
 
 def durations_s(begins_s: Floats, ends_s: Floats, since: Floats) -> Floats:
-    """The duration of each step: until the next one began, per iteration where some are not recorded.
+    """Return the duration of each step in s: until the next one began, per iteration where some are missing.
 
-    To the end of its last row where that is not known, as of the last step of all; NaN if neither is.
+    Where that is unknown, as for the last step, it is the time to the end of the step's last row; NaN if both
+    are unknown.
 
     Args:
-        begins_s, ends_s: when its first row began, and its last ended.
-        since: as ``iterations_since`` returns.
+        begins_s, ends_s: the start of each step's first row, and the end of its last, in seconds.
+        since: the number of iterations since the step before, as ``iterations_since`` returns.
     """
     until_next_s = np.full(len(begins_s), np.nan)
     until_next_s[:-1] = np.diff(begins_s) / since[1:]

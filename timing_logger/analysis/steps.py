@@ -1,7 +1,7 @@
-"""Which step of the training each row is of.
+"""Find the training step of each row.
 
-Many training loops count iterations from 0 again in each epoch. A number then names as many steps as there
-are epochs, so the epoch is part of a step's name. Where numbers never restart, a step is its iteration.
+Many training loops count iterations from 0 again in each epoch. An iteration then occurs once in each epoch,
+so a step is known by its epoch and iteration. Where iterations never restart, a step is its iteration.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from timing_logger.record import LARGEST
 
 
 class StepRange(NamedTuple):
-    """From which step to which; the epochs are None where iterations do not restart."""
+    """The first and last step of a range; the epochs are None where iterations do not restart."""
 
     first_iteration: int
     last_iteration: int
@@ -26,7 +26,7 @@ class StepRange(NamedTuple):
     last_epoch: int | None = None
 
     def in_words(self) -> str:
-        """``iterations 40 to 60``, with the epochs where there are any."""
+        """Return the range in words, as ``iterations 40 to 60``, with the epochs where there are any."""
         first, last = self.first_iteration, self.last_iteration
         if self.first_epoch is None:
             return f"iterations {first} to {last}"
@@ -36,16 +36,16 @@ class StepRange(NamedTuple):
 
 
 class Numbering(NamedTuple):
-    """What the numbers of steps mean.
+    """The meaning of step numbers: how they are made of epochs and iterations.
 
     Attributes:
-        epochs: ascending, NaN last for rows that state none; empty where iterations do not restart, and the
-            number of a step is its iteration.
+        epochs: the epochs, ascending, NaN last for rows that state none. Empty where iterations do not
+            restart: then the number of a step is its iteration.
         least: the least iteration.
-        per_epoch: by how much the number grows from an epoch to the next.
-        distinct: ascending, the iterations that there are, if they lie too far apart to count all between;
-            then numbers count these. Else empty.
-        counted: whether the epochs are not recorded, but counted.
+        per_epoch: by how much the number of a step grows from one epoch to the next.
+        distinct: the iterations that occur, ascending, if they lie too far apart to count all between; then
+            step numbers count these. Else empty.
+        counted: whether the epochs are counted, not recorded.
     """
 
     epochs: Floats
@@ -56,20 +56,22 @@ class Numbering(NamedTuple):
 
     @property
     def restarts(self) -> bool:
+        """Whether iterations restart, so that epochs tell steps apart."""
         return len(self.epochs) > 0
 
     def iterations(self, steps: Ints) -> Ints:
+        """Return the iteration of each step."""
         if not self.restarts:
             return steps
         place = steps % self.per_epoch
         return self.distinct[place].astype(np.int64) if len(self.distinct) else place + self.least
 
     def epochs_of(self, steps: Ints) -> Floats:
-        """NaN where iterations do not restart, or none is stated."""
+        """Return the epoch of each step; NaN where iterations do not restart, or no epoch is stated."""
         return self.epochs[steps // self.per_epoch] if self.restarts else np.full(len(steps), np.nan)
 
     def step_range(self, steps: Ints) -> StepRange:
-        """From the first of these steps to the last."""
+        """Return the range from the first of these steps to the last."""
         ends = steps[[0, -1]]
         iterations = (int(iteration) for iteration in self.iterations(ends))
         return StepRange(*iterations, *(None if np.isnan(e) else int(e) for e in self.epochs_of(ends)))
@@ -79,15 +81,20 @@ class Steps(NamedTuple):
     """The step of each row.
 
     Attributes:
-        number: ascending with time; NaN for what is outside of any iteration.
-        numbering: what it means.
+        number: the number of each row's step, which grows with time; NaN outside of any iteration.
+        numbering: the meaning of these numbers.
     """
 
     number: Floats
     numbering: Numbering
 
     def columns(self, frame: Frame, rows: Ints) -> dict[str, nw.Series[Any]]:
-        """What results have beside ``iteration``, for these rows of the table: the epoch, or nothing."""
+        """Return the column ``epoch`` for these rows, by name; nothing if iterations do not restart.
+
+        Args:
+            frame: the table; the column is made in its library.
+            rows: positions of the rows.
+        """
         if not self.numbering.restarts:
             return {}
         number = self.number[rows]
@@ -98,22 +105,25 @@ class Steps(NamedTuple):
 
 
 def with_epoch(names: Sequence[str], present: Container[str]) -> list[str]:
-    """The names of a result's columns, with the epoch after the iteration if it is ``present``."""
+    """Return the names of a result's columns, with ``epoch`` after ``iteration`` if it is ``present``."""
     beside = ["epoch"] if "epoch" in present else []
     return [column for name in names for column in [name, *(beside if name == "iteration" else [])]]
 
 
 def steps_of(frame: Frame) -> Steps:
-    """The steps of a table that ``opened`` returned, with the columns that ``counted_passes`` needs."""
+    """Find the step of each row of a table that ``opened`` returned.
+
+    The table must have the columns that ``counted_passes`` needs.
+    """
     return numbered(epochs_of(frame), numbers(frame, "iteration"))
 
 
 def numbered(epochs: Epochs, iteration: Floats) -> Steps:
-    """The steps of rows of which this is known."""
+    """Number the steps of rows by their epochs and iterations (NaN outside of any iteration)."""
     if epochs.meaning == Meaning.NOTHING:
         return Steps(iteration, Numbering(np.zeros(0)))
     counted, epoch = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED, epochs.of_row
-    if counted:  # a process that never began anew was in the first pass all the time
+    if counted:  # a process whose iterations never restarted was in the first pass all the time
         epoch = np.where(np.isnan(epoch) & ~epochs.restarts, 0.0, epoch)
     inside = ~np.isnan(iteration)
     number = np.full(len(iteration), np.nan)
@@ -124,7 +134,16 @@ def numbered(epochs: Epochs, iteration: Floats) -> Steps:
 
 
 def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[Numbering, Ints]:
-    """What numbers of these steps mean, and the numbers; of iterations that do restart."""
+    """Number steps whose iterations restart.
+
+    Args:
+        epoch: of each step; NaN where none is stated.
+        iteration: of each step.
+        counted: whether the epochs are counted, not recorded.
+
+    Returns:
+        The meaning of the numbers, and the number of each step.
+    """
     epochs, code = np.unique(epoch, return_inverse=True)
     least = int(iteration.min())
     per_epoch = int(iteration.max()) - least + 1

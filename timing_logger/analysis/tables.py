@@ -1,4 +1,4 @@
-"""What the analyses share: any table of timings in, arrays for NumPy, a table of the same kind out."""
+"""Helpers of all analyses: open a table of timings, take arrays for NumPy, make a table of the same kind."""
 
 from __future__ import annotations
 
@@ -33,15 +33,17 @@ def opened(
     by_rank: bool = True,
     as_recorded: bool = False,
 ) -> nw.DataFrame[IntoDataFrameT]:
-    """``timings`` for use here, with every column of the schema that is ``needed``.
+    """Open a table of timings for an analysis, with every column of the schema that is ``needed``.
 
-    A table without ``incarnation`` has one of each rank; other columns that it lacks are blank, as
-    ``read_timings`` leaves them. So are integers beyond :data:`record.LARGEST` either way. A relation of
-    DuckDB is collected into pandas, a lazy frame of polars into polars.
+    A table without ``incarnation`` gets incarnation 1 in every row. Other columns that it lacks are blank, as
+    ``read_timings`` leaves them. So are integers whose absolute value is beyond :data:`record.LARGEST`. A
+    relation of DuckDB is collected into pandas, a lazy frame of polars into polars.
 
     Args:
-        by_rank: whether every row is of one rank; of a message, say, it is not.
-        as_recorded: whether all integers are kept: to be shown, and not to be counted with.
+        timings: a table of any library that narwhals supports.
+        needed: the columns that the analysis needs.
+        by_rank: whether every row is of one rank, as rows of timings are; a row of a message is not.
+        as_recorded: whether integers beyond :data:`record.LARGEST` are kept, to be shown, not computed with.
 
     Raises:
         TableError: ``rank`` is lacking, or it or ``incarnation`` is no whole number in every row.
@@ -65,7 +67,7 @@ def opened(
 
 
 def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
-    """The table with integers of the schema that a float holds; the others blank, as if unknown."""
+    """Return the table with integers that a float cannot hold exactly made blank, as if unknown."""
     names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
     exact = [
         nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
@@ -84,7 +86,7 @@ def _has_inexact(column: nw.Series[Any]) -> bool:
 
 
 def _without_attrs(timings: Any) -> Any:
-    """pandas copies ``attrs``, all sidecars, whenever it makes one table or column of another."""
+    """Return the table without ``attrs``: pandas copies all sidecars in it with every table and column."""
     if not getattr(timings, "attrs", None):
         return timings
     bare = timings.copy(deep=False)
@@ -93,7 +95,7 @@ def _without_attrs(timings: Any) -> Any:
 
 
 def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
-    """The table with the rank and the incarnation of each row as integers."""
+    """Return the table with the rank and the incarnation of each row as integers."""
     if "rank" not in frame.columns:
         raise TableError(
             "timings: there is no column 'rank', which says whose row each is. read_timings() brings it; to "
@@ -104,7 +106,7 @@ def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[Int
 
 
 def _repaired(frame: Frame, name: str) -> nw.Series[Any] | None:
-    """The column as int64; None if it is fine as it is."""
+    """Return the column as int64; None if it needs no change."""
     column = frame[name]
     if column.dtype.is_integer() and not column.null_count():
         return None
@@ -133,12 +135,12 @@ def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
 
 
 def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
-    """A text column as numbers of its distinct texts, which are in ascending order; blank for null."""
+    """Return a text column as indices into its distinct texts, in ascending order; null is blank."""
     column = frame[name]
     if frame.implementation.is_pandas_like() and column.dtype == nw.Categorical and not column.null_count():
         return _coded_categories(column.to_native())
     column = column.cast(nw.String).fill_null("")
-    if frame.implementation.is_pandas_like():  # three times as fast as what serves all libraries
+    if frame.implementation.is_pandas_like():  # three times as fast as the way for all libraries
         import pandas as pd
 
         codes, distinct = pd.factorize(column.to_native(), sort=True)
@@ -150,7 +152,7 @@ def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
 
 
 def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
-    """Of a categorical, whose numbers are there; it may have texts that no row has any more."""
+    """Return the codes and texts of a categorical, without texts that no row has any more."""
     codes = column.cat.codes.to_numpy()
     texts = np.array(column.cat.categories, dtype=object)
     used = np.flatnonzero(np.bincount(codes, minlength=len(texts)))
@@ -165,20 +167,35 @@ def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
 def each_text(
     column: tuple[Ints, list[str]], function: Callable[[str], Any], dtype: Any = np.bool_
 ) -> npt.NDArray[Any]:
-    """What ``function`` says of each row's text, asked once for each distinct one."""
+    """Apply a function to the text of each row, once for each distinct text.
+
+    Args:
+        column: as ``coded_text`` returned it.
+        function: the function of one text.
+        dtype: the type of its results.
+
+    Returns:
+        The result for each row.
+    """
     codes, texts = column
     return np.array([function(text) for text in texts], dtype)[codes]
 
 
 def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
-    """Numbers from 0 of the distinct combinations of ``keys``, in their lexicographic order.
+    """Number the distinct combinations of ``keys`` from 0, in their lexicographic order.
 
     NaN comes before all numbers.
+
+    Args:
+        keys: arrays with one entry per row, at least one array.
+
+    Returns:
+        The number of each row's combination.
     """
     codes = _codes(keys[0])
     for key in keys[1:]:
         minor = _codes(key)
-        if most := minor.max(initial=0):  # a rank, or an incarnation, is often that of all rows
+        if most := minor.max(initial=0):  # 0 if all rows are alike, as in rank or incarnation
             codes = _codes(codes * (most + 1) + minor)
     return codes
 
@@ -200,7 +217,7 @@ def _codes(values: npt.NDArray[Any]) -> Ints:
 
 
 def _as_integers(values: Floats) -> npt.NDArray[Any]:
-    """The same order and equality, in integers if they are whole numbers with few or no gaps."""
+    """Return values of the same order and equality, as integers if they are whole numbers with few gaps."""
     known = ~np.isnan(values)
     if not known.any():  # hashing would be slow: NaN are all alike
         return np.zeros(len(values), np.int64)
@@ -214,7 +231,10 @@ def _as_integers(values: Floats) -> npt.NDArray[Any]:
 
 
 def _codes_by_counting(values: Ints) -> Ints:
-    """Of numbers from 0 that are not much larger than there are of them: ten times as fast as hashing."""
+    """Return dense codes of integers from 0 up to a small multiple of their count, faster than by hashing.
+
+    Counting is ten times as fast as hashing.
+    """
     is_present = np.zeros(values.max() + 1, np.bool_)
     is_present[values] = True
     return (np.cumsum(is_present) - 1)[values]
@@ -224,18 +244,24 @@ def _codes_by_counting(values: Ints) -> Ints:
 
 
 def new_column(frame: Frame, name: str, values: npt.NDArray[Any]) -> nw.Series[Any]:
-    """``values`` in the library of ``frame``."""
+    """Return ``values`` as a column in the library of ``frame``."""
     return nw.new_series(name, values, backend=frame.implementation)
 
 
 def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]:
-    """Integers in the library of ``frame``, NA where ``values`` is NaN; ``Int64`` in pandas."""
+    """Return a column of integers in the library of ``frame``, NA where ``values`` is NaN.
+
+    In pandas its type is ``Int64``.
+    """
     missing = np.isnan(values)
     return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
 
 
 def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> nw.Series[Any]:
-    """Booleans in the library of ``frame``, NA where ``missing``; ``boolean`` in pandas."""
+    """Return a column of booleans in the library of ``frame``, NA where ``missing``.
+
+    In pandas its type is ``boolean``.
+    """
     return _nullable(frame, name, values, missing)
 
 
@@ -251,9 +277,9 @@ def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools)
 
 
 def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> nw.Series[Any]:
-    """``texts[codes[i]]`` in each row ``i``, in the library of ``frame``.
+    """Return a column with ``texts[codes[i]]`` in each row ``i``, in the library of ``frame``.
 
-    A categorical where the operations in ``frame`` are one: text would take ten times the memory.
+    It is a categorical if the operations in ``frame`` are one: text would take ten times the memory.
     """
     if _has_categoricals(frame) and len(set(texts)) == len(texts):
         import pandas as pd
@@ -271,7 +297,7 @@ def _has_categoricals(frame: Frame) -> bool:
 
 
 def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
-    """``columns`` of the rows at these positions, each of its own type."""
+    """Return ``columns`` of the rows at these positions, each of its own type."""
     return nw.maybe_reset_index(frame.select(*columns)[rows])
 
 
@@ -281,7 +307,7 @@ def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
 def like(
     frame: nw.DataFrame[IntoDataFrameT], schema: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]
 ) -> IntoDataFrameT:
-    """A table of ``rows`` in the library of ``frame``, typed also if there are none."""
+    """Make a table of ``rows`` in the library of ``frame``, with the types of ``schema`` even if empty."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
     data = {name: list(column) for name, column in zip(schema, columns, strict=True)}
     table: IntoDataFrameT = nw.from_dict(data, schema, backend=frame.implementation).to_native()
@@ -289,35 +315,40 @@ def like(
 
 
 def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
-    """The values of ``keys`` and the rows that have them, in ascending order of the values."""
+    """Yield the values of ``keys`` and the rows that have them, in ascending order of the values."""
     yield from sorted(frame.group_by(*keys), key=lambda group: group[0])
 
 
 def numbers(rows: Frame, name: str) -> Floats:
-    """A column with NaN where it is unknown; not to be written to, as it may be the table's own."""
+    """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own."""
     column = rows[name]
-    if rows.implementation.is_pandas_like():  # as the other way, but without copies on the way
+    if rows.implementation.is_pandas_like():  # same result as below, with fewer copies
         values: Floats = column.to_native().to_numpy(dtype=np.float64, na_value=np.nan)
         return values
     return column.cast(nw.Float64).to_numpy().astype(np.float64, copy=False)
 
 
 def known(values: Floats) -> Floats:
+    """Return the values that are not NaN."""
     return values[~np.isnan(values)]
 
 
 def wall_s(rows: Frame) -> float:
-    """From the first start to the last end of one process's rows, in seconds; NaN if neither is known."""
+    """Return the time from the first start to the last end of one process's rows, in seconds.
+
+    It is NaN if no start or no end is known.
+    """
     return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
 
 
 def wall_between_s(starts: Floats, ends: Floats) -> float:
+    """Return the time from the first start to the last end, in seconds; NaN without a known start or end."""
     starts, ends = known(starts), known(ends)
     return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")
 
 
 def of_pandas() -> Frame:
-    """An empty table of pandas, for what is to be made in its library."""
+    """Return an empty table of pandas, to make results in its library."""
     import pandas as pd
 
     none: Frame = nw.from_native(pd.DataFrame())
