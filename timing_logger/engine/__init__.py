@@ -1,1 +1,1 @@
-"""One way from files to an answer, at every size."""
+"""Run analyses on timing files of any size: in memory, file by file, or in blocks."""

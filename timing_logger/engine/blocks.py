@@ -1,4 +1,4 @@
-"""Collectives in blocks: all ranks' rows of a range of them at a time, of a run larger than memory.
+"""Analyse the collectives of a run larger than memory in blocks: all ranks' rows of a range of collectives.
 
 Each file is read once. Its rows are put in the order of collectives and kept: in temporary files, or on the
 workers of a cluster. Then each block takes what it needs of every file.
@@ -42,7 +42,7 @@ from timing_logger.reading.sources import compact, joined
 _SAMPLES_PER_BLOCK = 16
 
 _BYTES_PER_ROW = 160
-"""Of a block's table, with what says of it what it alone does not tell."""
+"""The memory that a row of a block's table takes, with the columns that describe the whole run."""
 
 _MOST_ROWS = 2**19
 
@@ -52,7 +52,7 @@ Analyses: TypeAlias = "Sequence[Analysis[Any, Any]]"
 def answers_in_blocks(
     analyses: Analyses, query: Query, workers: Workers, rows_per_block: int | None = None
 ) -> tuple[tuple[Any, ...], int]:
-    """What the analyses say of all chosen rows, of which only a block's are held together.
+    """Run analyses on all chosen rows, with only the rows of a block in memory together.
 
     Args:
         query: the files, of which the columns that the analyses look at are read.
@@ -60,7 +60,10 @@ def answers_in_blocks(
         rows_per_block: of all files together, about; None for as many as fit.
 
     Returns:
-        An answer for each analysis; and of how many blocks they were made.
+        An answer for each analysis, and the number of blocks.
+
+    Raises:
+        TooLargeError: the disk has no room for the rows in order.
     """
     n_rows = rows_per_block or _rows_per_block(workers)
     files = query.files
@@ -78,16 +81,19 @@ def answers_in_blocks(
 def _rows_per_block(workers: Workers) -> int:
     if not isinstance(workers, Processes):
         return _MOST_ROWS
-    room_bytes = free_memory_bytes() / (2 * workers.most * TIMES_THE_TABLE)  # half is for the parts
+    room_bytes = free_memory_bytes() / (2 * workers.most * TIMES_THE_TABLE)  # half is for parts
     return int(max(1, min(_MOST_ROWS, room_bytes / _BYTES_PER_ROW)))
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What is asked of which rows, and in pieces of what size.
+    """The analyses to run, the rows to read, and the size of blocks.
 
     Attributes:
-        spacing: of the samples of a file's rows, in rows.
+        analyses: all analyses.
+        rows_of: reads the chosen rows of a file.
+        rows_per_block: the number of rows in a block, of all files together, about.
+        spacing: the distance between two samples of a file's rows, in rows.
     """
 
     analyses: Analyses
@@ -105,30 +111,30 @@ class _Plan:
 
     @property
     def columns(self) -> Collection[str]:
-        """That are kept of a file."""
+        """The columns that are kept of a file."""
         return {name for one in self.of_collectives for name in one.columns}
 
     def keeps(self, operation: str) -> bool:
-        """Whether rows are kept of an operation that is neither a collective nor a wait for one."""
+        """Tell whether rows of an operation are kept that is neither a collective nor a wait for one."""
         return any(one.others(operation) for one in self.of_collectives)
 
     def blocks(self, processes: Sequence[Process]) -> list[list[Range]]:
-        """Of no rows there is an answer too."""
+        """Divide the rows into blocks; without rows there is one empty block, to make an answer from."""
         return blocks_of(processes, self.rows_per_block, self.spacing) or [[]]
 
     def answers_of_processes(self, parts: Sequence[Sequence[Any]]) -> list[Any]:
-        """From the parts of each file."""
+        """Return the answers of the analyses of processes from the parts of each file."""
         of_each = zip(*parts, strict=True)
         return [one.reduce(list(parts)) for one, parts in zip(self.of_processes, of_each, strict=True)]
 
 
 class _Read(NamedTuple):
-    """A file, read.
+    """What was made of a file when it was read.
 
     Attributes:
-        rows: in order: ``InOrder``, or ``RowsOnDisk``.
-        process: what is known of them.
-        parts: of the analyses of processes; or the path of the file that has them.
+        rows: the rows in order: ``InOrder``, or ``RowsOnDisk``.
+        process: what is needed to divide the rows into blocks.
+        parts: the parts for the analyses of processes, or the path of the file that holds them.
     """
 
     rows: Any
@@ -150,8 +156,8 @@ def _read(file: File, plan: _Plan) -> _Read:
 
 
 def _taken(kept: InOrder | RowsOnDisk, ranges: Sequence[Range], run: int) -> list[Columns]:
-    """A process's rows of a block, in pieces, with the columns that say what a block alone does not tell."""
-    found = [_with_what_the_run_tells(kept.between(0, 0), run, "", Meaning.NOTHING)]  # no rows have types too
+    """Return a process's rows of a block, in pieces, with the columns that describe the whole run."""
+    found = [_with_what_the_run_tells(kept.between(0, 0), run, "", Meaning.NOTHING)]  # gives types to no rows
     found += [
         _with_what_the_run_tells(kept.between(first, end), run, one.ranks, one.epochs)
         for one, first, end in places(kept.segments, kept.number, ranges, run)
@@ -169,7 +175,7 @@ def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str, epochs: M
 
 
 def _parts_of_block(pieces: Sequence[list[Columns]], plan: _Plan) -> list[Any]:
-    """Of one table, whose texts are those of any process. Empties ``pieces``."""
+    """Join the pieces of a block into one table, and map it by each analysis. This empties ``pieces``."""
     rows = joined([piece for of_process in pieces for piece in of_process], list(pieces[0][0]))
     return [one.map(rows) for one in plan.of_collectives]
 
@@ -178,7 +184,12 @@ def _parts_of_block(pieces: Sequence[list[Columns]], plan: _Plan) -> list[Any]:
 
 
 def _on_disk(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
-    """The answers of the analyses of processes, made beside the blocks; and the parts of the blocks."""
+    """Run the plan on this machine, with the rows of files kept on disk.
+
+    Returns:
+        The answers of the analyses of processes, which are made beside the blocks, and the parts of each
+        block.
+    """
     with (
         tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
         workers.started(len(files)) as started,
@@ -199,7 +210,7 @@ def _done(task: Callable[[], Any]) -> Any:
 
 @contextmanager
 def _room_in(folder: str) -> Iterator[None]:
-    """Says which disk is full: the error of a write names none."""
+    """Name the full disk in the error of a write, which itself names none."""
     try:
         yield
     except OSError as error:
@@ -213,7 +224,10 @@ def _room_in(folder: str) -> Iterator[None]:
 
 
 def _stored(file: File, plan: _Plan, folder: Path) -> _Read:
-    """The same, on disk: nobody holds it while other files are read, nor has it to go through a pipe."""
+    """Read a file and store its rows and parts on disk.
+
+    They take no memory while other files are read, and need not go through a pipe.
+    """
     read = _read(file, plan)
     its_folder = folder / file[0].name.name
     rows, parts = RowsOnDisk.write(read.rows, its_folder), its_folder / "parts"
@@ -221,7 +235,7 @@ def _stored(file: File, plan: _Plan, folder: Path) -> _Read:
         pickle.dump(read.parts, kept, pickle.HIGHEST_PROTOCOL)
     kept_elsewhere = read._replace(rows=rows, parts=parts)
     del read
-    give_back_freed_memory()  # to the other processes: the next file, or block, may be much smaller
+    give_back_freed_memory()  # for the other processes: the next file, or block, may be much smaller
     return kept_elsewhere
 
 
@@ -239,7 +253,11 @@ def _parts_from_disk(
 
 
 def _on_cluster(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
-    """The same. What was read stays with the workers; the parts alone come here."""
+    """Run the plan on a cluster: what was read stays with the workers, and only the parts come here.
+
+    Returns:
+        The answers of the analyses of processes, and the parts of each block.
+    """
     client = workers.client
     read = client.map(partial(_read, plan=plan), files, pure=False)
     known = client.gather(client.map(_without_rows, read))

@@ -1,4 +1,4 @@
-"""A run in progress: what its files say of the last moments, read from their ends and nothing else."""
+"""Watch a run in progress: summarize its last moments from the ends of its files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 WINDOW_S = 30.0
-"""So much of the run, back from its newest row, is looked at."""
+"""The length of the window, back from the newest row of the run, in seconds."""
 
 _FIRST_LOOK_BYTES = 2**22
 _LOOK_BYTES = 2**26
@@ -33,20 +33,20 @@ _BEGIN_BYTES = 512  # the header, and the time stamps of the first rows
 
 
 class RankNow(NamedTuple):
-    """One rank in the window.
+    """What one rank did in the window.
 
     Attributes:
-        rank, incarnation.
-        written: rows of the whole file, by its sidecar, which is behind, or as many as were read if these
-            are more; None if neither tells.
-        rows_per_s, iterations_per_s: in the window; NaN without rows.
-        iteration: the latest; None without.
-        epoch: its epoch, where iterations restart; else None.
-        communication_share, waited_share: parts of the window's time, 0 to 1; NaN if unknown.
-        dropped: records lost so far; None if unknown.
-        unfinished: rows of the window whose end nobody has seen.
-        silent_s: since when nothing was written, on the wall clock.
-        closed: the logger came to its end.
+        rank, incarnation: of the process.
+        written: number of rows in the whole file, by its sidecar, which is behind, or the number of rows that
+            were read if this is larger; None if neither is known.
+        rows_per_s, iterations_per_s: rates in the window; NaN without rows.
+        iteration: the latest iteration; None if there is none.
+        epoch: epoch of that iteration, where iterations restart; else None.
+        communication_share, waited_share: fractions of the rank's time in the window, 0 to 1; NaN if unknown.
+        dropped: number of records lost so far; None if unknown.
+        unfinished: number of rows in the window without a known end.
+        silent_s: time in s since the file was last written to, on the wall clock.
+        closed: whether the logger was closed.
     """
 
     rank: int
@@ -65,13 +65,13 @@ class RankNow(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """What the files held at one moment.
+    """The state of a run at one moment.
 
     Attributes:
-        ranks: in ascending order.
-        verdict: on the window.
-        window_s: how much of the run it spans.
-        end: who hangs by now, if anybody.
+        ranks: what each rank did in the window, in ascending order of ranks.
+        verdict: the verdict on the window.
+        window_s: the time that the window spans, in seconds.
+        end: whether the run ended or hangs.
     """
 
     ranks: list[RankNow]
@@ -81,11 +81,11 @@ class Snapshot(NamedTuple):
 
 
 class Watcher:
-    """Follows the newest timing file of each rank in a folder. Reading takes no lock and changes nothing.
+    """Follow the newest timing file of each rank in a folder. Reading takes no lock and changes nothing.
 
     Args:
-        folder: that holds ``timing-rank*.csv``, now or later.
-        window_s: seconds of the run to look at.
+        folder: the folder that holds ``timing-rank*.csv``, now or later.
+        window_s: length of the window, back from the newest row, in seconds.
     """
 
     def __init__(self, folder: Path, window_s: float = WINDOW_S) -> None:
@@ -98,6 +98,7 @@ class Watcher:
 
         Raises:
             NoTimingFilesError: there is no timing file (yet).
+            NotATimingFileError: a file has another header.
         """
         newest = self._newest()
         tails = [self._tails.setdefault(name, _Tail(name)) for name in newest]
@@ -112,7 +113,7 @@ class Watcher:
         return Snapshot(ranks, verdict, float(whole["wall_s"].max()) if len(whole) else 0.0, end)
 
     def _newest(self) -> dict[TimingFile, dict[int, Path]]:
-        """The newest file of each rank, by rank, with its parts by their numbers."""
+        """Return the newest file of each rank, by rank, with its parts by their numbers."""
         if not self._folder.is_dir():
             raise NoTimingFilesError(f"folder: {str(self._folder)!r} is not a folder with timing files.")
         found: dict[TimingFile, dict[int, Path]] = defaultdict(dict)
@@ -127,7 +128,7 @@ class Watcher:
 
 @dataclass
 class _Tail:
-    """The end of one file, in however many parts, as far as it was read."""
+    """The rows read from the end of one file, which may have several parts."""
 
     name: TimingFile
     ends: dict[int, _End] = field(default_factory=dict)
@@ -138,18 +139,18 @@ class _Tail:
     sidecar: dict[str, Any] = field(default_factory=dict)
 
     def read(self, parts: dict[int, Path]) -> None:
-        """Take in whole lines that were added; of a long file that is new here, only its end."""
+        """Read the whole lines that were added; at the first time, only the end of a long file."""
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
             self.ends, self.rows, self.last, self.n_read = {}, None, None, 0
         for number in self._to_read(parts):
             self._take_in(self.ends.setdefault(number, _End(parts[number])))
         last = max(parts)
-        self.ends = {last: self.ends[last]}  # the others are complete, and were read
+        self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
         self.sidecar = read_sidecar(parts[last]) or {}
 
     def _to_read(self, parts: dict[int, Path]) -> list[int]:
-        """Those not read yet; for the first snapshot as many as one needs."""
+        """Return the parts to read: for the first snapshot the last few, then those not read to the end."""
         if self.ends:
             return sorted(number for number in parts if number >= min(self.ends))
         chosen: list[int] = []
@@ -178,13 +179,14 @@ class _Tail:
             self.last = only_last_rows(without_replaced(known))
 
     def forget_before(self, instant: pd.Timestamp) -> None:
+        """Drop the rows from before an instant."""
         if self.rows is not None:
             self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
 
 
 @dataclass
 class _End:
-    """The end of one part."""
+    """The end of one part of a file, from the position up to which it was read."""
 
     path: Path
     header: bytes = b""
@@ -192,7 +194,7 @@ class _End:
     begin: bytes = b""
 
     def is_replaced(self) -> bool:
-        """Whether another file has the name: a folder may be emptied for another run."""
+        """Tell whether another file now has this name: a folder may be emptied for another run."""
         begin = self._begin_now()
         replaced = not begin.startswith(self.begin)
         self.begin = begin
@@ -204,7 +206,7 @@ class _End:
             return file.read(_BEGIN_BYTES)
 
     def added(self) -> bytes:
-        """Whole lines since the last time; b"" if there are none."""
+        """Read the whole lines that were added since the last call; b"" if there are none."""
         self.begin = self.begin or self._begin_now()
         with self.path.open("rb") as file:
             if not self.header:
@@ -225,7 +227,7 @@ class _End:
 
 
 def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
-    """The rows of the last seconds of the run, of all ranks."""
+    """Return the rows of all ranks in the last ``window_s`` seconds of the run."""
     import pandas as pd
 
     from timing_logger.reading.csv_lines import parse_timings
@@ -248,13 +250,13 @@ def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
 
 
 def _end_of(tails: Sequence[_Tail], window: pd.DataFrame, now_s: float) -> RunEnd:
-    """Who hangs, by the last rows of each file, of which some are older than the window."""
+    """Find which ranks hang, by the last rows of each file, some of which are older than the window."""
     known = [tail.last for tail in tails if tail.last is not None]
     return run_end_of([last_rows(rows) for rows in known or [window]], window.attrs["files"], now_s)
 
 
 def _latest_steps(window: pd.DataFrame) -> dict[int, StepRange]:
-    """Of each rank that is in an iteration."""
+    """Return the latest step of each rank that has rows in an iteration."""
     frame = opened(window, COLUMNS_OF["overview"])
     number, numbering = steps_of(frame)
     rank = frame["rank"].to_numpy()

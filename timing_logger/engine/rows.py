@@ -1,4 +1,4 @@
-"""The chosen rows of timing files: of one file, or of all in one table, if that fits into memory."""
+"""Read the chosen rows of timing files: of one file, or of all in one table, if that fits into memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIMES_THE_TABLE = 3
-"""An analysis holds at most so many times the memory of the table that it is given."""
+"""The memory that an analysis takes at most, as a multiple of that of the table that it is given."""
 
 
 File: TypeAlias = "tuple[Source, Alignment]"
@@ -26,11 +26,11 @@ File: TypeAlias = "tuple[Source, Alignment]"
 
 @dataclass(frozen=True)
 class RowsOf:
-    """Reads the chosen rows of a file, here or in another process.
+    """A callable that reads the chosen rows of a file, in this process or another.
 
     Attributes:
-        ranks, iterations: which rows count; None for all.
-        attrs: of every table.
+        ranks, iterations: the chosen ranks and iterations; None for all.
+        attrs: attributes that every table gets.
     """
 
     ranks: Collection[int] | None
@@ -51,8 +51,8 @@ class Query:
     """Which rows are asked: those of some files, ranks and iterations.
 
     Attributes:
-        found: files; of these, the columns that are asked for are read.
-        ranks, iterations: which rows count; None for all.
+        found: the files, with the columns that are to be read.
+        ranks, iterations: the chosen ranks and iterations; None for all.
     """
 
     found: TimingFiles
@@ -61,10 +61,10 @@ class Query:
 
     @property
     def files(self) -> list[File]:
-        """Those of the chosen ranks.
+        """The files of the chosen ranks.
 
         Raises:
-            ConfigurationError: there is none of one of them.
+            ConfigurationError: one of the chosen ranks has no file.
         """
         if self.ranks is None:
             return self.found.aligned
@@ -77,15 +77,16 @@ class Query:
 
     @property
     def rows_of(self) -> RowsOf:
+        """The callable that reads the chosen rows of a file."""
         attrs = {"left_out": self.found.left_out, "engine": self.found.engine}
         return RowsOf(self.ranks, self.iterations, attrs)
 
     def in_one_table(self) -> pd.DataFrame:
-        """All chosen rows, without ever holding the others.
+        """Read all chosen rows into one table, without ever holding the others.
 
         Raises:
-            ConfigurationError: there is no file of one of the ranks.
-            TooLargeError: an analysis of them would not fit into this machine's free memory.
+            ConfigurationError: one of the chosen ranks has no file.
+            TooLargeError: an analysis of the rows would not fit into this machine's free memory.
         """
         files, rows_of, tables, described = self.files, self.rows_of, [], []
         room_bytes, held_bytes = free_memory_bytes(), 0
@@ -101,16 +102,18 @@ class Query:
                 )
             tables.append({str(name): rows[name] for name in rows})
             described += rows.attrs["files"]
-            del rows  # else the last one is held beside the table
+            del rows  # else the rows of the last file are held beside the table
         table = joined(tables, files[0][0].columns)
         table.attrs.update(rows_of.attrs, files=described)
         return table
 
     def require_iterations(self) -> None:
-        """See that some row is of these iterations; mostly the first file has one, and no other is read.
+        """Check that some row is of the chosen iterations.
+
+        Mostly the first file has such a row, and no other is read.
 
         Raises:
-            ConfigurationError: none is.
+            ConfigurationError: no row is of these iterations.
         """
         if self.iterations is not None:
             _require(self.files, self.iterations)

@@ -1,4 +1,4 @@
-"""The rows of one process in the order of collectives, on disk: only what is asked for is read."""
+"""Keep the rows of one process in the order of collectives on disk, and read ranges of them."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Values: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class RowsOnDisk:
-    """What ``write`` has written: a file for each column, and one that tells where integers are missing.
+    """Rows on disk: a file for each column, and for integers another one that tells where they are missing.
 
     Attributes:
-        folder: where they are.
-        dtypes: of the columns, in their order; integers that may be missing, categoricals, or NumPy's.
+        folder: the folder of these files.
+        dtypes: the type of each column, in the order of columns: nullable integers, categoricals, or NumPy's.
         segments: as in ``InOrder``.
     """
 
@@ -32,7 +32,7 @@ class RowsOnDisk:
 
     @classmethod
     def write(cls, ordered: InOrder, folder: Path) -> RowsOnDisk:
-        """The folder is made."""
+        """Write rows to a folder, which is created."""
         folder.mkdir()
         number = BytesIO()
         np.save(number, ordered.number)
@@ -45,10 +45,12 @@ class RowsOnDisk:
 
     @property
     def number(self) -> Values:
+        """The number by which rows are sorted within a segment, as in ``InOrder``."""
         mapped: Values = np.load(self.folder / "number.npy", mmap_mode="r")
         return mapped
 
     def between(self, first: int, end: int) -> pd.DataFrame:
+        """Read the rows from position ``first`` to before ``end``."""
         columns = {name: self._column(name, dtype, first, end) for name, dtype in self.dtypes.items()}
         rows: pd.DataFrame = pd.DataFrame(columns, copy=False)
         return rows
@@ -66,7 +68,7 @@ class RowsOnDisk:
 
 
 def _write(path: Path, content: memoryview) -> None:
-    """Not by NumPy: of a full disk it says that something went wrong, and not what."""
+    """Write a file without NumPy, whose error does not tell that the disk is full."""
     with path.open("wb") as file:
         file.write(content)
 

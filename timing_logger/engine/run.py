@@ -1,4 +1,4 @@
-"""One way from files to answers, at every size: all rows in memory, file by file, or in blocks."""
+"""Run analyses on timing files of any size: all rows in memory, file by file, or in blocks."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from timing_logger.errors import TooLargeError
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 
 MAX_THREADS = 4
-"""More files than this at a time are read by processes."""
+"""The most files that are read at a time by threads; more are read by processes."""
 
 
 class Result(NamedTuple):
-    """Answers, and how they were come by.
+    """The answers of analyses, and how they were computed.
 
     Attributes:
         answers: one for each analysis.
         engine: what read the rows: "pandas", "duckdb" or "cluster".
-        by_file: whether files were taken one by one.
-        n_blocks: of how many blocks of collectives they were made; 0 if of none.
+        by_file: whether files were processed one by one.
+        n_blocks: the number of blocks of collectives; 0 if there were none.
     """
 
     answers: tuple[Any, ...]
@@ -33,7 +33,7 @@ class Result(NamedTuple):
 
     @property
     def answer(self) -> Any:
-        """The only one."""
+        """The answer of the only analysis."""
         (found,) = self.answers
         return found
 
@@ -41,15 +41,16 @@ class Result(NamedTuple):
 def run(query: Query, *analyses: Analysis[Any, Any], cluster: Cluster | None = None) -> Result:
     """Ask these analyses of the chosen rows, which are read once for all of them.
 
-    Of small files all rows are held in memory. Of large ones, or on a cluster, each file is taken by itself;
-    for a question to collectives its rows are kept aside, in their order, and taken block by block.
+    All rows of small files are held in memory. Large files, or files on a cluster, are read one by one; for
+    an analysis of collectives their rows are kept on disk or on the workers, in order, and processed block by
+    block.
 
     Args:
         cluster: who works; None for this machine's cores.
 
     Raises:
-        ConfigurationError: there is no file of one of the ranks.
-        TooLargeError: neither memory nor a disk has room for what compares ranks.
+        ConfigurationError: one of the chosen ranks has no file.
+        TooLargeError: neither memory nor the disk has room for the rows of an analysis of collectives.
     """
     is_small = cluster is None and query.found.engine == "pandas"
     if is_small and (result := _in_memory(query, analyses)) is not None:
@@ -96,7 +97,7 @@ def _most_workers(query: Query) -> int:
 
 
 def _threads_or_processes(most: int) -> Workers:
-    """Threads, as long as Python's lock costs them less than processes cost to start."""
+    """Return threads, if Python's lock costs them less than it costs to start processes; else processes."""
     if most > MAX_THREADS:
         return Processes(most)
     keep_freed_memory()

@@ -1,4 +1,4 @@
-"""Who works on the files: this process, processes on this machine's cores, or a Dask cluster."""
+"""Workers that process files: threads, processes on this machine's cores, or a Dask cluster."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ R = TypeVar("R")
 
 
 class Workers(Protocol):
-    """What maps a function over items, in their order."""
+    """Anything that maps a function over items, in their order."""
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
 
 
 class Threads:
-    """Of this process, so many."""
+    """Threads of this process.
+
+    Args:
+        most: the number of threads at most.
+    """
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -34,10 +38,10 @@ class Threads:
 
 
 class Processes:
-    """On this machine; in this process alone if one is enough.
+    """Processes on this machine; if one is enough, the work is done in this process.
 
     Args:
-        most: how many processes at most; default one for each core that this process may use.
+        most: the number of processes at most; by default one for each core that this process may use.
     """
 
     def __init__(self, most: int | None = None) -> None:
@@ -49,7 +53,10 @@ class Processes:
 
     @contextmanager
     def started(self, n_items: int) -> Iterator[Workers]:
-        """As many as so many items need, for several rounds: each process imports what it needs but once."""
+        """Start the workers that a number of items needs, for several calls of ``map``.
+
+        Each process imports what it needs only once.
+        """
         n_workers = min(self.most, n_items)
         if n_workers < 2:
             yield _Alone()
@@ -73,7 +80,11 @@ class _Pool:
 
 
 class Cluster:
-    """The workers of a Dask scheduler; what they hold stays with them."""
+    """The workers of a Dask scheduler.
+
+    Args:
+        client: a ``distributed.Client``.
+    """
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -96,7 +107,7 @@ def _distributed() -> Any:
 
 @contextmanager
 def cluster(address: str) -> Iterator[Cluster]:
-    """The workers of the Dask scheduler at ``address``.
+    """Connect to the workers of the Dask scheduler at ``address``.
 
     Raises:
         ConfigurationError: Dask is not installed.
