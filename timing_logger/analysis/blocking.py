@@ -121,7 +121,7 @@ def _names(frame: Frame, rows: Ints) -> Ints:
 def waited_for(frame: Frame, operations: Ints, waits: Ints) -> Ints:
     """Find the operation that each ``WAIT`` row waited for.
 
-    If several operations match, as those of a group that was made anew and counts from 0 again, it is the
+    If several operations match, as those of a group that was created again and counts from 0 again, it is the
     last that had begun.
 
     Args:

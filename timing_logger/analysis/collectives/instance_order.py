@@ -64,7 +64,7 @@ class Segment(NamedTuple):
         sample: the number by which rows are sorted, of every ``spacing``-th row (see ``in_order``): ``seq``,
             iteration (-inf if there is none), or position.
         is_torn: whether the numbers do not tell which rows belong together: one occurs twice because the
-            group was made anew under its old name, or iterations restart and the restarts are counted.
+            group was created again under its old name, or iterations restart and the restarts are counted.
         has_collectives: whether there are collectives, not only ``WAIT`` rows.
     """
 
@@ -208,7 +208,7 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
     """Divide a run into blocks, in the order in which instances are numbered.
 
     A block is larger where rows must stay together: those of one collective, of one iteration's collectives
-    without numbers, and all rows of a group that was made anew under its old name.
+    without numbers, and all rows of a group that was created again under its old name.
 
     Args:
         processes: all processes of all runs.

@@ -171,7 +171,7 @@ def is_root(frame: Frame, parts: Instances) -> Bools:
 
 
 class Arrivals(NamedTuple):
-    """When ranks arrived in collectives, in seconds.
+    """The arrival of ranks in collectives, in seconds.
 
     Attributes have one entry per part unless they say otherwise, and are NaN where unknown.
 

@@ -92,7 +92,7 @@ class LastWords:
 
     @property
     def idle_s(self) -> float | None:
-        """Time in s from the last call begun or recorded to the last sidecar update; None if unknown."""
+        """The time in s from the last call begun or recorded to the last sidecar update; None if unknown."""
         if self.progressed_counter_ns is None or self.updated_ns is None or self.offset_ns is None:
             return None
         return (self.updated_ns - self.offset_ns - self.progressed_counter_ns) / NS_PER_S

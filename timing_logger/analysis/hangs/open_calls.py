@@ -28,7 +28,7 @@ ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "ha
 
 _INTERRUPTED = ["error:KeyboardInterrupt", "error:SystemExit"]
 _SAME_START_S = 1e-6  # counters in rows are floats
-_RESTART = 32  # numbers of a group come nearly in order; a larger fall means that the group was made anew
+_RESTART = 32  # numbers of a group come nearly in order; a larger fall means that the group was created again
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 
 def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
-    """Keep the rows of each rank's newest process, and of a group that was made anew only the later ones."""
+    """Keep the rows of each rank's newest process, and only the later ones of a group created again."""
     newest: Any = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
@@ -100,7 +100,7 @@ def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFra
 
 
 def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
-    """Tell for each row whether its group was later made anew under its old name, in the same process."""
+    """Tell for each row whether its group was later created again under its old name, in the same process."""
     import pandas as pd
 
     collective = rows["operation"].map(is_collective).to_numpy(np.bool_) & rows["seq"].notna().to_numpy()

@@ -37,13 +37,13 @@ VISIBLE_COST = 0.05
 """The fraction of the run from which on a cost is plainly visible in a timeline of the run."""
 
 SUSPECTED_GAP = 0.075
-"""A costly rank whose score is this much lower than that of its peers is suspected, though not named."""
+"""The least difference to the score of its peers at which a visibly costly rank is suspected."""
 
 FEW_STEPS = 10
-"""With fewer steps in the run, noise alone may look steady, so a rank must be slower to be named."""
+"""The number of steps below which noise alone may look steady, so that a rank must be slower to be named."""
 
 MIN_GAP_OF_FEW = 0.35
-"""In a run of fewer than ``FEW_STEPS`` steps, how far a rank's score must lie below that of its peers."""
+"""The least difference to the score of the peers that matters in a run of fewer than ``FEW_STEPS`` steps."""
 
 MIN_WAITED = 0.5
 """The least fraction of a rank's time beyond its peers that others waited, where waits are recorded."""
@@ -123,7 +123,7 @@ class Candidate:
 
     @property
     def cost_ms(self) -> float:
-        """Time in ms that the rank spent in its slow steps beyond the peer median."""
+        """The time in ms that the rank spent in its slow steps beyond the peer median."""
         return float(np.maximum(self.excess_ms, 0.0).sum())
 
 

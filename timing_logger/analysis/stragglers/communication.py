@@ -29,7 +29,7 @@ MIN_COST_SHARE = 0.05
 """The least fraction of the run that slow transfers must cost to be reported."""
 
 MOSTLY = 0.5
-"""Ranks that are blocked in transfers for this fraction of the run are reported without any comparison."""
+"""The least fraction of the run blocked in transfers that is reported without any comparison."""
 
 MIN_STEPS = 10
 """The least number of steps in which transfers are slow; all steps, if the link is recorded in fewer."""

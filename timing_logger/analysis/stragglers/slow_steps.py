@@ -21,10 +21,10 @@ MIN_GAP = 0.10
 """The least difference to the score of the peers that matters; 1 / (1 - MIN_GAP) as a ratio of times."""
 
 FLAGGED_SCORE = 0.75
-"""A relative or individual score below this is flagged."""
+"""The relative or individual score below which a rank is flagged."""
 
 MIN_Z = 3.5
-"""A robust z-score from the median absolute deviation beyond this is significant (Iglewicz, Hoaglin 1993)."""
+"""The least significant robust z-score, from the median absolute deviation (Iglewicz, Hoaglin 1993)."""
 
 MIN_SHARE_SLOWER = 0.75
 """The least fraction of the steps of a slow stretch in which the rank is slower than its peers."""
