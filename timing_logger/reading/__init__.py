@@ -1,4 +1,4 @@
-"""From timing files to one table."""
+"""Read timing files into one table."""
 
 from timing_logger.reading.timings import read_timings
 

@@ -1,4 +1,4 @@
-"""One axis for the instants of all ranks: whose clock is whose, and how far apart the others are."""
+"""Map the instants of all ranks to one time axis: which ranks share a clock, and how far apart clocks are."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _INT64 = 2**63
 
 
 class Clock(NamedTuple):
-    """What ``perf_counter`` counts from: one origin for all processes of a host since it booted."""
+    """The clock that ``perf_counter`` reads: one for all processes of a host since it booted."""
 
     host: str
     boot_id: str
@@ -27,15 +27,15 @@ class Clock(NamedTuple):
 
 @dataclass(frozen=True)
 class Alignment:
-    """How the instants of one file come onto the reference's axis.
+    """The mapping of the instants of one file to the time axis of the reference.
 
     Attributes:
         how: "same host" (one clock, nothing to add), "measured", or "unaligned": mapped by the wall
             clocks of both hosts, or not at all.
-        reference_rank: whose axis it is; None where the instants stay as recorded, since nothing says
-            how they could be mapped.
-        measurements: how many there were.
-        course: the clock's offset and how far off that may be, on the file's own axis.
+        reference_rank: the rank whose axis it is; None where the instants stay as recorded, since nothing
+            tells how to map them.
+        measurements: the number of measurements of the offset.
+        course: the clock's offset and its uncertainty, on the file's own axis.
     """
 
     how: Literal["same host", "measured", "unaligned"]
@@ -45,17 +45,29 @@ class Alignment:
 
     @property
     def contradictions(self) -> list[Contradiction]:
-        """Where neighbouring measurements are farther apart than drift explains."""
+        """The pairs of neighbouring measurements that are farther apart than drift explains."""
         return self.course.contradictions
 
     def on_the_axis(self, counter_s: Seconds) -> Seconds:
-        """Instants of the file on the reference's axis: linear between measurements, constant outside."""
+        """Map instants of the file to the reference's axis.
+
+        The offset is linear between measurements, and constant outside.
+
+        Args:
+            counter_s: instants on the file's own axis, in seconds.
+        """
         offset_s: Seconds = np.interp(counter_s, self.course.at_s, self.course.offset_s)
         return counter_s + offset_s
 
     def uncertainty_at(self, counter_s: Seconds) -> Seconds:
-        """How far off, at most, what :meth:`on_the_axis` returns may be, of clocks that part no faster than
-        :data:`DRIFT_BOUND`; NaN where nobody can say."""
+        """Return how far off the results of :meth:`on_the_axis` may be at most, in seconds.
+
+        Clocks are taken to drift apart no faster than :data:`DRIFT_BOUND`. It is NaN where the offset was not
+        measured.
+
+        Args:
+            counter_s: instants on the file's own axis, in seconds.
+        """
         if self.how != "measured":
             return np.repeat(self.course.uncertainty_s, len(counter_s))
         at_s = self.course.at_s
@@ -64,10 +76,10 @@ class Alignment:
         return inside_s + DRIFT_BOUND * outside_s
 
     def description(self, first_s: float = np.nan, last_s: float = np.nan) -> dict[str, Any]:
-        """For ``attrs["files"]``; ``read_timings`` says what stands in it.
+        """Return the entry ``clock`` of ``attrs["files"]``, see ``read_timings``.
 
         Args:
-            first_s, last_s: the first and the last instant of the file; NaN if not known.
+            first_s, last_s: the first and the last instant of the file, in seconds; NaN if unknown.
         """
         mapped = self.reference_rank is not None
         known = self.how != "unaligned"
@@ -84,11 +96,17 @@ class Alignment:
 
 
 def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
-    """How each file comes onto the axis of the reference rank.
+    """Find for each file how its instants are mapped to the axis of the reference rank.
 
-    The reference is the one that most files were measured against; without measurements the first rank
+    The reference is the rank that most files were measured against; without measurements it is the first rank
     whose sidecar names its clock. Ranks that share a clock share one rank's measurements of it, so that
-    they stay exact among each other.
+    their instants stay exact relative to each other.
+
+    Args:
+        files: the name and the sidecar of each file.
+
+    Returns:
+        The alignment of each file.
     """
     described = [_File.of(name, sidecar) for name, sidecar in files]
     reference = _reference(described)
@@ -100,7 +118,7 @@ def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
 
 
 class _File(NamedTuple):
-    """What a file's sidecar says of its clock; ``wall_offset_ns`` is Unix time minus ``perf_counter``."""
+    """The clock of a file by its sidecar; ``wall_offset_ns`` is Unix time minus ``perf_counter``."""
 
     name: TimingFile
     clock: Clock | None
@@ -115,8 +133,10 @@ class _File(NamedTuple):
 
     @property
     def clock_of_run(self) -> tuple[Clock | TimingFile, int]:
-        """The clock, where it is known to be shared, in this incarnation: a restart has its own time, so it
-        has its own measurements."""
+        """The clock, or the file where its clock is unknown, with the incarnation.
+
+        A restart runs at another time, so it has its own measurements.
+        """
         return self.clock or self.name, self.name.incarnation
 
     def towards(self, reference: Clock | None) -> list[ClockOffset]:
@@ -131,7 +151,7 @@ def _stated_clock(sidecar: dict[str, Any]) -> Clock | None:
 
 
 def _offset(entry: Any) -> ClockOffset | None:
-    """None for one that is damaged."""
+    """Parse a measurement of a sidecar; None if it is damaged."""
     try:
         offset = ClockOffset(*(entry[field] for field in ClockOffset._fields))
     except (KeyError, TypeError):
@@ -143,9 +163,9 @@ def _offset(entry: Any) -> ClockOffset | None:
 
 
 def wall_offset_ns(sidecar: Mapping[str, Any]) -> int | None:
-    """Unix time minus ``perf_counter``; None if the sidecar does not tell.
+    """Return Unix time minus ``perf_counter`` in ns; None if the sidecar does not tell.
 
-    By the latest anchor: if the wall clock was set meanwhile, then it was set right.
+    The latest anchor counts: if the wall clock was set meanwhile, it was probably set right.
     """
     try:
         anchor = _listed(sidecar, "clock_anchors")[-1]
@@ -168,7 +188,7 @@ def _is_int64(value: Any) -> bool:
 
 
 class _Reference(NamedTuple):
-    """The rank whose axis is the common one; None for what nothing tells."""
+    """The rank whose time axis is the common one; values are None where unknown."""
 
     rank: int | None
     clock: Clock | None
@@ -214,7 +234,7 @@ def _alignment(file: _File, offsets: Sequence[ClockOffset], reference: _Referenc
 def _measured_clocks(
     files: Sequence[_File], reference: _Reference
 ) -> dict[tuple[Clock | TimingFile, int], list[ClockOffset]]:
-    """For each clock the measurements of the rank that knows it best."""
+    """Return for each clock the measurements of the rank that measured it best."""
     best: dict[tuple[Clock | TimingFile, int], list[ClockOffset]] = {}
     for file in files:
         known = best.get(file.clock_of_run, [])
@@ -223,7 +243,7 @@ def _measured_clocks(
 
 
 def _knowledge(offsets: Sequence[ClockOffset]) -> tuple[int, int]:
-    """More measurements are better, then more exact ones."""
+    """Return a key that ranks measurements: more are better, then more exact ones."""
     return len(offsets), -max((offset.uncertainty_ns for offset in offsets), default=0)
 
 

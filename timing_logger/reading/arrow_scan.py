@@ -1,7 +1,7 @@
-"""A plain timing file -> chunks of columns, by pyarrow's parser, in blocks of whole lines on all cores.
+"""Read a plain timing file into chunks of columns with pyarrow's parser, in blocks of lines on all cores.
 
-Twice as fast as DuckDB's. What it reads as a number or an instant, ``csv_lines`` reads alike or refuses;
-what else it would let pass is looked for here.
+It is twice as fast as DuckDB's. Whatever it reads as a number or an instant, ``csv_lines`` reads alike or
+refuses; other deviations that it would accept are checked for here.
 """
 
 from __future__ import annotations
@@ -29,16 +29,21 @@ _TYPES: dict[Kind, Any] = {
     "milliseconds": pa.float64(),
     "seconds": pa.float64(),
 }
-_HEXADECIMAL = re.compile(rb'[,"\n][ \t]*-?0[xX]')  # an integer to Arrow
+_HEXADECIMAL = re.compile(rb'[,"\n][ \t]*-?0[xX]')  # Arrow reads it as an integer
 _FIRST_YEAR = np.datetime64("1000", "us").astype(np.int64)  # Arrow knows earlier ones, down to the year 0
 _PARSING = csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=False)
 
 
 def scan_by_arrow(path: Path, fields: Sequence[Field], n_threads: int) -> Iterator[Chunk]:
-    """The chunks of a file, with those of the columns ``fields`` that it has.
+    """Yield the chunks of a file, with those of the columns ``fields`` that it has.
+
+    Args:
+        path: the file.
+        fields: the wanted columns.
+        n_threads: the number of blocks that are parsed at a time.
 
     Raises:
-        NotPlain: the file is not plain; chunks that came before are worth nothing.
+        NotPlain: the file is not plain; discard the chunks that came before.
     """
     names, header_bytes = plain_header(path)
     with ThreadPoolExecutor(n_threads) as workers:
@@ -47,7 +52,7 @@ def scan_by_arrow(path: Path, fields: Sequence[Field], n_threads: int) -> Iterat
 
 
 def _blocks(path: Path, start: int) -> tuple[list[int], list[int]]:
-    """Where blocks of whole lines start and end, from ``start`` on."""
+    """Return the starts and ends of blocks of whole lines, from position ``start`` on."""
     with path.open("rb") as file:
         n_bytes = file.seek(0, 2)
         borders = [start]
@@ -63,7 +68,7 @@ def _chunk(path: Path, names: Sequence[str], fields: Sequence[Field], start: int
         file.seek(start)
         block = file.read(end - start)
     _check_bytes(block)
-    is_ascii = block.isascii()  # else text that is not wanted is read too, to see whether it is UTF-8
+    is_ascii = block.isascii()  # else unwanted text is read too, to check that it is UTF-8
     there = [field for field in FIELDS if field.name in names]
     read = [field for field in there if field in fields or field.kind != "text" or not is_ascii]
     reading = csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names)
@@ -79,15 +84,18 @@ def _chunk(path: Path, names: Sequence[str], fields: Sequence[Field], start: int
 
 
 def _check_bytes(block: bytes) -> None:
-    """That they are nothing which Arrow would read in its own way."""
+    """Raise ``NotPlain`` if Arrow would read some of the bytes in its own way."""
     if b"\0" in block or b"\r" in block or _has_hexadecimal(block) or not block.endswith(b"\n"):
         raise NotPlain
-    if b'"' in block and b',"\n' in block:  # a quote that nobody closes: the rest would be its cell
+    if b'"' in block and b',"\n' in block:  # a quote without its partner: the rest would be its cell
         raise NotPlain
 
 
 def _has_hexadecimal(block: bytes) -> bool:
-    """Single bytes are found ten times as fast as pairs, and those a hundred times as fast as patterns."""
+    """Tell whether a cell may be a hexadecimal number.
+
+    Single bytes are found ten times as fast as pairs, and pairs a hundred times as fast as patterns.
+    """
     may_have = any(letter in block and b"0" + letter in block for letter in (b"x", b"X"))
     return may_have and _HEXADECIMAL.search(block) is not None
 

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, and put into it when complete."""
+"""Write files atomically: beside their place, and moved into it when complete."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from timing_logger.run_info import TimingFile
 
 @contextmanager
 def draft_of(path: Path) -> Iterator[Path]:
-    """A path to write to, which replaces ``path`` at the end of the block, or is gone if that raises.
+    """Yield a path to write to, which replaces ``path`` at the end of the block.
+
+    If the block raises, the draft is removed, and ``path`` stays as it was.
 
     Raises:
         LogPathError: ``path`` is a folder, a device or the like, or has the name of a timing file or its
-            sidecar, which are nobody's to replace; or it cannot be written.
+            sidecar, which may not be replaced; or it cannot be written.
     """
     _refuse(path)
     draft = path.with_name(f".{os.getpid()}.{path.name}")
@@ -25,7 +27,7 @@ def draft_of(path: Path) -> Iterator[Path]:
         yield draft
         os.replace(draft, path)
     except OSError as error:
-        if error.filename in (None, str(draft)):  # else it is about what was read meanwhile
+        if error.filename in (None, str(draft)):  # else the error is of a file that was read meanwhile
             reason = error.strerror or error
             raise LogPathError(f"output: {str(path)!r} cannot be written: {reason}.") from error
         raise
@@ -35,7 +37,11 @@ def draft_of(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def drafts_of(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """The same of several files, which come into their places only when all are complete."""
+    """Yield paths to write several files to, which replace ``paths`` only when all are complete.
+
+    Raises:
+        LogPathError: as for :func:`draft_of`.
+    """
     with ExitStack() as drafts:
         yield [drafts.enter_context(draft_of(path)) for path in paths]
 

@@ -1,4 +1,4 @@
-"""Pieces of a timing file, already columns -> one table in little memory."""
+"""Join chunks of a timing file, whose columns are already parsed, into one table in little memory."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ _INTEGERS = ("integer", "timestamp")
 
 
 class NotPlain(ValueError):
-    """A file holds what the logger would not have written like this."""
+    """The file holds something that the logger would not have written like this."""
 
 
 def plain_header(path: Path) -> tuple[tuple[str, ...], int]:
-    """The columns of a file of this logger's, of whatever version, and the number of bytes that name them.
+    """Read the header of a file that any version of the logger wrote.
+
+    Returns:
+        The names of the columns, and the number of bytes of the header.
 
     Raises:
-        NotPlain: the first line is another one.
+        NotPlain: the first line is no such header.
     """
     with path.open("rb") as file:
         header = file.readline(max(map(len, _HEADERS)))
@@ -38,14 +41,14 @@ def plain_header(path: Path) -> tuple[tuple[str, ...], int]:
 
 
 class Chunk(NamedTuple):
-    """The columns of successive lines. ``joined_chunks`` takes them out of the dicts.
+    """The columns of successive lines. ``joined_chunks`` removes them from the dicts.
 
     Attributes:
-        numbers: by name of the column: ``int64`` with 0, or ``float64`` with NaN, where blank; instants
-            in us.
-        blank: by name, for columns of integers: where they are blank.
-        texts: by name: the number of each line's cell, and the cells, as they stand in the file but for
-            quotes; a cell may come twice.
+        numbers: values by name of the column: ``int64`` with 0 where blank, or ``float64`` with NaN where
+            blank; instants in us.
+        blank: for columns of integers, by name, whether each line's cell is blank.
+        texts: for columns of text, by name: for each line an index into the cells, and the cells, as they
+            stand in the file but without quotes; a cell may occur twice.
     """
 
     numbers: dict[str, npt.NDArray[Any]]
@@ -54,9 +57,10 @@ class Chunk(NamedTuple):
 
 
 def joined_chunks(chunks: Sequence[Chunk], fields: Sequence[Field]) -> pd.DataFrame:
-    """One table of the columns ``fields``; text as categoricals. Only one column is ever held twice.
+    """Join chunks into one table of the columns ``fields``, with text as categoricals.
 
-    Text that no chunk has, because the file is older than the column, is blank.
+    This empties the chunks, so that only one column at a time is held twice. Text that chunks lack, because
+    the file is older than the column, is blank.
     """
     columns = {field.name: _column(chunks, field) for field in fields if _is_there(field, chunks)}
     frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
@@ -87,7 +91,7 @@ def _joined(pieces: Sequence[npt.NDArray[Any]], kind: Any) -> npt.NDArray[Any]:
 
 
 def _categorical(pieces: Sequence[tuple[npt.NDArray[Any], Sequence[str]]]) -> pd.Categorical:
-    """Its categories in ascending order."""
+    """Join pieces of a text column into a categorical with its categories in ascending order."""
     text_of = {cell: unescaped(cell) for _, cells in pieces for cell in cells}
     categories = sorted(set(text_of.values()))
     place = {text: i for i, text in enumerate(categories)}

@@ -1,9 +1,10 @@
-"""The course of a clock between its measurements: the offset, and how far off that may be at any moment.
+"""Compute the course of a clock between its measurements: the offset and its uncertainty at any moment.
 
-Two measurements, ``o0`` and ``o1``, are each right to within ``u0`` and ``u1``, and from there clocks part by
-at most ``DRIFT_BOUND``. So the offset lies in the cone that opens from the first forwards, and in the one
-that opens from the second backwards. The estimate is the straight line from ``o0`` to ``o1``, which takes out
-the rate that was measured; the uncertainty is its distance to the farther end of what both cones leave.
+Two measurements, ``o0`` and ``o1``, are right to within ``u0`` and ``u1``, and from there clocks drift apart
+by at most ``DRIFT_BOUND``. So the offset lies in the cone that opens from the first measurement forwards, and
+in the one that opens from the second backwards. The estimate is the straight line from ``o0`` to ``o1``,
+which removes the measured rate; the uncertainty is its distance to the farther end of the intersection of the
+cones.
 """
 
 from __future__ import annotations
@@ -21,19 +22,19 @@ Seconds: TypeAlias = "npt.NDArray[np.float64]"
 _NS_PER_S = 1e9
 
 _BESIDE_S = 1e-6
-"""How near to a measurement the clock may have been stepped."""
+"""The least time between a measurement and a step of the clock that is assumed, in seconds."""
 
 
 class Contradiction(NamedTuple):
-    """Two measurements between which no drift that is to be expected carries the clock.
+    """Two measurements of a clock whose difference no expected drift explains.
 
-    It was stepped, stood still (as that of a paused virtual machine) or runs off. When, and whether all at
-    once, nothing tells.
+    The clock was stepped, stood still (as that of a paused virtual machine) or drifts too fast. It is unknown
+    when it moved, and whether all at once.
 
     Attributes:
-        after_s, before_s: when they were made, on the clock's own axis.
-        moved_s: by how much the second offset is larger than the first.
-        explained_s: how much drift, and what both may be off, explain.
+        after_s, before_s: when the two measurements were made, on the clock's own axis, in seconds.
+        moved_s: how much larger the second offset is than the first, in seconds.
+        explained_s: how much of that drift and both uncertainties explain, in seconds.
     """
 
     after_s: float
@@ -43,7 +44,11 @@ class Contradiction(NamedTuple):
 
 
 def clock_trouble(file: Mapping[str, Any]) -> str:
-    """What an entry of ``attrs["files"]`` says against its clock; "" if nothing does."""
+    """State the worst contradiction of a file's clock in words; "" if there is none.
+
+    Args:
+        file: an entry of ``attrs["files"]`` of ``read_timings``.
+    """
     contradictions = (file.get("clock") or {}).get("contradictions")
     if not contradictions:
         return ""
@@ -57,12 +62,12 @@ def clock_trouble(file: Mapping[str, Any]) -> str:
 
 
 class Course(NamedTuple):
-    """What is known of a clock's offset.
+    """The offset of a clock and its uncertainty over time.
 
     Attributes:
-        at_s: moments on the clock's own axis, increasing.
-        offset_s, uncertainty_s: at these moments, and between them on the lines that join them. Outside, the
-            offset stays and the uncertainty grows.
+        at_s: moments on the clock's own axis, increasing, in seconds.
+        offset_s, uncertainty_s: values at these moments, in seconds; between them they are linear. Outside,
+            the offset stays and the uncertainty grows.
         contradictions: neighbouring measurements that cannot both be of a clock that only drifts.
     """
 
@@ -73,7 +78,7 @@ class Course(NamedTuple):
 
 
 def course_of(measured: Sequence[ClockOffset]) -> Course:
-    """The course through one measurement or more, in the order of time."""
+    """Compute the course through at least one measurement; measurements come in the order of time."""
     columns = np.array([offset[:3] for offset in measured], dtype=np.float64).T / _NS_PER_S
     at_s, offset_s, uncertainty_s = columns[:, np.diff(columns[0], prepend=-np.inf) > 0]
     pairs = _Pairs(at_s[:-1], np.diff(at_s), np.diff(offset_s), uncertainty_s[:-1], uncertainty_s[1:])
@@ -89,12 +94,12 @@ def course_of(measured: Sequence[ClockOffset]) -> Course:
 
 
 class _Pairs(NamedTuple):
-    """Neighbouring measurements, one entry for each two.
+    """Pairs of neighbouring measurements; one entry per pair, all values in seconds.
 
     Attributes:
         start_s, length_s: when the first was made, and how much later the second.
-        moved_s: by how much the second offset is larger.
-        first_s, second_s: how far off each may be.
+        moved_s: how much larger the second offset is.
+        first_s, second_s: the uncertainty of the first and of the second.
     """
 
     start_s: Seconds
@@ -113,10 +118,11 @@ class _Pairs(NamedTuple):
         return [Contradiction(*row) for row in rows.tolist()]
 
     def knots(self) -> tuple[Seconds, Seconds]:
-        """When after its first measurement the uncertainty of a pair bends, and what it is there.
+        """Return when the uncertainty of a pair bends, after its first measurement, and its values there.
 
-        Of a pair that contradicts itself it is the whole jump and what drift may add, all the while: the
-        clock may have been stepped right after the first measurement, or right before the second.
+        In a pair that contradicts itself the uncertainty is, from one measurement to the other, the whole
+        jump and what drift may add: the clock may have been stepped right after the first measurement, or
+        right before the second.
         """
         contradicts = abs(self.moved_s) > self.explained_s
         beside_s = np.minimum(_BESIDE_S, self.length_s / 4)
@@ -126,7 +132,7 @@ class _Pairs(NamedTuple):
         return since_s, np.where(contradicts, jump_s, self._uncertainty_s(since_s))
 
     def _uncertainty_s(self, since_s: Seconds) -> Seconds:
-        """How far the line is from the farther end of what both cones leave, so long after the first."""
+        """Return the distance of the line to the farther end of the cones' intersection at these times."""
         rate, left_s = self.moved_s / self.length_s, self.length_s - since_s
         faster, slower = DRIFT_BOUND + rate, DRIFT_BOUND - rate
         below_s = np.minimum(self.first_s + faster * since_s, self.second_s + slower * left_s)
@@ -134,7 +140,7 @@ class _Pairs(NamedTuple):
         return np.maximum(below_s, above_s)
 
     def _bends_s(self) -> Seconds:
-        """Where one cone takes over from the other, below the line and above it, and the dip between."""
+        """Return when one cone gets narrower than the other, below and above the line, and the dip's time."""
         widening_s = self.second_s - self.first_s
         most_s = widening_s + DRIFT_BOUND * self.length_s
         slack = np.maximum(DRIFT_BOUND - abs(self.moved_s) / self.length_s, 1e-9 * DRIFT_BOUND)

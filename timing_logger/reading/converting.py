@@ -1,4 +1,4 @@
-"""Timing files -> other formats, one file at a time: a run may be larger than memory."""
+"""Convert timing files to other formats, one file at a time, since a run may be larger than memory."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _DECIMALS = {"milliseconds": 6, "seconds": 9}  # as in the timing files
 
 
 class Converted(NamedTuple):
-    """What ``convert`` wrote.
+    """The result of ``convert``.
 
     Attributes:
-        files: paths, without those of ``.meta.json``.
-        rows: in all of them.
-        bytes: size of all of them.
+        files: paths of the files that were written, without those of ``.meta.json``.
+        rows: number of rows in all of them.
+        bytes: size of all of them in bytes.
     """
 
     files: list[Path]
@@ -51,30 +51,30 @@ def convert(
     *,
     progress: Progress | None = None,
 ) -> Converted:
-    """Write timing files anew in another format. All incarnations; by rank, incarnation and start.
+    """Write timing files in another format: all incarnations, by rank, incarnation and start.
 
-    ``parquet`` has the columns of the schema, ``rank`` and ``incarnation``, typed as ``read_timings`` types
-    them, and that reads it. If ``output`` ends in ``.parquet`` it is one file, with row groups of one timing
-    file each; else a folder with a ``timing-rank*.parquet`` for each. Sidecars, and what was wrong with a
-    file, stand in the metadata.
+    ``parquet`` has the columns of the schema, ``rank`` and ``incarnation``, with the types of
+    ``read_timings``, which also reads it. If ``output`` ends in ``.parquet`` it is one file, with row groups
+    of one timing file each; else a folder with a ``timing-rank*.parquet`` for each. Sidecars, and what was
+    wrong with a file, are in the metadata.
 
     ``csv`` is one file of the same columns: a record is a line, in which text is escaped as in timing files.
     ``jsonl`` is one file with an object for each record, null where a number or an instant is blank.
-    Sidecars, and what was wrong with a file, stand in ``<output>.meta.json``.
+    Sidecars, and what was wrong with a file, are in ``<output>.meta.json``.
 
     Args:
         paths: as for ``read_timings``.
         to: "parquet", "csv" or "jsonl".
-        output: the file to make, or for Parquet the folder.
-        progress: called with the number of timing files done and of all, after each.
+        output: the file to write, or for Parquet the folder.
+        progress: called after each timing file with the number of files done, and of all files.
 
     Warns:
         UserWarning: once, if lines of the input were cut or skipped.
 
     Raises:
         ConfigurationError: ``to`` is none of these; or for Parquet, pyarrow is not installed.
-        LogPathError: what is to be made exists already, or cannot be made. Nothing is ever overwritten, and
-            if anything fails, nothing is there.
+        LogPathError: an output exists already, or cannot be made. Nothing is ever overwritten, and if
+            anything fails, no output is left behind.
         NoTimingFilesError, NotATimingFileError, OSError: as ``read_timings``.
     """
     if to not in get_args(Format):
@@ -96,14 +96,17 @@ def convert(
 
 
 class _Input(NamedTuple):
-    """The rows of one timing file, by start, and what else is known of it."""
+    """The rows of one timing file, sorted by start, and its description."""
 
     rows: pd.DataFrame
     facts: Facts
 
 
 def _inputs(sources: deque[Source], progress: Progress | None) -> Iterator[_Input]:
-    """One timing file after the other; a source keeps what it has read, so it is let go of first."""
+    """Yield the rows of one timing file after the other.
+
+    A source keeps what it has read, so its reference is dropped first.
+    """
     n_files = len(sources)
     while sources:
         yield _input(sources.popleft())
@@ -201,7 +204,7 @@ def _csv_lines(rows: pd.DataFrame) -> str:
 
 
 def _cells(field: Field, column: pd.Series[Any]) -> Any:
-    """As they stand in a timing file, but for quotes."""
+    """Return the values of a column as the cells of a timing file, without quotes."""
     if field.kind == "text":
         codes, distinct = pd.factorize(column)
         return np.array([escape_text(text) for text in distinct], dtype=object)[codes]

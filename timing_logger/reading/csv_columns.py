@@ -1,8 +1,8 @@
-"""A large timing file -> compact columns, on all cores; only if nothing is wrong with the file.
+"""Read a large timing file into compact columns, on all cores, if the file is plain.
 
-Plain is a file as the logger leaves it at its end: its own header, of whatever version, whole lines, and in
-every cell what the logger writes there. Of any other file nothing is said but that: ``csv_lines`` looks at
-its lines one by one.
+A plain file is as the logger leaves it at its end: with the header of any version, whole lines, and in every
+cell what the logger writes there. Any other file is only reported as not plain: ``csv_lines`` examines its
+lines one by one.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from timing_logger.record import FIELDS, Field
 
 
 def parse_plain_file(path: Path, columns: Collection[str]) -> Parsed | None:
-    """The content of a plain timing file; None if it is not plain, or changes meanwhile.
+    """Parse a plain timing file; return None if it is not plain, or changes meanwhile.
 
-    pyarrow takes it apart where it is installed, else DuckDB.
+    It is parsed by pyarrow where that is installed, else by DuckDB.
 
     Args:
         path: a regular file.
-        columns: of ``record.COLUMNS``, those that the frame shall have. Text comes as categoricals.
+        columns: the columns that the frame shall have, of ``record.COLUMNS``. Text comes as categoricals.
     """
     fields = [field for field in FIELDS if field.name in columns]
     n_bytes = path.stat().st_size
@@ -48,4 +48,5 @@ def _chunks(path: Path, fields: Sequence[Field]) -> Iterator[Chunk]:
 
 
 def has_pyarrow() -> bool:
+    """Tell whether pyarrow is installed."""
     return importlib.util.find_spec("pyarrow") is not None

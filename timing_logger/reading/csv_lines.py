@@ -1,8 +1,8 @@
-"""The bytes of one timing file -> a typed table, whatever state the file is in.
+"""Parse the bytes of one timing file into a typed table, whatever state the file is in.
 
-Lines are taken to be one record each, as the logger writes them. All of them are parsed in one go;
-only when that shows that some line is damaged are they looked at one by one. A damaged line is
-counted and left out; a last line without its newline is cut, since ``12.3`` may be a torn
+Lines are taken to be one record each, as the logger writes them. All of them are parsed together;
+only if that shows that some line is damaged are they examined one by one. A damaged line is
+counted and left out; a last line without its newline is cut off, since ``12.3`` may be a torn
 ``12.345``.
 """
 
@@ -22,7 +22,7 @@ import pandas as pd
 from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, OK, Kind, unescape_text
 
 BARE_COLUMNS = COLUMNS[:10]
-"""What every timing file has; a file with these alone, in any order, is read too."""
+"""The columns that every timing file has; a file with only these, in any order, is read too."""
 
 MAX_EXAMPLES = 3
 MAX_EXAMPLE_CHARS = 200
@@ -43,12 +43,12 @@ class Parsed(NamedTuple):
     """The content of a timing file.
 
     Attributes:
-        n_bytes: size of all that was parsed.
+        n_bytes: size of all that was parsed, in bytes.
         frame: the rows in their order in the file, with ``record.COLUMNS``.
         cut: the unterminated last line, which is not among the rows; "" if there is none.
         bad_lines: number of damaged lines, which are not among the rows.
-        bad_examples: the first few of them, shortened.
-        replaced: rows of open calls that later rows told the end of; they are not among the rows.
+        bad_examples: the first few of these lines, shortened.
+        replaced: number of rows of open calls whose end a later row tells; they are not among the rows.
         parts: a dict with ``path``, ``bytes`` and ``rows`` for each file that this was read from.
     """
 
@@ -62,10 +62,10 @@ class Parsed(NamedTuple):
 
 
 class UnknownHeader(ValueError):
-    """The first line is not that of a timing file; ``args[0]`` is the line, shortened."""
+    """The first line of a file is not that of a timing file; ``args[0]`` is the line, shortened."""
 
     def of(self, path: Path) -> str:
-        """What is wrong with the file, in words."""
+        """State in words what is wrong with the file."""
         return (
             f"{str(path)!r} is not a timing file. Looked for a first line that names at "
             f"least the columns {', '.join(BARE_COLUMNS)}; found {self.args[0]!r}."
@@ -92,7 +92,7 @@ def parse_timings(data: bytes) -> Parsed:
 
 
 def _blocks(data: bytes, start: int, end: int) -> Iterator[bytes]:
-    """Whole lines, some megabytes at a time: text takes ten times the memory of what it becomes."""
+    """Yield whole lines, some megabytes at a time: text takes ten times the memory of its table."""
     while start < end:
         line_end = data.find(b"\n", min(start + _BLOCK_BYTES, end) - 1) + 1
         yield data[start:line_end].replace(b"\r\n", b"\n")
@@ -120,7 +120,7 @@ def _column_names(header: bytes) -> list[str]:
 
 
 def _torn_header(text: str) -> str:
-    """``text`` itself if more bytes could make it the header of a timing file."""
+    """Return ``text`` if more bytes could make it the header of a timing file, else raise."""
     *names, last = text.rstrip("\r\0").split(",")
     if _KNOWN.issuperset(names) and any(name.startswith(last) for name in _KNOWN):
         return text
@@ -131,7 +131,7 @@ def _torn_header(text: str) -> str:
 
 
 def _parse_lines(body: bytes, names: list[str]) -> tuple[pd.DataFrame, list[bytes]]:
-    """The rows, and the lines that hold none: first those of the wrong form, then of wrong values."""
+    """Return the rows, and the damaged lines: first those of the wrong form, then those of wrong values."""
     malformed: list[bytes] = []
     cells = _cells(body, names)
     if cells is None:
@@ -146,9 +146,9 @@ def _parse_lines(body: bytes, names: list[str]) -> tuple[pd.DataFrame, list[byte
 
 
 def _cells(body: bytes, names: list[str]) -> pd.DataFrame | None:
-    """All cells as text; None if some line is damaged.
+    """Return all cells as text; None if some line is damaged.
 
-    A quote without its partner makes the parser swallow the lines after it: their number tells.
+    A quote without its partner makes the parser swallow the lines after it, which shows in their number.
     """
     if b"\0" in body or b"\r" in body:
         return None
@@ -165,7 +165,7 @@ def _cells(body: bytes, names: list[str]) -> pd.DataFrame | None:
 
 
 def _sorted_by_form(body: bytes, width: int) -> tuple[bytes, list[bytes]]:
-    """The lines that are ``width`` cells of text, joined, and the other lines."""
+    """Return the lines that are ``width`` cells of text, joined, and the other lines."""
     good: list[bytes] = []
     bad: list[bytes] = []
     for line in body.split(b"\n")[:-1]:
@@ -189,7 +189,7 @@ def _is_sound(line: bytes, width: int) -> bool:
 
 
 def _typed(cells: pd.DataFrame, *, escaped: bool) -> tuple[pd.DataFrame, _Valid]:
-    """The table with all columns of the schema, and which of its rows had only possible cells."""
+    """Return the table with all columns of the schema, and for each row whether all its cells are valid."""
     converters: dict[Kind, _Converter] = {
         "timestamp": _timestamps,
         "integer": _integers,
@@ -230,7 +230,7 @@ def _float_or_inf(cell: str) -> float:
     try:
         return float(cell)
     except ValueError:
-        return float("inf")  # which no duration and no instant is
+        return float("inf")  # stands for an invalid cell
 
 
 def _integers(cells: _Cells) -> tuple[Any, _Valid]:
@@ -246,7 +246,10 @@ def _integers(cells: _Cells) -> tuple[Any, _Valid]:
 
 
 def _integer(cell: str) -> int | None:
-    """None if the cell holds no integer of 64 bits. Tables saved anew may hold ``3.0`` for 3."""
+    """Return the integer in a cell; None if it holds no integer of 64 bits.
+
+    Tables that were saved again by other programs may hold ``3.0`` for 3.
+    """
     try:
         value = int(cell.removesuffix(".0"))
     except ValueError:
@@ -256,10 +259,13 @@ def _integer(cell: str) -> int | None:
 
 def _texts(cells: _Cells, unescape: Callable[[str], str]) -> tuple[Any, _Valid]:
     codes, distinct = pd.factorize(cells)
-    texts = pd.Series(["", *map(unescape, distinct)])  # with the blank it is of text also without rows
+    texts = pd.Series(["", *map(unescape, distinct)])  # the blank gives it its type
     return texts.array.take(codes + 1), np.ones(len(cells), dtype=bool)
 
 
 def unescaped(cell: str) -> str:
-    """Lone surrogates stay escaped: most columns of text cannot hold them, nor be grouped by them."""
+    """Return the text of a cell, with escapes resolved.
+
+    Lone surrogates stay escaped: most columns of text cannot hold them, nor be grouped by them.
+    """
     return unescape_text(cell).encode(errors="backslashreplace").decode()

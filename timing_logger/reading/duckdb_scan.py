@@ -1,4 +1,4 @@
-"""A plain timing file -> chunks of columns, by DuckDB's parser on all cores."""
+"""Read a plain timing file into chunks of columns with DuckDB's parser on all cores."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ _BLOCK_BYTES = 2**17  # stays in a core's cache
 _VECTORS_PER_CHUNK = 64  # of 2048 rows
 _BETWEEN_TEXTS = "\x1f"  # a control character: in the cells it is escaped
 
-# DuckDB takes these spaces for no part of the cell, others do.
+# DuckDB does not count these spaces as a part of the cell, other parsers do.
 _SPACED_QUOTES = re.compile(rb'(?:^|,)[ \t]+"|"[ \t]+(?:,|$)', re.MULTILINE)
 _LONGEST_LOOK_BACK = 8  # from one block into the one before
 
-# DuckDB takes a blank cell too many for none. In a plain file the last cell may be blank, and not the one
-# before it: so two blanks are one too many, and one is where the last cell is not.
+# DuckDB ignores one extra blank cell at the end of a line. In a plain file the last cell may be blank, but
+# not the one before it: so two blanks at the end are one too many, and so is one if DuckDB's last cell is not
+# blank.
 _BLANK_AT_THE_END = b",\n"
 _BLANKS_AT_THE_END = b",,\n"
 
-# What DuckDB would read as a number or an instant is more than that (``1e3`` is an integer to it).
+# DuckDB would read more than this as a number or an instant (it reads ``1e3`` as an integer).
 _PLAIN_CELLS: dict[Kind, str] = {
     "integer": "-?[0-9]{0,18}",
     "milliseconds": r"(?:[0-9]+\.[0-9]+)?",
@@ -36,10 +37,14 @@ _PLAIN_CELLS: dict[Kind, str] = {
 
 
 def scan_by_duckdb(path: Path, fields: Sequence[Field]) -> Iterator[Chunk]:
-    """The chunks of a file, with those of the columns ``fields`` that it has.
+    """Yield the chunks of a file, with those of the columns ``fields`` that it has.
+
+    Args:
+        path: the file.
+        fields: the wanted columns.
 
     Raises:
-        NotPlain: the file is not plain, or changes meanwhile; chunks that came before are worth nothing.
+        NotPlain: the file is not plain, or changes meanwhile; discard the chunks that came before.
     """
     names, header_bytes = plain_header(path)
     fields = [field for field in fields if field.name in names]
@@ -58,10 +63,10 @@ def scan_by_duckdb(path: Path, fields: Sequence[Field]) -> Iterator[Chunk]:
 
 
 def _whole_lines(path: Path, header_bytes: int) -> tuple[int, int]:
-    """How many follow the header, and how many of them end in a blank cell.
+    """Count the lines after the header, and those of them that end in a blank cell.
 
     Raises:
-        NotPlain: among the file's bytes are some that DuckDB would read in its own way.
+        NotPlain: DuckDB would read some of the file's bytes in its own way.
     """
     n_lines, n_blank_ends, block = 0, 0, b"\n"
     with path.open("rb") as file:
@@ -103,7 +108,10 @@ def _without_wildcards(path: Path) -> str:
 
 
 def _selected(fields: Sequence[Field]) -> Iterator[str]:
-    """Numbers with 0 or NaN where blank, texts joined into one, and whether all cells are plain."""
+    """Yield the expressions to select.
+
+    They are numbers with 0 or NaN where blank, texts joined into one, and whether all cells are plain.
+    """
     for name, kind, _ in fields:
         if kind == "integer":
             yield f'coalesce(CAST("{name}" AS BIGINT), 0) AS "{name}"'

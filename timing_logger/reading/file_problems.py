@@ -1,4 +1,4 @@
-"""What stands in a file or its sidecar, and no figure can be trusted or made of: in words."""
+"""State in words the problems of files and sidecars: missing rows, and values that cannot be trusted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,11 @@ _MOST_NAMED = 5
 
 
 def problems_of(file: Mapping[str, Any]) -> Iterator[str]:
-    """What an entry of ``attrs["files"]`` says against the file."""
+    """Yield a sentence for each problem with a file's clock or sidecar.
+
+    Args:
+        file: an entry of ``attrs["files"]`` of ``read_timings``.
+    """
     if trouble := clock_trouble(file):
         yield trouble
     if unusable := (file.get("sidecar") or {}).get(UNUSABLE):
@@ -28,14 +32,21 @@ def problems_of(file: Mapping[str, Any]) -> Iterator[str]:
 
 
 def uncounted(file: Mapping[str, Any]) -> Iterator[str]:
-    """What analyses leave out that an entry of ``attrs["files"]`` says is there."""
+    """Yield a sentence on the numbers of a file that analyses leave out, if there are any.
+
+    Args:
+        file: an entry of ``attrs["files"]`` of ``read_timings``.
+    """
     if inexact := file.get("inexact"):
         numbers = ", ".join(f"{count} of {name}" for name, count in inexact.items())
         yield f"numbers beyond {LARGEST} either way count as blank: {numbers}"
 
 
 def inexact_numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """How many integers of each column analyses cannot tell from their neighbours, where there are some."""
+    """Count in each column the integers too large to be told from their neighbours (beyond ``LARGEST``).
+
+    Columns without such integers are left out.
+    """
     names = [field.name for field in FIELDS if field.kind == "integer" and field.name in frame]
     numbers = {name: frame[name].to_numpy(np.int64, na_value=0) for name in names}
     counts = {
@@ -45,10 +56,10 @@ def inexact_numbers(frame: pd.DataFrame) -> dict[str, int]:
 
 
 def parts_trouble(file: Mapping[str, Any]) -> list[str]:
-    """One sentence without its end for each part of which rows are gone.
+    """Return a sentence, without a full stop, for each part of a file of which rows are gone.
 
     Args:
-        file: one of ``attrs["files"]`` of ``read_timings``.
+        file: an entry of ``attrs["files"]`` of ``read_timings``.
     """
     stated = _stated(file)
     gone = [
@@ -60,7 +71,11 @@ def parts_trouble(file: Mapping[str, Any]) -> list[str]:
 
 
 def missing_parts(file: Mapping[str, Any]) -> list[str]:
-    """Names of parts that are not there, and had rows by the sidecar, or must be between others."""
+    """Return the names of missing parts: the sidecar states rows of them, or later parts exist.
+
+    Args:
+        file: an entry of ``attrs["files"]`` of ``read_timings``.
+    """
     there = {Path(part["path"]).name for part in file.get("parts") or ()}
     stated = _stated(file)
     expected = [one["file"] for one in stated if one.get("rows")]
@@ -73,14 +88,14 @@ def missing_parts(file: Mapping[str, Any]) -> list[str]:
 
 
 def _stated(file: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What the sidecar says of parts, as far as it is sound."""
+    """Return what the sidecar states of parts, as far as it is valid."""
     parts = (file.get("sidecar") or {}).get("parts")
     found = parts if isinstance(parts, list) else []
     return [one for one in found if isinstance(one, dict) and _number(one.get("file"))]
 
 
 def _number(name: Any) -> int:
-    """0 for what is no timing file."""
+    """Return the number of the part that a file name states; 0 if it is no name of a timing file."""
     found = TimingFile.parse(name) if isinstance(name, str) else None
     return found.part if found else 0
 

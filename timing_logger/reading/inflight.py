@@ -1,7 +1,7 @@
-"""Rows of calls that were still open when they were written, and which of them a later row replaces.
+"""Remove the rows of open calls that a later row replaces.
 
 A call that is open for long is written with the status ``inflight``, without an end. If it ends after all,
-its row follows in the same file, and then the first one is no operation of its own.
+its row follows in the same file, and then the first row is no operation of its own.
 """
 
 from __future__ import annotations
@@ -16,29 +16,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 KEY_COLUMNS = ("operation", "group", "start_counter", "clock", "seq", "peer", "iteration", "status")
-"""What tells whether two rows are of one call."""
+"""The columns that tell whether two rows are of one call."""
 
 _ON_THE_HOST = ("operation", "group", "start_counter")
 _ON_A_DEVICE = ("operation", "group", "seq", "peer", "iteration")
 
 
 def has_inflight(frame: pd.DataFrame) -> bool:
-    """Whether some row was written while its call was open."""
+    """Tell whether some row was written while its call was open."""
     return bool(len(frame)) and bool(_is_inflight(frame).any())
 
 
 def without_replaced(frame: pd.DataFrame) -> pd.DataFrame:
-    """The rows of one file, in their order, but for those of open calls whose end another row tells.
+    """Return the rows of one file without those of open calls whose end another row tells.
 
     Args:
-        frame: with at least :data:`KEY_COLUMNS`, in the order of the file.
+        frame: rows with at least :data:`KEY_COLUMNS`, in the order of the file.
     """
     if not has_inflight(frame):
         return frame
     inflight = _is_inflight(frame)
     on_device = frame["clock"].isin([DEVICE_CLOCK]).to_numpy(np.bool_)
-    # On the host a call may end while it is being told of as open. On a device its start is placed anew when
-    # it has ended, which is later: a row before is of a group that had the same name and numbers.
+    # On the host a call may end while its open row is written, so the order of the rows does not matter. On a
+    # device its start is determined again when it has ended, which is later: an earlier row with the same
+    # values is of another group that had the same name and numbers.
     replaced = _last_end(frame, inflight & ~on_device, ~inflight, _ON_THE_HOST) >= 0
     replaced |= _last_end(frame, inflight & on_device, ~inflight, _ON_A_DEVICE) > np.arange(len(frame))
     if not replaced.any():
@@ -52,7 +53,7 @@ def _is_inflight(frame: pd.DataFrame) -> Any:
 
 
 def _last_end(frame: pd.DataFrame, are_open: Any, others: Any, columns: tuple[str, ...]) -> Any:
-    """For each of the rows ``are_open`` the last among ``others`` that is alike in these columns; else -1."""
+    """Return for each row the last of ``others`` that is alike in these columns; -1 if none, or not open."""
     last = np.full(len(frame), -1)
     if not are_open.any():
         return last

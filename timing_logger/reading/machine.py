@@ -1,4 +1,4 @@
-"""The machine: cores that may be used, memory that is free, and memory that was freed."""
+"""Query and control the machine: usable cores, free memory, and what becomes of freed memory."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _AT_ONCE = 2**26
 
 
 def give_back_freed_memory() -> None:
-    """Where the C library keeps pieces of a few megabytes for later, as glibc does; a millisecond each.
+    """Return freed memory to the system, where the C library is glibc; a call takes a millisecond.
 
-    A table joined of many files' columns would else be held twice: its own columns are too large for
-    what those leave behind.
+    glibc keeps freed pieces of a few megabytes for later. A table joined of many files' columns would then be
+    held twice: its own columns are too large for the pieces that those leave behind.
     """
     trim = _of_glibc("malloc_trim")
     if trim is not None:
@@ -28,11 +28,12 @@ def give_back_freed_memory() -> None:
 
 
 def keep_freed_memory() -> None:
-    """From here on until the process ends, where the C library is glibc; before it starts threads that work.
+    """Keep freed memory until the process ends, where the C library is glibc.
 
-    For a process that looks at one file after the other: what the arrays of one leave behind is as large as
-    those of the next need. The system would take the pages and give them out empty again, which took a
-    tenth of the time of a summary; and pieces that threads share are fewer than each thread's own.
+    Call it before worker threads are started. It is for a process that reads one file after the other: the
+    memory that the arrays of one file leave is as large as those of the next need. Else the system would take
+    the pages back and hand them out zeroed, which took a tenth of the time of a summary. Threads share one
+    pool of memory, which is smaller than one pool for each.
     """
     set_option = _of_glibc("mallopt")
     if set_option is not None:
@@ -43,12 +44,15 @@ def keep_freed_memory() -> None:
 
 
 def _of_glibc(name: str) -> Any:
-    """Its function; None elsewhere, as in musl."""
+    """Return a function of glibc; None if the C library lacks it, as musl does."""
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 def usable_cores() -> int:
-    """Those that this process may use, where the system tells (macOS does not)."""
+    """Return the number of cores that this process may use, or of all cores where the system does not tell.
+
+    macOS does not tell.
+    """
     allowed = getattr(os, "sched_getaffinity", None)
     return len(allowed(0)) if allowed is not None else os.cpu_count() or 1
 
@@ -57,7 +61,10 @@ MEMORY_INFO = Path("/proc/meminfo")
 
 
 def free_memory_bytes() -> float:
-    """What Linux could give without swapping; other systems do not tell, and then nothing is refused."""
+    """Return the memory in bytes that Linux could give without swapping.
+
+    Other systems do not tell: then it is infinite, so that nothing is refused.
+    """
     try:
         lines = MEMORY_INFO.read_text().splitlines()
     except OSError:

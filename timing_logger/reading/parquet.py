@@ -1,8 +1,8 @@
-"""Timings as Parquet: the same rows in a tenth of the space, and all that was known of their files.
+"""Write and read timings as Parquet: the same rows in a tenth of the space, with all facts on their files.
 
-The rows of one timing file stand together, by start, in row groups of their own. What else ``read_timings``
-tells of the file, its sidecar among it, stands in the metadata of the Parquet file. All of it has checksums,
-so that a file that was damaged on its way is refused instead of read as another one.
+The rows of one timing file are together, by start, in row groups of their own. The description of the file
+for ``read_timings``, with its sidecar, is in the metadata of the Parquet file. Everything has checksums,
+so that a damaged file is refused instead of read with wrong values.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _KEY = b"timing_logger"
 _CHECKSUM = "crc32"
 _PROCESS = ("rank", "incarnation")
 
-# Neighbours differ little in these. A duration comes again as a whole, also where there are too many of them
-# for a dictionary. In the others a few values come again and again.
+# Timestamps and sequence numbers differ little from row to row. Durations recur as whole values, even where
+# there are too many of them for a dictionary. In the other columns a few values recur often.
 _DELTAS = {"timestamp": "DELTA_BINARY_PACKED", "seq": "DELTA_BINARY_PACKED"}
 _ENCODINGS = {
     **_DELTAS,
@@ -47,18 +47,18 @@ _DICTIONARIES = [name for name in (*(field.name for field in FIELDS), *_PROCESS)
 
 
 def parquet_name(name: TimingFile) -> str:
-    """``timing-rank0.run2.parquet`` for the rows of ``timing-rank0.run2.csv``."""
+    """Return the name of a Parquet file, as ``timing-rank0.run2.parquet`` for ``timing-rank0.run2.csv``."""
     return Path(name.name).with_suffix(SUFFIX).name
 
 
 def is_parquet_name(name: str) -> bool:
-    """Whether a file of this name in a folder holds the rows of one timing file."""
+    """Tell whether a file of this name in a folder holds the rows of one timing file."""
     path = Path(name)
     return path.suffix == SUFFIX and TimingFile.parse(path.with_suffix(".csv").name) is not None
 
 
 def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
-    """The modules ``pyarrow`` and ``pyarrow.parquet``.
+    """Import and return the modules ``pyarrow`` and ``pyarrow.parquet``.
 
     Raises:
         ConfigurationError: they are not installed.
@@ -73,7 +73,11 @@ def pyarrow_parquet() -> tuple[ModuleType, ModuleType]:
 
 
 class ParquetFile:
-    """A Parquet file that is being written, one timing file after the other."""
+    """A Parquet file that is being written, one timing file after the other.
+
+    Attributes:
+        facts: the description of each timing file that was added.
+    """
 
     def __init__(self, writer: Any, pyarrow: ModuleType) -> None:
         self._writer = writer
@@ -81,7 +85,12 @@ class ParquetFile:
         self.facts: list[Facts] = []
 
     def add(self, frame: pd.DataFrame, facts: Facts) -> None:
-        """All rows of one timing file, with the columns of the schema, ``rank`` and ``incarnation``."""
+        """Add all rows of one timing file.
+
+        Args:
+            frame: the rows, with the columns of the schema, ``rank`` and ``incarnation``.
+            facts: the description of the timing file.
+        """
         starts = range(0, len(frame), ROWS_PER_GROUP)
         for start in starts:
             rows = frame.iloc[start : start + ROWS_PER_GROUP]
@@ -91,7 +100,11 @@ class ParquetFile:
 
 @contextmanager
 def writing_parquet(path: Path) -> Iterator[ParquetFile]:
-    """A file to add rows to."""
+    """Open a Parquet file to add rows to; its metadata are written at the end of the block.
+
+    Raises:
+        ConfigurationError: pyarrow is not installed.
+    """
     pyarrow, parquet = pyarrow_parquet()
     with parquet.ParquetWriter(
         path, _schema(pyarrow), compression="zstd", compression_level=_ZSTD_LEVEL,
@@ -122,8 +135,8 @@ def _table(rows: pd.DataFrame, pyarrow: ModuleType) -> Any:
     return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
-# What pyarrow raises for bytes that are no Parquet, and what they may become on the way to a table; its own
-# exceptions are of these.
+# Exceptions that pyarrow raises for bytes that are no Parquet, or that come up on the way to a table.
+# pyarrow's own exceptions derive from these.
 _DAMAGE = (
     OSError,
     ValueError,
@@ -145,7 +158,13 @@ class NotConverted(ValueError):
 
 @dataclass(frozen=True)
 class Part:
-    """What a Parquet file holds of one timing file: see ``Parsed`` for what is known of it."""
+    """The rows of one timing file in a Parquet file.
+
+    Attributes:
+        path: path of the Parquet file.
+        facts: the description of the timing file; see ``Parsed`` for its entries.
+        row_groups: the row groups of the timing file.
+    """
 
     path: Path
     facts: Facts
@@ -153,17 +172,19 @@ class Part:
 
     @property
     def name(self) -> TimingFile:
+        """The rank and incarnation of the timing file."""
         return TimingFile(self.facts["rank"], self.facts["incarnation"])
 
     @property
     def sidecar(self) -> dict[str, Any] | None:
+        """The usable values of the timing file's sidecar; None if it had none."""
         return usable_sidecar(self.facts["sidecar"])
 
     def read(self) -> Parsed:
-        """All of it, anew each time.
+        """Read all rows from the file; nothing is kept between calls.
 
         Raises:
-            NotATimingFileError: it is not what was written.
+            NotATimingFileError: the file was damaged since it was written.
         """
         facts = self.facts
         try:
@@ -198,10 +219,12 @@ class Part:
 
 
 def parts_of(path: Path) -> list[Part]:
-    """The timing files that ``path`` was made from.
+    """Return the timing files that the Parquet file ``path`` was made from.
 
     Raises:
-        NotConverted: it is another kind of file.
+        NotConverted: ``path`` is another kind of file, or was damaged.
+        OSError: the file cannot be opened.
+        ConfigurationError: pyarrow is not installed.
     """
     _, parquet = pyarrow_parquet()
     try:
@@ -220,13 +243,16 @@ def parts_of(path: Path) -> list[Part]:
 
 
 def _raise_if_of_the_system(error: Exception) -> None:
-    """That a file is not there, or not to be opened, is no damage; pyarrow's own errors have no number."""
+    """Raise an error of the system again: a file that is missing or cannot be opened is not damaged.
+
+    pyarrow's own errors have no error number.
+    """
     if isinstance(error, OSError) and error.errno is not None:
         raise error
 
 
 def _stated_facts(content: bytes) -> list[Facts]:
-    """What was known of each timing file; earlier versions wrote no checksum."""
+    """Return the description of each timing file; earlier versions wrote no checksum."""
     try:
         stated = json.loads(content)
         sound = set(stated) == {"files"} or stated[_CHECKSUM] == _crc32(stated["files"])
@@ -243,7 +269,7 @@ def _crc32(facts: list[Facts]) -> int:
 
 
 def _column(field: Field, table: Any) -> Any:
-    """As ``csv_lines`` makes it of text; blank if the file is older than the column."""
+    """Convert a column as ``csv_lines`` would make it of text; blank if the file is older than the column."""
     if field.name not in table.column_names:
         return pd.Series([""]).array.take(np.zeros(len(table), np.intp))
     values = table[field.name]

@@ -1,4 +1,4 @@
-"""A job that was started again and again into the same folder: which files are of which of its runs."""
+"""Select the files of one run of a job that was started several times into the same folder."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ Incarnations: TypeAlias = "Literal['latest', 'all'] | int"
 
 
 class LeftOut(NamedTuple):
+    """A file that is not read, and why."""
+
     path: Path
     reason: str
 
 
 def check_incarnations(incarnations: object) -> None:
-    """See that it is something that :func:`of_run` knows.
+    """Check that ``incarnations`` is a value that :func:`of_run` takes.
 
     Raises:
-        ConfigurationError: it is something else.
+        ConfigurationError: it is not.
     """
     is_number = isinstance(incarnations, int) and not isinstance(incarnations, bool)
     if not is_number and incarnations not in ("latest", "all"):
@@ -30,10 +32,14 @@ def check_incarnations(incarnations: object) -> None:
 
 
 def of_run(sources: list[Source], incarnations: Incarnations) -> tuple[list[Source], list[LeftOut]]:
-    """The files of the latest run, of all runs, or of the run with this number; and the others.
+    """Select the files of the latest run, of all runs, or of the run with a number.
 
     Args:
-        sources: by rank and incarnation.
+        sources: the files, in the order of rank and incarnation.
+        incarnations: "latest", "all", or the number of a run.
+
+    Returns:
+        The selected files, and the others with the reason why they are left out.
 
     Raises:
         ConfigurationError: no run has this number.
@@ -52,15 +58,15 @@ def of_run(sources: list[Source], incarnations: Incarnations) -> tuple[list[Sour
 
 
 def _numbered_runs(sources: list[Source]) -> dict[int, list[Source]]:
-    """All runs, the oldest first, with their numbers.
+    """Return the files of all runs by the number of the run, the oldest first.
 
-    The number is the one in the names of a run's files. A rank that was not there in some run before has a
-    lower one in its name, so the highest counts; and no two runs have one.
+    A run has the number in the names of its files. A rank that took no part in some earlier run has a lower
+    number in its name, so the highest counts. Numbers are raised where needed, so that no two runs share one.
     """
     runs: list[list[Source]] = []
     while sources:
         newest, _ = _newest_run(sources)
-        for source in sources:  # of many runs the rows need not fit into memory together
+        for source in sources:  # the rows of many runs may not fit into memory together
             source.forget_rows()
         taken = set(map(id, newest))
         sources = [source for source in sources if id(source) not in taken]
@@ -73,15 +79,15 @@ def _numbered_runs(sources: list[Source]) -> dict[int, list[Source]]:
 
 
 def _newest_run(sources: list[Source]) -> tuple[list[Source], list[LeftOut]]:
-    """The newest file of each rank, unless that rank took no part in the newest run.
+    """Return the newest file of each rank, without ranks that took no part in the newest run, and the others.
 
-    A run with fewer ranks than the one before leaves files of the ranks that it lacks. Such a file
-    had ended before some other rank's present file began, and was written while the file which
-    that one replaced still was.
+    A run with fewer ranks than the one before leaves files of the ranks that it lacks. Such a file had ended
+    before the newest file of some other rank began, and it was begun while that rank's file before was still
+    being written.
     """
     newest = {source.name.rank: source for source in sources}  # sorted: the last one of a rank stays
     replaced = {s.name.rank: s for s in sources if s is not newest[s.name.rank]}
-    # Whether a rank took part is seen in the times of others: of one alone no file need be read for them.
+    # Whether a rank took part shows in the times of other ranks: with one rank alone, no file has to be read.
     restarts = _restarts(newest, replaced) if len(newest) > 1 else []
     kept, left_out = [], []
     for source in sources:
@@ -99,7 +105,7 @@ def _newest_run(sources: list[Source]) -> tuple[list[Source], list[LeftOut]]:
 
 
 class _Restart(NamedTuple):
-    """The newest file of a rank, when it began, and when the one before it ended, in Unix nanoseconds."""
+    """The newest file of a rank, when it began, and when the file before it ended, in Unix nanoseconds."""
 
     new: Source
     began: int
@@ -112,7 +118,7 @@ def _restarts(newest: dict[int, Source], replaced: dict[int, Source]) -> list[_R
 
 
 def _successor(source: Source, restarts: list[_Restart]) -> Source | None:
-    """The file of another rank that shows ``source`` to be of an earlier job."""
+    """Return the file of another rank that shows ``source`` to be of an earlier job; None without one."""
     span = source.lifetime if restarts else None
     if span is None:
         return None

@@ -1,4 +1,4 @@
-"""A part of the rows: of some ranks, or of a range of iterations."""
+"""Select rows by rank and by a range of iterations."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 def select(
     timings: pd.DataFrame, *, ranks: Collection[int] | None = None, iterations: slice | None = None
 ) -> pd.DataFrame:
-    """The rows of ``ranks`` in ``iterations``, with the attributes of the files of those ranks.
+    """Return the rows of ``ranks`` in ``iterations``, with the attributes of the files of those ranks.
 
     Args:
-        timings: what ``read_timings`` returned.
-        ranks: None for all.
-        iterations: from ``start`` on and before ``stop``, in every epoch; what belongs to no iteration is
-            left out then.
+        timings: a table that ``read_timings`` returned.
+        ranks: the ranks; None for all.
+        iterations: the iterations from ``start`` to before ``stop``, in every epoch; rows outside of any
+            iteration are left out then. None for all rows.
     """
     chosen: pd.DataFrame = timings
     if ranks is not None:
@@ -38,7 +38,7 @@ def select(
 
 
 def in_ranges(numbers: Iterable[int]) -> str:
-    """``{0, 1, 2, 5}`` -> ``0-2,5``, as the command line takes them."""
+    """Format numbers as ranges, as the command line takes them: ``{0, 1, 2, 5}`` -> ``0-2,5``."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
@@ -49,5 +49,5 @@ def in_ranges(numbers: Iterable[int]) -> str:
 
 
 def as_given(iterations: slice) -> str:
-    """``slice(100, None)`` -> ``100:``, as the command line takes it."""
+    """Format a range of iterations as the command line takes it: ``slice(100, None)`` -> ``100:``."""
     return ":".join("" if end is None else str(end) for end in (iterations.start, iterations.stop))

@@ -1,5 +1,4 @@
-"""One timing file in all its parts, with its sidecar: read by the chosen engine, and brought onto the common
-axis."""
+"""Read one timing file in all its parts, with its sidecar, and map its instants to the common axis."""
 
 from __future__ import annotations
 
@@ -27,17 +26,17 @@ from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 Engine = Literal["pandas", "duckdb"]
 
 ADDED_COLUMNS = ("rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s")
-"""What a table has beside the columns of its files."""
+"""The columns that a table has beside those of its files."""
 
 LARGE_BYTES = 2**26
-"""Files that are larger than this together are read by DuckDB, where it is installed."""
+"""The total size of files above which they are read by DuckDB, where it is installed."""
 
 _EXTRA = "pip install 'timing_logger[large]'"
 _TEXTS = frozenset(column.name for column in FIELDS if column.kind == "text")
 
 
 class Lifetime(NamedTuple):
-    """From when to when a process wrote, in Unix nanoseconds, as far as its files tell."""
+    """The time in which a process wrote, in Unix nanoseconds, as far as its files tell."""
 
     start: int
     end: int
@@ -45,12 +44,13 @@ class Lifetime(NamedTuple):
 
 @dataclass(eq=False)
 class Source:
-    """One timing file, read when it is first asked for its content.
+    """A timing file, which is read when its content is first needed.
 
     Attributes:
-        paths: its parts, which are one file to everybody above, in their order.
-        engine: what reads it. DuckDB leaves to the parser what is not plain.
-        columns: those that the table shall have.
+        paths: the parts of the file, in order; callers treat them as one file.
+        name: rank and incarnation of the file.
+        engine: what reads the file. With "duckdb", files that are not plain are read line by line.
+        columns: the columns that the table shall have.
     """
 
     paths: Sequence[Path]
@@ -60,19 +60,24 @@ class Source:
 
     @property
     def path(self) -> Path:
-        """Of the first part."""
+        """The path of the first part."""
         return self.paths[0]
 
     @property
     def n_bytes(self) -> int:
-        """Of the timing file, as text."""
+        """The size of the timing file as text, in bytes."""
         return sum(path.stat().st_size for path in self.paths)
 
     @cached_property
     def parsed(self) -> Parsed:
+        """The content of the file, kept until :meth:`forget_rows` or :meth:`take_rows`.
+
+        Raises:
+            NotATimingFileError: the file has another header.
+        """
         columns = [name for name in COLUMNS if name in {*self._read_columns, "status"}]
         parts = [self._parsed_part(path, columns) for path in self.paths]
-        if any(has_inflight(part.frame) for part in parts):  # rarely: then with what tells more
+        if any(has_inflight(part.frame) for part in parts):  # rare: read again with the columns to match rows
             columns = [name for name in COLUMNS if name in {*self._read_columns, *KEY_COLUMNS}]
             parts = [self._parsed_part(path, columns) for path in self.paths]
         return self._as_asked(_as_one(self.paths, parts, columns))
@@ -90,12 +95,15 @@ class Source:
 
     @property
     def _read_columns(self) -> list[str]:
-        """Those of the file that are needed: also the instants that others are made of."""
+        """The needed columns of the file, with the instants that other columns are made of."""
         needed = {*self.columns, "timestamp", "start_counter", "end_counter"}
         return [name for name in COLUMNS if name in needed]
 
     def _as_asked(self, parsed: Parsed) -> Parsed:
-        """Without the rows of open calls that ended later: whatever reads a file comes by here."""
+        """Remove the rows of open calls that ended later, and columns that are not needed.
+
+        Every way to read a file ends here.
+        """
         frame = without_replaced(parsed.frame)
         n_replaced = len(parsed.frame) - len(frame)
         frame = frame[self._read_columns]
@@ -104,13 +112,17 @@ class Source:
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
+        """The content of the sidecar; None if there is none that can be used."""
         return read_sidecar(self.path)
 
     @cached_property
     def lifetime(self) -> Lifetime | None:
-        """None if neither sidecar nor rows say when. A killed process leaves its sidecar behind its rows."""
+        """The time in which the process wrote, by sidecar and rows; None if neither tells.
+
+        The sidecar of a killed process ends before its rows.
+        """
         sidecar, instants = self.sidecar or {}, self.parsed.frame["timestamp"].dropna()
-        # Whatever stands in a damaged file: pandas has no nanoseconds for years far from this one.
+        # A damaged file may state any year, and pandas has no nanoseconds for years far from this one.
         rows = [
             1000 * int(end.asm8.astype("M8[us]").astype(int))
             for end in (instants.min(), instants.max())
@@ -122,11 +134,15 @@ class Source:
         return None if start is None else Lifetime(start, max(known))
 
     def forget_rows(self) -> None:
-        """Let go of what was read, of which the span stays known; whoever asks for it reads it again."""
+        """Drop the rows that were read; they are read again when they are needed. ``lifetime`` is kept."""
         self.__dict__.pop("parsed", None)
 
     def take_rows(self, clock: Alignment) -> dict[str, Any]:
-        """The columns that were asked for; what was read is let go, so that nobody holds it twice."""
+        """Return the wanted columns by name, and drop what was read, so that it is not held twice.
+
+        Args:
+            clock: how instants are mapped to the common axis.
+        """
         frame = self.parsed.frame
         del self.parsed
         return {name: self._column(frame, name, clock) for name in self.columns}
@@ -144,7 +160,7 @@ class Source:
         return frame[name]
 
     def stated(self) -> dict[str, Any]:
-        """As much of the description as needs no rows."""
+        """Return the part of the description that needs no rows."""
         return {
             "path": str(self.path),
             "rank": self.name.rank,
@@ -157,6 +173,11 @@ class Source:
         return [{"path": str(path)} for path in self.paths]
 
     def description(self, clock: Alignment) -> dict[str, Any]:
+        """Return the entry of the file in ``attrs["files"]``, see ``read_timings``.
+
+        Args:
+            clock: how instants are mapped to the common axis.
+        """
         parsed = self.parsed
         first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
@@ -175,7 +196,11 @@ class Source:
 
 @dataclass(eq=False)
 class ParquetSource(Source):
-    """What a Parquet file holds of one timing file."""
+    """A timing file whose rows are in a Parquet file.
+
+    Attributes:
+        part: the part of the Parquet file that holds the timing file.
+    """
 
     part: Part = field(kw_only=True)
 
@@ -205,7 +230,7 @@ def _parsed_by_lines(path: Path) -> Parsed:
 
 
 def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) -> Parsed:
-    """What is in all parts, one after the other. Empties ``parts``."""
+    """Join the content of all parts, one after the other. This empties ``parts``."""
     facts = [
         {"path": str(path), "bytes": part.n_bytes, "rows": len(part.frame)}
         for path, part in zip(paths, parts, strict=True)
@@ -221,7 +246,7 @@ def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) 
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
-    """Text as categoricals, as the frame of a plain file has it."""
+    """Convert columns of text to categoricals, as the frame of a plain file has them."""
     small: pd.DataFrame = frame.astype({name: "category" for name in frame.columns if name in _TEXTS})
     return small
 
@@ -230,7 +255,11 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def chosen_engine(stated: str, n_bytes: int) -> Engine:
-    """What reads files of so many bytes together.
+    """Choose what reads the files.
+
+    Args:
+        stated: "auto", "pandas" or "duckdb".
+        n_bytes: total size of the files in bytes.
 
     Warns:
         UserWarning: DuckDB is not installed, and the files are large.
@@ -255,7 +284,14 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
 
 
 def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
-    """The rows of all files, one file after the other. Empties ``files``: only one column is held twice."""
+    """Join the rows of files column by column, one file after the other.
+
+    This empties ``files``, so that only one column at a time is held twice.
+
+    Args:
+        files: the columns of each file by name, all of which are in ``columns``.
+        columns: the names of the columns, in the order of the table.
+    """
     table = {}
     for name in columns:
         table[name] = _joined_column([file.pop(name) for file in files])

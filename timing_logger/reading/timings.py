@@ -1,6 +1,6 @@
-"""Timing files -> one table: which files, from which processes, and what was wrong with them.
+"""Read timing files into one table: select the files, read them, and warn of what is wrong with them.
 
-Nothing here writes: reading the same files twice gives the same table, also while they grow.
+Nothing here writes: reading the same files twice gives the same table. Files may be read while they grow.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 PATTERN = "timing-rank*.csv"
-"""What a timing file is called; ``run_info.TimingFile`` says it exactly."""
+"""The pattern of names of timing files; ``run_info.TimingFile`` defines them exactly."""
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
@@ -41,68 +41,71 @@ def read_timings(
 ) -> pd.DataFrame:
     """Read the timings of all ranks into one table.
 
-    Also reads files without a sidecar, and ones with only the first ten columns: text that they
+    Files without a sidecar can be read too, and files with only the first ten columns: text that they
     lack is "", ``clock`` is then "host" and ``status`` "ok". Times without a zone count as UTC.
 
-    Also reads what ``convert`` made of such files: Parquet, whose rows are by rank, incarnation and start,
-    and whose descriptions are those of the files that it was made from.
+    Parquet files that ``convert`` wrote can be read too: their rows are by rank, incarnation and start,
+    and their descriptions are those of the timing files that they were made from.
 
     Args:
         paths: a folder that holds ``timing-rank*.csv`` (or, without these, ``timing-rank*.parquet``), one
             such file, one Parquet file of several ranks, or several of any of these. A file that was
             written in parts (``timing-rank0.part2.csv``) is one: with any part, all beside it are read.
-        incarnations: a restart into the same folder, or a second process with the same rank,
-            writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
+        incarnations: the runs to read. A restart into the same folder, or a second process with the same
+            rank, writes a file of its own (``timing-rank0.run2.csv``). "latest" reads the newest file
             of each rank, without those that an earlier job left behind; "all" reads everything,
             told apart by the column ``incarnation``. A number reads the run of that number: 1 for files
-            without one in their names, 2 for ``.run2``, ...; and with it the files of ranks that took part in
-            it, but not in all runs before, and so have a lower number.
+            without one in their names, 2 for ``.run2``, and so on. That includes the files of ranks that took
+            part in the run but not in all runs before, and so have a lower number.
         engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
-            ``sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``); of
-            Parquet those count that it was made of.
-        columns: only these of the columns below, which saves memory; ``rank`` and ``incarnation`` always
-            come.
+            ``sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``). A
+            Parquet file counts with the size of the timing files that it was made from.
+        columns: the columns to read, of those below, which saves memory; ``rank`` and ``incarnation`` are
+            always included. Default: all.
 
     Returns:
-        One row for each record, by rank and incarnation, then as in the file; a call that was written while
-        it was open (``inflight``) and ended later has the row of its end alone. Columns are those of
+        One row for each record, by rank and incarnation, then as in the file. A call that was written while
+        it was open (``inflight``) and ended later has only the row of its end. Columns are those of
         ``record.COLUMNS`` (units there), then ``rank`` and ``incarnation`` (int64), ``start_s``,
         ``end_s`` and ``clock_uncertainty_s``. ``timestamp``
         is ``datetime64[us, UTC]``; integers are ``Int64`` with NA where blank; ``elapsed_ms``,
         ``start_counter`` and ``end_counter`` are ``float64`` with NaN where blank; text is ""
-        where blank, and as it was recorded save for lone surrogates, which stay escaped.
+        where blank, and as it was recorded except for lone surrogates, which stay escaped.
 
-        ``start_s`` and ``end_s`` are ``start_counter`` and ``end_counter`` on one axis for all ranks, the
-        ``perf_counter`` of the reference rank, in s (``float64``, NaN where blank): that which
+        ``start_s`` and ``end_s`` are ``start_counter`` and ``end_counter`` on one axis for all ranks, in s
+        (``float64``, NaN where blank). The axis is the ``perf_counter`` of the reference rank: the one that
         ``synchronise_clocks`` was given, else the first rank whose sidecar names its clock.
-        ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's
-        clock, if clocks part by no more than ``run_info.DRIFT_BOUND`` while nobody measures them: 0 on its
-        host (same host name and boot id); where offsets were measured, their half width, and what drift adds
-        with the time to the nearest measurement; between two that contradict that bound, the whole step
-        between them; of start and end the larger. It is NaN for ranks that are **not aligned**: on another
-        host without measurements, where the wall clocks of both sidecars map the instants, ms off or worse;
-        or without a sidecar that says which clock it was, where they stay as recorded. See docs/clocks.md.
+        ``clock_uncertainty_s`` (``float64``) is how far off they may be from the reference's clock, if clocks
+        drift apart by no more than ``run_info.DRIFT_BOUND`` between measurements. It is the larger value of
+        start and end: 0 on the reference's host (same host name and boot id); where offsets were measured,
+        their half width, and what drift adds with the time to the nearest measurement; between two
+        measurements that contradict that bound, the whole step between them. It is NaN for ranks that are
+        **not aligned**: on another host without measurements, where instants are mapped by the wall clocks of
+        both sidecars, ms off or worse; or without a sidecar that tells which clock it was, where instants
+        stay as recorded. See docs/clocks.md.
 
         ``attrs["files"]`` has a dict for each file read: ``path``, ``rank``, ``incarnation``,
         ``parts`` (for each part a dict with ``path``, ``bytes`` and ``rows``), ``bytes``, ``rows``
         (with those that later rows replaced), ``cut`` (the unterminated last line, which is no row; "" if
         none), ``bad_lines`` (how many damaged lines were skipped), ``bad_examples`` (a few of them),
         ``inexact`` (how many integers of each column lie beyond ``record.LARGEST``: analyses count them as
-        blank), ``sidecar`` (the dict, with what is not of its type left out and named in a list under
-        ``unusable``; or None), ``span_unix_ns`` (from when to when the process wrote, as sidecar and
-        rows say; None if neither does) and ``clock``: a dict with ``alignment`` ("same host", "measured"
-        or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest; None
-        if the instants stay as recorded), ``uncertainty_s`` (the largest while it was measured or had rows,
-        None if unknown) and ``contradictions`` (a dict for each two neighbouring measurements that
-        are farther apart than drift explains: ``after_s`` and ``before_s``, when they were made by this
-        clock, ``moved_s``, how far apart, and ``explained_s``). ``attrs["left_out"]`` has a dict with
+        blank), ``sidecar`` (a dict, in which values of a wrong type are left out, and their names listed
+        under ``unusable``; or None), ``span_unix_ns`` (start and end of the time in which the process wrote,
+        by sidecar and rows; None if neither tells) and ``clock``: a dict with ``alignment`` ("same host",
+        "measured" or "unaligned"), ``reference_rank``, ``measurements`` (how many), ``offset_s`` (the latest;
+        None if the instants stay as recorded), ``uncertainty_s`` (the largest while the clock was measured or
+        the file had rows, None if unknown) and ``contradictions`` (a dict for each pair of neighbouring
+        measurements that are farther apart than drift explains: ``after_s`` and ``before_s``, when they were
+        made by this clock, ``moved_s``, how far apart they are, and ``explained_s``, how much drift and both
+        uncertainties explain). ``attrs["left_out"]`` has a dict with
         ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
 
     Warns:
-        UserWarning: once, if lines were cut or skipped or files left out, a file has other rows than its
-            sidecar says, a part of it is missing, something in a sidecar cannot be used, or measurements of a
-            clock contradict each other; and once, if the files are large and DuckDB is not installed.
+        UserWarning: once, if lines were cut or skipped, or files left out; if the number of rows of a file is
+            not that in its sidecar; if a part of a file is missing; if something in a sidecar cannot be used;
+            or if measurements of a clock contradict each other. And once, if the files are large and DuckDB
+            is not installed.
 
     Raises:
         NoTimingFilesError: a path does not exist, or a folder holds no timing file.
@@ -110,12 +113,12 @@ def read_timings(
             ``convert`` did not write.
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
-            could not be told apart; there is no such run; ``incarnations`` or ``engine`` is another word;
-            ``columns`` has a name that is none; or DuckDB is asked for and not installed.
+            could not be told apart; there is no such run; ``incarnations`` or ``engine`` has another value;
+            ``columns`` has an unknown name; or DuckDB is asked for and not installed.
         OSError: a file cannot be opened.
     """
     found = timing_files(paths, incarnations=incarnations, engine=engine, columns=columns)
-    # One file after the other, so that of none more is held than what is asked for.
+    # One file after the other, so that only the wanted columns of each are held.
     read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
@@ -125,7 +128,11 @@ def read_timings(
 
 
 def known_unread(aligned: Iterable[tuple[Source, Alignment]]) -> list[dict[str, Any]]:
-    """As much of ``attrs["files"]`` as the sidecars of these files tell."""
+    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files.
+
+    Args:
+        aligned: each file, and how its instants are mapped to the common axis.
+    """
     return [{**source.stated(), "clock": clock.description()} for source, clock in aligned]
 
 
@@ -138,10 +145,11 @@ class TimingFiles(NamedTuple):
     """Files that have been chosen, but, as far as possible, not yet read.
 
     Attributes:
-        aligned: each file, and how its instants come onto the common axis.
-        left_out: a dict with ``path`` and ``reason`` for each of the others.
-        engine: what will read them.
-        n_bytes: of the timing files together, as text; Parquet says how large those were that it was made of.
+        aligned: each file, and how its instants are mapped to the common axis.
+        left_out: a dict with ``path`` and ``reason`` for each file that was not chosen.
+        engine: what will read the files.
+        n_bytes: the total size of the timing files as text, in bytes; a Parquet file counts with the size of
+            the timing files that it was made from.
     """
 
     aligned: list[tuple[Source, Alignment]]
@@ -157,7 +165,10 @@ def timing_files(
     engine: str = "auto",
     columns: Collection[str] | None = None,
 ) -> TimingFiles:
-    """The files that :func:`read_timings` would read, in its order, for who takes them one by one."""
+    """Find the files that :func:`read_timings` would read, in its order, to be read one by one.
+
+    The arguments and errors are those of :func:`read_timings`.
+    """
     check_incarnations(incarnations)
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     n_bytes = sum(source.n_bytes for source in sources)
@@ -183,7 +194,17 @@ def _in_order(columns: Collection[str] | None) -> list[str]:
 
 
 def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
-    """The timing files that ``paths`` name or hold, each once with all its parts, by rank and incarnation."""
+    """Find the timing files that ``paths`` name or hold, each once with all its parts.
+
+    Returns:
+        The files, by rank and incarnation.
+
+    Raises:
+        NoTimingFilesError: a path does not exist, or a folder holds no timing file.
+        NotATimingFileError: a file has another kind of name, or is Parquet that ``convert`` did not write.
+        ConfigurationError: two files are of the same rank and incarnation; or parts of one file are in
+            different folders; or for Parquet, pyarrow is not installed.
+    """
     beside = _Neighbours()
     files = {file.resolve(): file for path in paths for file in _files_at(Path(path), beside)}
     if not files:
@@ -205,7 +226,7 @@ def _as_part(name: TimingFile) -> str:
 
 
 def _in_parts(sources: Sequence[Source]) -> list[Source]:
-    """One source for all parts of a file, which come one after the other."""
+    """Make one source of all parts of a file, which come one after the other."""
     whole: list[Source] = []
     for source in sources:
         if not whole or whole[-1].name != source.name.first:
@@ -223,7 +244,7 @@ def _in_parts(sources: Sequence[Source]) -> list[Source]:
 
 
 class _Neighbours(dict[Path, "dict[TimingFile, list[Path]]"]):
-    """For each folder that is asked for, its timing files with all their parts."""
+    """The timing files of each folder with all their parts, found when a folder is first looked up."""
 
     def __missing__(self, folder: Path) -> dict[TimingFile, list[Path]]:
         found: dict[TimingFile, list[Path]] = {}
@@ -274,7 +295,7 @@ def _stated_name(path: Path) -> TimingFile:
 
 
 def _what_is_in(folder: Path) -> str:
-    """For a message: where else the reader may have meant, else what there is instead."""
+    """State for a message which folders below hold timing files, or else what the folder holds."""
     names = sorted(entry.name + "/" * entry.is_dir() for entry in folder.iterdir())
     better = sorted({str(file.parent) for file in folder.glob(f"*/{PATTERN}") if TimingFile.parse(file.name)})
     if better:
@@ -292,7 +313,13 @@ def _listed(words: Iterable[str], separator: str = ", ") -> str:
 
 
 def troubles(attrs: dict[Any, Any]) -> str:
-    """One line for each file that is not whole, was not read or had its clock stepped; "" if all is well."""
+    """Return a line for each problem with a file: it is damaged, incomplete or left out, or its clock moved.
+
+    At most a few lines are returned, and the number of the others; "" if there is no problem.
+
+    Args:
+        attrs: the attributes of a table, with ``files`` and ``left_out``, see ``read_timings``.
+    """
     files = attrs["files"]
     lines = [f"{file['path']}: the unterminated last line was cut" for file in files if file.get("cut")]
     lines += [
@@ -308,9 +335,9 @@ def troubles(attrs: dict[Any, Any]) -> str:
 
 
 def _lacking(file: dict[str, Any]) -> str:
-    """That a file has other rows than its logger wrote, where nothing else about it says so; else "".
+    """State that a file has another number of rows than its logger wrote; "" if not, or if that is explained.
 
-    While a logger goes on, and after it was killed, a sidecar is behind its file.
+    While a logger runs, and after it was killed, the sidecar is behind its file.
     """
     sidecar = file.get("sidecar") or {}
     counters = sidecar.get("counters")
