@@ -218,6 +218,11 @@ def test_a_collective_has_the_same_group_and_number_on_every_rank(ranks: Results
     assert len(everyone[0]) == (10 if len(ranks) == 1 else 12)
 
 
+def test_all_ranks_say_the_same_of_what_is_scattered_to_the_other_group(ranks: Results) -> None:
+    expected = [] if len(ranks) == 1 else [8 * (len(ranks) - 1)]
+    assert [rank["scattered_to_the_other_group"] for rank in ranks] == [expected] * len(ranks)
+
+
 def test_an_intercommunicator_is_named_after_both_its_groups(ranks: Results) -> None:
     if len(ranks) < 4:
         pytest.skip("with two ranks the groups are of one rank each")

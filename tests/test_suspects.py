@@ -288,3 +288,9 @@ def test_ranks_that_act_as_one_are_told_as_one(tmp_path: Path, capsys: pytest.Ca
     main(["stragglers", str(write_table(tmp_path, in_lockstep(factor, 4)))])
     said = " ".join(capsys.readouterr().out.split())
     assert "probably one of ranks 4 to 7 is slow, which wait for each other in something" in said
+
+
+def test_few_steps_are_counted_whether_or_not_the_slow_rank_was_slow_in_them() -> None:
+    slow = factors(18, 4, noise=0.02)
+    slow[6:, 2] *= 3
+    assert "Only 18 steps are recorded." in stragglers(data_parallel(slow)).evidence

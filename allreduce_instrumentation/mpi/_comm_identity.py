@@ -40,6 +40,11 @@ class CommIdentity(OperationCounts):
         self.rank = rank
         self.blocks = size if blocks is None else blocks
 
+    @property
+    def own_size(self) -> int:
+        """The number of ranks in this process's own group, which is one of two in an intercommunicator."""
+        return self.size if self.blocks == self.size else self.size - self.blocks
+
     @classmethod
     def of(cls, comm: MPI.Comm) -> CommIdentity:
         """Return the identity of ``comm``, which is made at the first call. Not collective."""

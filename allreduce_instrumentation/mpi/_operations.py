@@ -49,7 +49,7 @@ def _scattered(given: Arguments, comm: CommIdentity) -> int | None:
     if _is_here(root, comm) and sendbuf is not None:
         return spec_bytes(sendbuf)
     block = spec_bytes(recvbuf)
-    return None if block is None else block * comm.size
+    return None if block is None else block * comm.own_size
 
 
 def _scattered_unevenly(given: Arguments, comm: CommIdentity) -> int | None:

@@ -335,8 +335,24 @@ def derived() -> dict[str, Any]:
     }
 
 
+def scattered_to_the_other_group() -> list[Any]:
+    """Rank 0 is a group of its own, and scatters a double to each of the others."""
+    if size == 1:
+        return []
+    with recording() as (logger, records):
+        comm = TimedIntracomm(WORLD.Dup(), timing_logger=logger)
+        side = comm.Split(rank > 0)
+        between = side.Create_intercomm(0, comm, 1 if rank == 0 else 0)
+        if rank == 0:
+            between.Scatter(np.arange(size - 1.0), None, root=MPI.ROOT)
+        else:
+            between.Scatter(None, np.zeros(1), root=0)
+    return [record.message_size_bytes for record in records if record.operation == "SCATTER"]
+
+
 SCENARIOS = (
     first_of_all, waited_for_in_another_thread, every_way_to_complete, collectives, persistent, objects,
     probes, unseen, unseen_and_started_again, off, failures, derived,
+    scattered_to_the_other_group,
 )  # fmt: skip
 report({scenario.__name__: scenario() for scenario in SCENARIOS})

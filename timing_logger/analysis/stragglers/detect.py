@@ -247,7 +247,7 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
             f"{phase} holds {phase_share:.0%} of what rank {ranks[0]} spent beyond its peers.",
             *passed_on(times, first),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
-            *few_steps(times, first),
+            *few_steps(times),
         ),
     )
 
@@ -266,7 +266,7 @@ def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
             *in_lockstep(times, party),
             f"The costliest in {suspect.likelihood:.0%} of {RESAMPLINGS} runs drawn from the steps of this.",
             *(why_not(times, candidate, None) for candidate in others[:3]),
-            *few_steps(times, first),
+            *few_steps(times),
         ),
     )
 

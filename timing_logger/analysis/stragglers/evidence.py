@@ -74,10 +74,10 @@ def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
     )
 
 
-def few_steps(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+def few_steps(times: StepTimes) -> tuple[str, ...]:
     """State that a slow rank is judged by few steps; nothing if the run has ``MIN_STEPS`` or more."""
-    n_steps, recorded = len(candidate.slow.steps), _known_steps(times)
-    return (f"Only {n_steps} steps are recorded: all that there are.",) if recorded < MIN_STEPS else ()
+    recorded = _known_steps(times)
+    return (f"Only {recorded} steps are recorded.",) if recorded < MIN_STEPS else ()
 
 
 def few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
