@@ -28,6 +28,13 @@ PLAIN, INSTRUMENTED, TIMED = WAYS = ("plain", "instrumented", "timed")
 
 _LIMIT = timedelta(seconds=30)  # of a collective: one rank that fails must not keep the others
 
+_kept: list[dist.ProcessGroup] = []
+"""The groups of all variants, until the program ends.
+
+A communication hook may leave closures that hold their group with gloo's threads, which release them at some
+time. A gloo thread that releases a group for the last time ends the process: it would wait for itself.
+"""
+
 torch.set_num_threads(1)
 rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -113,7 +120,6 @@ def _run(way: str, variant: Variant, store: dist.Store) -> dict[str, Any]:
         init_process_group("gloo", timing_logger=run.logger, **options)
     else:
         dist.init_process_group("gloo", **options)
-    group = dist.group.WORLD  # gloo's threads may hold it for the last time, and must not end it
     error = ""
     try:
         variant(run)
@@ -121,8 +127,8 @@ def _run(way: str, variant: Variant, store: dist.Store) -> dict[str, Any]:
         error = f"{type(raised).__name__}: {raised}"
     uninstrument()
     gc.collect()  # models and works end before their group
+    _kept.extend(dist.distributed_c10d._world.pg_map)
     dist.destroy_process_group()
-    del group
     run.logger.close()
     run.own_logger.close()
     return {
