@@ -22,6 +22,8 @@ from timing_logger.analysis.collectives.compression import compression_against
 from timing_logger.analysis.collectives.instance_order import InOrder
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.wait_sums import WAITS
+from timing_logger.analysis.group_members import stated_world_size
+from timing_logger.analysis.tables import opened
 from timing_logger.engine import rows_on_disk
 from timing_logger.engine.blocks import answers_in_blocks
 from timing_logger.engine.rows import Query
@@ -31,6 +33,13 @@ from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
+from timing_logger.report._trace_flows import (
+    FLOWS_OF_COLLECTIVES,
+    FLOWS_OF_MESSAGES,
+    FlowsOf,
+    flows_in,
+    joined_flows,
+)
 
 
 def as_text(table: pd.DataFrame) -> pd.DataFrame:
@@ -76,7 +85,21 @@ def assert_blocks_say_the_same(folder: Path, rows_per_block: int) -> int:
     found = timing_files(folder, incarnations="all", columns=COLUMNS_OF["compression"])
     (of_compression,), _ = in_blocks(found, rows_per_block, compression_against(None))
     assert_same(of_compression, analysis.compression(rows))
+    found = timing_files(folder, incarnations="all")
+    flows, _ = in_blocks(found, rows_per_block, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES)
+    assert chains(joined_flows(flows)) == chains(
+        flows_in(opened(rows), stated_world_size(rows.attrs["files"]))
+    )
     return n_blocks
+
+
+def chains(flows: FlowsOf) -> set[frozenset[tuple[Any, ...]]]:
+    """The rows of each flow, with what arrows they have, whatever its number is."""
+    found: dict[int, set[tuple[Any, ...]]] = {}
+    for process, (rows, numbers, *arrows) in flows.items():
+        for number, *row in zip(numbers.tolist(), rows.tolist(), *(a.tolist() for a in arrows), strict=True):
+            found.setdefault(number, set()).add((process, *row))
+    return set(map(frozenset, found.values()))
 
 
 # -- a run in which everything happens that blocks could tear ---------------------------------------------

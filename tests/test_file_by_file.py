@@ -28,6 +28,7 @@ from timing_logger.engine.workers import Processes, cluster
 from timing_logger.reading.selection import select
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
+from timing_logger.report import write_trace
 
 pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
 
@@ -190,13 +191,29 @@ def test_a_report_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
     assert in_parts.read_text() == whole.read_text()
 
 
-def test_rows_that_do_not_fit_into_memory_are_refused_with_the_way_out(
-    small_memory: Path, capsys: pytest.CaptureFixture[str]
+def test_a_trace_of_rows_that_do_not_fit_into_memory_is_that_of_all_rows(
+    small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = ["trace", str(small_memory), "-o", str(small_memory.parent / "trace.json")]
-    assert main(command) == 2
-    assert "Choose fewer: --iterations A:B, or --ranks LIST." in capsys.readouterr().err
-    assert main([*command, "--iterations", "0:4"]) == 0
+    in_parts, whole = small_memory.parent / "parts.json", small_memory.parent / "whole.json"
+    assert main(["trace", str(small_memory), "-o", str(in_parts)]) == 0
+    said = capsys.readouterr().out
+    for module in ("rows", "run", "blocks"):
+        monkeypatch.setattr(f"timing_logger.engine.{module}.free_memory_bytes", lambda: math.inf)
+    write_trace(read_timings(small_memory), whole)
+    assert "bind_id" in whole.read_text()
+    assert with_flows_numbered(in_parts) == with_flows_numbered(whole)
+    assert main(["trace", str(small_memory), "-o", str(whole)]) == 0
+    assert said.replace("parts.json", "whole.json") == capsys.readouterr().out
+
+
+def with_flows_numbered(trace: Path) -> str:
+    """The text of a trace, with its flows numbered in the order in which they occur."""
+    numbers: dict[str, int] = {}
+    return re.sub(
+        r'"bind_id":"(\w+)"',
+        lambda m: f'"bind_id":{numbers.setdefault(m[1], len(numbers))}',
+        trace.read_text(),
+    )
 
 
 def test_workers_of_a_cluster_make_the_same_summary(tmp_path: Path) -> None:

@@ -39,6 +39,9 @@ They are the number of the run that each row's process was of; the ranks of the 
 as text; the epoch of its step, counted where none is recorded; what epochs are for in the run; and whether
 iterations restart in the row's process."""
 
+ROW_OF_PROCESS = "row_of_process"
+"""A column of a block, where an analysis wants it: the position of the row among those of its process."""
+
 EARLIER_IN_STEP = "earlier_in_step"
 """A column of the last rows of a process (``last_rows``), for collectives without a number.
 

@@ -163,15 +163,17 @@ def report(arguments: argparse.Namespace) -> Answer:
 
 def trace(arguments: argparse.Namespace) -> Answer:
     """Write the trace for Perfetto."""
-    from timing_logger.report import clocks_text, write_trace
+    from timing_logger.reading.timings import known_unread
+    from timing_logger.report import clocks_text
+    from timing_logger.report.trace import write_trace_of_files
 
-    timings = _query(arguments, None).in_one_table()
+    query = _query(arguments, None)
     with _progress("writing the trace") as progress:
-        counts = write_trace(timings, arguments.output, progress=progress)
+        counts = write_trace_of_files(query, arguments.output, progress=progress)
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
-        + clocks_text(timings.attrs["files"], _width())
+        + clocks_text(known_unread(query.files), _width())
     )
 
 

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from timing_logger.analysis.group_members import NONE as NO_FLOW
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.tables import Ints
 from timing_logger.report._trace_counters import Counters
@@ -24,6 +23,16 @@ ARGUMENTS = (
     "status", "clock", "stream", "metadata",
 )  # fmt: skip
 """The columns shown with each span, unless they are blank."""
+
+FIRST_TID = 1
+"""The least number of a lane: Perfetto reserves 0 for the idle task."""
+
+
+class Lines(NamedTuple):
+    """The numbers of a process and of its first lane in the trace; no two lanes of a trace share one."""
+
+    pid: int
+    first_tid: int
 
 
 def _json(value: Any) -> str:
@@ -64,25 +73,20 @@ def _argument(name: str, value: Any) -> str:
 class _Head(dict[tuple[int, str], str]):
     """A cache from lane and operation to the JSON prefix that all their events share."""
 
-    def __init__(self, lanes: Lanes, pids: Sequence[int]) -> None:
+    def __init__(self, lines: Lines) -> None:
         super().__init__()
-        self._lanes = lanes.lanes
-        self._pids = pids
+        self._lines = lines
 
     def __missing__(self, key: tuple[int, str]) -> str:
         lane, operation = key
         fields = {
-            "pid": self._pids[self._lanes[lane].process],
-            "tid": _tid(lane),
+            "pid": self._lines.pid,
+            "tid": self._lines.first_tid + lane,
             "name": operation,
             "cat": _category(operation),
         }
         text = self[key] = _json(fields)[:-1]
         return text
-
-
-def _tid(lane: int) -> int:
-    return lane + 1  # Perfetto reserves 0 for the idle task
 
 
 def _category(operation: str) -> str:
@@ -91,59 +95,70 @@ def _category(operation: str) -> str:
     return "communication" if is_communication(operation) else "work"
 
 
-def name_events(lanes: Lanes, process_names: Sequence[str], pids: Sequence[int]) -> Iterator[str]:
-    """Yield the events that set the names of processes and lanes, and their order of display."""
-    for order, (pid, name) in enumerate(zip(pids, process_names, strict=True)):
-        yield _named(pid, 0, "process_name", "name", name)
-        yield _named(pid, 0, "process_sort_index", "sort_index", order)
-    for number, lane in enumerate(lanes.lanes):
-        yield _named(pids[lane.process], _tid(number), "thread_name", "name", lane.name)
-        yield _named(pids[lane.process], _tid(number), "thread_sort_index", "sort_index", number)
+def name_events(lines: Lines, name: str, order: int, lanes: Lanes) -> Iterator[str]:
+    """Yield the events that set the names of a process and its lanes, and their order of display.
+
+    Args:
+        lines: the numbers that the process and its lanes have in the trace.
+        name: the name of the process.
+        order: the place of the process among the others.
+        lanes: its lanes.
+    """
+    yield _named(lines.pid, 0, "process_name", "name", name)
+    yield _named(lines.pid, 0, "process_sort_index", "sort_index", order)
+    for tid, lane in enumerate(lanes.names, lines.first_tid):
+        yield _named(lines.pid, tid, "thread_name", "name", lane)
+        yield _named(lines.pid, tid, "thread_sort_index", "sort_index", tid)
 
 
 def _named(pid: int, tid: int, what: str, key: str, value: str | int) -> str:
     return _json({"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {key: value}})
 
 
-def row_events(rows: TraceRows, here: Ints, lanes: Lanes, flows: Flows, pids: Sequence[int]) -> list[str]:
-    """Return the events of the rows at the positions ``here``: a span, or an instant if no end is known."""
-    head = _Head(lanes, pids)
-    columns = [name for name in ARGUMENTS if name in rows.frame.columns]
-    table = rows.frame.select("operation", *columns)[here]
+def row_events(lines: Lines, rows: TraceRows, here: Ints, lanes: Lanes, flows: Sequence[str]) -> list[str]:
+    """Return the events of the rows at the positions ``here``: a span, or an instant if no end is known.
+
+    Args:
+        lines: the numbers that the process and its lanes have in the trace.
+        rows: the rows of the process.
+        here: positions of rows.
+        lanes: the lanes of the process.
+        flows: for each row of the process what :func:`flow_texts` says of it.
+    """
+    head = _Head(lines)
+    columns = [name for name in ARGUMENTS if name in rows.recorded.columns]
+    table = rows.recorded.select("operation", *columns)[here]
     arguments = zip(*(_Argument(name).texts(table[name].to_list()) for name in columns), strict=True)
     events = zip(
         lanes.of_row[here].tolist(), table["operation"].to_list(), rows.start_ns[here].tolist(),
-        rows.end_ns[here].tolist(), rows.ended[here].tolist(), _flow_texts(flows, here), arguments,
+        rows.end_ns[here].tolist(), rows.ended[here].tolist(), here.tolist(), arguments,
         strict=True,
     )  # fmt: skip
     return [
         f'{head[lane, operation]},"ts":{start_ns / 1000},'
-        + (f'"ph":"X","dur":{(end_ns - start_ns) / 1000}{flow}' if ended else '"ph":"i","s":"t"')
+        + (f'"ph":"X","dur":{(end_ns - start_ns) / 1000}{flows[row]}' if ended else '"ph":"i","s":"t"')
         + f',"args":{{{"".join(texts)[1:]}}}}}'
-        for lane, operation, start_ns, end_ns, ended, flow, texts in events
+        for lane, operation, start_ns, end_ns, ended, row, texts in events
     ]
 
 
-def _flow_texts(flows: Flows, here: Ints) -> list[str]:
-    directions = {
-        (False, False): "",
-        (False, True): ',"flow_out":true',
-        (True, False): ',"flow_in":true',
-        (True, True): ',"flow_in":true,"flow_out":true',
-    }
-    passing = zip(
-        flows.number[here].tolist(), flows.comes_in[here].tolist(), flows.goes_out[here].tolist(), strict=True
-    )
-    return [
-        "" if number == NO_FLOW else f',"bind_id":"{number:#x}"{directions[comes_in, goes_out]}'
-        for number, comes_in, goes_out in passing
-    ]
+_DIRECTIONS = {
+    (False, True): ',"flow_out":true',
+    (True, False): ',"flow_in":true',
+    (True, True): ',"flow_in":true,"flow_out":true',
+}
 
 
-def counter_events(counters: Counters, pids: Sequence[int]) -> list[str]:
-    """Return the events of the bytes in flight, as one track per process."""
-    head = [f'{{"ph":"C","pid":{pid},"name":"in flight","ts":' for pid in pids]
-    changes = zip(counters.process.tolist(), counters.at_ns.tolist(), counters.n_bytes.tolist(), strict=True)
-    return [
-        f'{head[process]}{at_ns / 1000},"args":{{"bytes":{n_bytes}}}}}' for process, at_ns, n_bytes in changes
-    ]
+def flow_texts(flows: Flows, n_rows: int) -> list[str]:
+    """Return for each row of a process the part of its event that binds it to a flow; "" without one."""
+    texts = [""] * n_rows
+    for row, number, comes_in, goes_out in zip(*(column.tolist() for column in flows), strict=True):
+        texts[row] = f',"bind_id":"{number:#x}"{_DIRECTIONS[comes_in, goes_out]}'
+    return texts
+
+
+def counter_events(lines: Lines, counters: Counters) -> list[str]:
+    """Return the events of the bytes in flight, as one track of the process."""
+    head = f'{{"ph":"C","pid":{lines.pid},"name":"in flight","ts":'
+    changes = zip(counters.at_ns.tolist(), counters.n_bytes.tolist(), strict=True)
+    return [f'{head}{at_ns / 1000},"args":{{"bytes":{n_bytes}}}}}' for at_ns, n_bytes in changes]

@@ -1,4 +1,4 @@
-"""The assignment of each span of a trace to a line, called a lane.
+"""The assignment of each span of a process to a line of the trace, called a lane.
 
 Two spans of one lane must be disjoint or nested: Perfetto drops a span that partly overlaps its neighbour,
 and mentions it only in its statistics. Spans of a thread's own work are always disjoint or nested. Operations
@@ -23,17 +23,13 @@ _THREAD, _BACKGROUND, _DEVICE = range(3)
 _UNNAMED = "thread"
 
 
-class Lane(NamedTuple):
-    """One line of a process, named after its thread and marked if it is not the thread's own work."""
-
-    process: int
-    name: str
-
-
 class Lanes(NamedTuple):
-    """All lanes, sorted by process, then name, and for each row the index of its lane."""
+    """The lanes of one process, by name, and for each row the index of its lane.
 
-    lanes: list[Lane]
+    A lane is named after its thread, and marked if it is not the thread's own work.
+    """
+
+    names: list[str]
     of_row: Ints
 
 
@@ -51,14 +47,11 @@ def assign_lanes(rows: TraceRows) -> Lanes:
     return _named(threads, thread, number)
 
 
-def _threads(rows: TraceRows) -> tuple[list[Lane], Ints]:
+def _threads(rows: TraceRows) -> tuple[list[str], Ints]:
     code, names = coded_text(rows.frame, "thread")
     kind = _kinds(rows)
-    thread = dense_codes(rows.process, code, kind)
-    return [
-        Lane(int(rows.process[row]), _KINDS[kind[row]].format(names[code[row]] or _UNNAMED))
-        for row in any_row_of(thread)
-    ], thread
+    thread = dense_codes(code, kind)
+    return [_KINDS[kind[row]].format(names[code[row]] or _UNNAMED) for row in any_row_of(thread)], thread
 
 
 def _kinds(rows: TraceRows) -> Ints:
@@ -99,16 +92,12 @@ def _take_lane(lanes: list[list[int]], start: int, end: int) -> int:
     return len(lanes) - 1
 
 
-def _named(threads: list[Lane], thread: Ints, number: Ints) -> Lanes:
+def _named(threads: list[str], thread: Ints, number: Ints) -> Lanes:
     """Return the lanes in their order of display, without lanes that no row is on."""
     lane = dense_codes(thread, number)
-    found = [
-        (threads[thread[row]].process, threads[thread[row]].name, int(number[row]))
-        for row in any_row_of(lane)
-    ]
+    found = [(threads[thread[row]], int(number[row])) for row in any_row_of(lane)]
     order = sorted(range(len(found)), key=found.__getitem__)
-    return Lanes([_lane(*found[index]) for index in order], np.argsort(order)[lane])
-
-
-def _lane(process: int, name: str, number: int) -> Lane:
-    return Lane(process, name if number == 0 else f"{name} #{number + 1}")
+    names = [
+        name if number == 0 else f"{name} #{number + 1}" for name, number in map(found.__getitem__, order)
+    ]
+    return Lanes(names, np.argsort(order)[lane])

@@ -1,4 +1,4 @@
-"""The process of each row of a trace, and its position on a time axis that begins at 0."""
+"""The processes of a trace, and the rows of each with their positions on an axis that begins at 0."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.matching import instants
-from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, coded_text, dense_codes, each_text
-from timing_logger.record import NS_PER_S
+from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    opened,
+)
+from timing_logger.record import COLUMNS, NS_PER_S
 
 
 class Process(NamedTuple):
@@ -20,34 +30,96 @@ class Process(NamedTuple):
     incarnation: int
 
 
+class Traced(NamedTuple):
+    """What must be known of a process before the first row of any process is written.
+
+    Attributes:
+        process: which process it is.
+        n_rows: the number of its rows.
+        first_s: its first instant; NaN if no row states when it began.
+        is_aligned: whether its clock is related to those of the others, as far as the table states it.
+    """
+
+    process: Process
+    n_rows: int
+    first_s: float
+    is_aligned: bool
+
+
+def rows_by_process(frame: Frame) -> list[tuple[Process, Any]]:
+    """Return each process of a table with an index that selects its rows, by rank and incarnation."""
+    rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
+    found = []
+    for rows in rows_of_each(dense_codes(rank, incarnation)):
+        found.append((Process(int(rank[rows][0]), int(incarnation[rows][0])), rows))
+    return found
+
+
+def traced_in(frame: Frame) -> list[Traced]:
+    """Return the processes of a table that ``opened`` returned, by rank and incarnation."""
+    start_s, _, uncertainty_s = instants(frame)
+    states_uncertainty = "clock_uncertainty_s" in frame.columns
+    found = []
+    for process, rows in rows_by_process(frame):
+        started = ~np.isnan(start_s[rows])
+        is_aligned = not (states_uncertainty and np.isnan(uncertainty_s[rows][started]).any())
+        first_s = start_s[rows][started].min(initial=np.inf)
+        found.append(Traced(process, len(started), float(first_s) if started.any() else np.nan, is_aligned))
+    return found
+
+
+def _joined(parts: Sequence[list[Traced]]) -> list[Traced]:
+    return sorted(traced for part in parts for traced in part)
+
+
+PROCESSES = Analysis(
+    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _joined
+)
+"""The analysis that lists all processes that have rows."""
+
+
+def origin_of(traced: Sequence[Traced]) -> float:
+    """Return the first instant of all processes; NaN if there is none."""
+    known = [one.first_s for one in traced if one.first_s == one.first_s]
+    return min(known, default=float("nan"))
+
+
 class TraceRows(NamedTuple):
-    """The rows of ``frame``, one entry per row unless stated otherwise.
+    """The rows of one process, one entry per row unless stated otherwise.
 
     Attributes:
         frame: the table, as ``opened`` returns it.
+        recorded: the same rows with the values as they were recorded, for display only.
         operation: the names of the operations, as codes and texts.
-        processes: all processes, sorted by rank and incarnation.
-        process: the index of the row's process in ``processes``.
-        rank: the rank of the process.
         placed: whether the row has a start; without one it has no place on the axis.
         ended: whether the row also has an end.
-        start_ns, end_ns: time since the first instant of the table; 0 if not placed, and the end is the start
-            if only that is known.
-        origin_s: the first instant of the table; NaN if there is none.
-        uncertainty_s: the uncertainty of the instants against other ranks; NaN if unknown.
+        start_ns, end_ns: time since the first instant of all processes; 0 if not placed, and the end is the
+            start if only that is known.
     """
 
     frame: Frame
+    recorded: Frame
     operation: tuple[Ints, list[str]]
-    processes: list[Process]
-    process: Ints
-    rank: Ints
     placed: Bools
     ended: Bools
     start_ns: Ints
     end_ns: Ints
-    origin_s: float
-    uncertainty_s: Floats
+
+    @classmethod
+    def of(cls, frame: Frame, recorded: Frame, origin_s: float) -> TraceRows:
+        """Place the rows of a process on the axis that begins at ``origin_s``."""
+        start_s, end_s, _ = instants(frame)
+        placed = ~np.isnan(start_s)
+        start_ns = _since(origin_s, start_s)
+        return cls(
+            frame=frame,
+            recorded=recorded,
+            operation=coded_text(frame, "operation"),
+            placed=placed,
+            ended=placed & ~np.isnan(end_s),
+            start_ns=start_ns,
+            end_ns=np.maximum(_since(origin_s, end_s), start_ns),
+        )
 
     def operation_is(self, test: Callable[[str], bool]) -> Bools:
         """Return the result of ``test`` for each row's operation."""
@@ -55,59 +127,28 @@ class TraceRows(NamedTuple):
         return is_so
 
 
-def trace_rows(frame: Frame) -> TraceRows:
-    """Return the rows of a table that ``opened`` returned."""
-    rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
-    process = dense_codes(rank, incarnation)
-    start_s, end_s, uncertainty_s = instants(frame)
-    placed = ~np.isnan(start_s)
-    origin_s = float(start_s[placed].min()) if placed.any() else float("nan")
-    start_ns = _since(origin_s, start_s)
-    return TraceRows(
-        frame=frame,
-        operation=coded_text(frame, "operation"),
-        processes=[Process(int(rank[row]), int(incarnation[row])) for row in any_row_of(process)],
-        process=process,
-        rank=rank,
-        placed=placed,
-        ended=placed & ~np.isnan(end_s),
-        start_ns=start_ns,
-        end_ns=np.maximum(_since(origin_s, end_s), start_ns),
-        origin_s=origin_s,
-        uncertainty_s=uncertainty_s,
-    )
-
-
 def _since(origin_s: float, instants_s: Floats) -> Ints:
     ns: Ints = np.rint(np.nan_to_num((instants_s - origin_s) * NS_PER_S)).astype(np.int64)
     return ns
 
 
-def process_names(rows: TraceRows, files: Sequence[Mapping[str, Any]]) -> list[str]:
+def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the name of each process: ``"rank 3"``, and in brackets what distinguishes it from others.
 
     That is its run, host, labels, and whether its clock is not aligned.
 
     Args:
+        traced: all processes.
         files: ``attrs["files"]`` of the table, whose sidecars contain hosts and labels.
     """
     sidecars = {Process(file["rank"], file["incarnation"]): file["sidecar"] or {} for file in files}
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
-    unaligned = _unaligned(rows)
     names = []
-    for number, process in enumerate(rows.processes):
+    for process, _, _, is_aligned in traced:
         sidecar = sidecars.get(process, {})
         remarks = [f"run {process.incarnation}"] if process.incarnation > 1 else []
         remarks += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
         remarks += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]
-        remarks += ["clock not aligned"] if number in unaligned else []
+        remarks += ["clock not aligned"] if len(traced) > 1 and not is_aligned else []
         names.append(f"rank {process.rank}" + (f" ({', '.join(remarks)})" if remarks else ""))
     return names
-
-
-def _unaligned(rows: TraceRows) -> set[int]:
-    """Return the processes whose clock is not related to that of the others, if the table states it."""
-    if "clock_uncertainty_s" not in rows.frame.columns or len(rows.processes) < 2:
-        return set()
-    unknown = np.isnan(rows.uncertainty_s) & rows.placed
-    return set(rows.process[unknown].tolist())

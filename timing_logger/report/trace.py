@@ -1,30 +1,61 @@
-"""Write a timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing."""
+"""Write a timeline of all ranks for https://ui.perfetto.dev, or chrome://tracing.
+
+It is written process by process, so that only the rows of one process are in memory together. The arrows
+between processes, and the instant at which the axis begins, are found first.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.group_members import stated_world_size
-from timing_logger.analysis.tables import Ints, opened
+from timing_logger.analysis.tables import Frame, Ints, opened
+from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
 from timing_logger.report._trace_counters import Counters, bytes_in_flight
-from timing_logger.report._trace_flows import Flows, find_flows
-from timing_logger.report._trace_json import counter_events, name_events, row_events
-from timing_logger.report._trace_lanes import Lanes, assign_lanes
-from timing_logger.report._trace_rows import TraceRows, process_names, trace_rows
+from timing_logger.report._trace_flows import (
+    FLOWS_OF_COLLECTIVES,
+    FLOWS_OF_MESSAGES,
+    NO_FLOWS,
+    FlowsOf,
+    flows_in,
+    joined_flows,
+)
+from timing_logger.report._trace_json import (
+    FIRST_TID,
+    Lines,
+    counter_events,
+    flow_texts,
+    name_events,
+    row_events,
+)
+from timing_logger.report._trace_lanes import assign_lanes
+from timing_logger.report._trace_rows import (
+    PROCESSES,
+    Traced,
+    TraceRows,
+    origin_of,
+    process_names,
+    rows_by_process,
+    traced_in,
+)
+
+if TYPE_CHECKING:
+    from timing_logger.engine.rows import Query
 
 _CHUNK = 2**16
 _open_compressed = cast("Callable[..., IO[str]]", partial(gzip.open, compresslevel=4))
+
+Progress = Callable[[int, int], None]
 
 
 class TraceCounts(NamedTuple):
@@ -53,7 +84,7 @@ def write_trace(
     timings: IntoDataFrame,
     path: str | os.PathLike[str],
     *,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> TraceCounts:
     """Write a table of timings as a trace in the Trace Event Format (JSON).
 
@@ -71,7 +102,7 @@ def write_trace(
         timings: what ``read_timings`` returns, or a polars table with its columns. Hosts and labels are taken
             from ``attrs["files"]``, if it is there.
         path: the file, which is replaced if it exists; compressed if its name ends in ``.gz``.
-        progress: called repeatedly with the number of events written so far and the total.
+        progress: called repeatedly with the number of rows written so far and the total.
 
     Returns:
         The numbers of what was written.
@@ -80,68 +111,121 @@ def write_trace(
         LogPathError: the file cannot be written, or must not be replaced: a folder, a device, a timing file.
             An existing file is then unchanged.
     """
-    rows = trace_rows(opened(timings))
     files = getattr(timings, "attrs", {}).get("files", [])
-    lanes, counters = assign_lanes(rows), bytes_in_flight(rows)
-    flows = find_flows(rows, stated_world_size(files))
-    rows = rows._replace(frame=opened(timings, as_recorded=True))  # the recorded values, for display only
-    path = Path(path)
-    open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
-    # A lone surrogate, which cannot be encoded, becomes a JSON escape.
-    with draft_of(path) as draft, open_file(draft, "wt", encoding="utf-8", errors="backslashreplace") as file:
-        _write(file, rows, _events(rows, lanes, flows, counters, process_names(rows, files), progress))
-    n_spans, n_placed = int(rows.ended.sum()), int(rows.placed.sum())
-    return TraceCounts(
-        processes=len(rows.processes),
-        lanes=len(lanes.lanes),
-        spans=n_spans,
-        instants=n_placed - n_spans,
-        flows=flows.arrows,
-        counters=len(counters.at_ns),
-        unplaced=len(rows.placed) - n_placed,
+    frame, recorded = opened(timings), opened(timings, as_recorded=True)
+    trace = _Trace(traced_in(frame), flows_in(frame, stated_world_size(files)), files)
+    tables = ((frame[rows], recorded[rows]) for _, rows in rows_by_process(frame))
+    return trace.write(tables, Path(path), progress)
+
+
+def write_trace_of_files(
+    query: Query, path: str | os.PathLike[str], *, progress: Progress | None = None
+) -> TraceCounts:
+    """Write the chosen rows of timing files as :func:`write_trace` does, however large the files are.
+
+    Args:
+        query: the files, with all columns, and the chosen rows.
+        path, progress: as for :func:`write_trace`.
+
+    Raises:
+        ConfigurationError: one of the chosen ranks has no file.
+        TooLargeError: neither memory nor the disk has room for the rows of collectives.
+        LogPathError: as for :func:`write_trace`.
+    """
+    traced, *flows = run(query, PROCESSES, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES).answers
+    trace = _Trace(traced, joined_flows(flows), [source.stated() for source, _ in query.files])
+    tables = (
+        (opened(rows), opened(rows, as_recorded=True))
+        for rows in map(query.rows_of, query.files)
+        if len(rows)
     )
+    return trace.write(tables, Path(path), progress)
 
 
-def _write(file: IO[str], rows: TraceRows, events: Iterable[list[str]]) -> None:
-    about = {"origin_s": None if np.isnan(rows.origin_s) else rows.origin_s}
-    file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[')
-    separator = "\n"
-    for chunk in events:
-        if chunk:
-            file.write(separator + ",\n".join(chunk))
-            separator = ",\n"
-    file.write("\n]}\n")
+class _Trace:
+    """A trace whose processes and arrows are known, and whose rows come process by process.
+
+    Args:
+        traced: all processes, by rank and incarnation.
+        flows: the arrows, by process.
+        files: descriptions of the files, as in ``attrs["files"]``.
+    """
+
+    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[Mapping[str, Any]]) -> None:
+        self._traced = traced
+        self._flows = flows
+        self._names = process_names(traced, files)
+        self._origin_s = origin_of(traced)
+        self._lanes = self._spans = self._placed = self._counters = 0
+
+    def write(
+        self, tables: Iterable[tuple[Frame, Frame]], path: Path, progress: Progress | None
+    ) -> TraceCounts:
+        """Write the trace.
+
+        Args:
+            tables: the rows of each process, to compute with and as recorded, in the order of ``traced``.
+            path, progress: as for :func:`write_trace`.
+        """
+        open_file: Callable[..., IO[str]] = _open_compressed if path.suffix == ".gz" else open
+        about = {"origin_s": None if np.isnan(self._origin_s) else self._origin_s}
+        # A lone surrogate, which cannot be encoded, becomes a JSON escape.
+        with (
+            draft_of(path) as draft,
+            open_file(draft, "wt", encoding="utf-8", errors="backslashreplace") as file,
+        ):
+            file.write(f'{{"displayTimeUnit":"ns","otherData":{json.dumps(about)},"traceEvents":[')
+            separator = "\n"
+            for chunk in self._events(tables, progress or _unseen):
+                if chunk:
+                    file.write(separator + ",\n".join(chunk))
+                    separator = ",\n"
+            file.write("\n]}\n")
+        return TraceCounts(
+            processes=len(self._traced),
+            lanes=self._lanes,
+            spans=self._spans,
+            instants=self._placed - self._spans,
+            flows=sum(int(flows.goes_out.sum()) for flows in self._flows.values()),
+            counters=self._counters,
+            unplaced=self._n_rows - self._placed,
+        )
+
+    @property
+    def _n_rows(self) -> int:
+        return sum(one.n_rows for one in self._traced)
+
+    def _events(self, tables: Iterable[tuple[Frame, Frame]], progress: Progress) -> Iterator[list[str]]:
+        """Yield a list of events for each chunk of rows, which bounds the memory in use."""
+        done, n_rows = 0, self._n_rows
+        for number, (frame, recorded) in enumerate(tables):
+            rows = TraceRows.of(frame, recorded, self._origin_s)
+            lanes, lines = assign_lanes(rows), Lines(self._pid(number), FIRST_TID + self._lanes)
+            self._lanes += len(lanes.names)
+            yield list(name_events(lines, self._names[number], number, lanes))
+            flows = flow_texts(self._flows.get(self._traced[number].process, NO_FLOWS), len(frame))
+            for here in _chunks(_in_order_of_start(rows)):
+                yield row_events(lines, rows, here, lanes, flows)
+                progress(done + len(here), n_rows)
+            yield from self._counter_events(lines, bytes_in_flight(rows))
+            self._spans += int(rows.ended.sum())
+            self._placed += int(rows.placed.sum())
+            done += len(frame)
+        progress(done, n_rows)
+
+    def _counter_events(self, lines: Lines, counters: Counters) -> Iterator[list[str]]:
+        self._counters += len(counters.at_ns)
+        for here in _chunks(np.arange(len(counters.at_ns))):
+            yield counter_events(lines, Counters(*(column[here] for column in counters)))
+
+    def _pid(self, number: int) -> int:
+        """Return the process id: the rank if every rank has one process, else the process's number."""
+        ranks = [one.process.rank for one in self._traced]
+        return ranks[number] if len(set(ranks)) == len(ranks) else number
 
 
-def _events(
-    rows: TraceRows,
-    lanes: Lanes,
-    flows: Flows,
-    counters: Counters,
-    names: list[str],
-    progress: Callable[[int, int], None] | None,
-) -> Iterator[list[str]]:
-    """Yield a list of events for each chunk of rows, which bounds the memory in use."""
-    pids = _pids(rows)
-    yield list(name_events(lanes, names, pids))
-    order = _in_order_of_start(rows)
-    total, done = len(order) + len(counters.at_ns), 0
-    spans = (row_events(rows, here, lanes, flows, pids) for here in _chunks(order))
-    changes = (
-        counter_events(Counters(*(column[here] for column in counters)), pids)
-        for here in _chunks(np.arange(len(counters.at_ns)))
-    )
-    for chunk in chain(spans, changes):
-        yield chunk
-        done += len(chunk)
-        if progress is not None:
-            progress(done, total)
-
-
-def _pids(rows: TraceRows) -> list[int]:
-    """Return the process ids: the ranks if every rank has one process, else consecutive numbers."""
-    ranks = [process.rank for process in rows.processes]
-    return ranks if len(set(ranks)) == len(ranks) else list(range(len(ranks)))
+def _unseen(done: int, total: int) -> None:
+    """Take the progress of a trace that nobody watches."""
 
 
 def _in_order_of_start(rows: TraceRows) -> Ints:
@@ -150,6 +234,6 @@ def _in_order_of_start(rows: TraceRows) -> Ints:
     return order[rows.placed[order]]
 
 
-def _chunks(positions: Any) -> Iterator[Ints]:
+def _chunks(positions: Ints) -> Iterator[Ints]:
     for first in range(0, len(positions), _CHUNK):
         yield positions[first : first + _CHUNK]

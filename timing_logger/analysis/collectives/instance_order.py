@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP, PROCESS_RESTARTS
+from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP, PROCESS_RESTARTS, ROW_OF_PROCESS
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.operations import is_collective, is_wait
 from timing_logger.analysis.runs import runs_of
@@ -80,7 +80,8 @@ class InOrder(NamedTuple):
     """The rows of one process, sorted by key, then number, then as recorded.
 
     Attributes:
-        rows: with the columns that were asked for, ``EPOCH_OF_STEP`` and ``PROCESS_RESTARTS``.
+        rows: with the columns that were asked for, ``EPOCH_OF_STEP`` and ``PROCESS_RESTARTS``; and with
+            ``ROW_OF_PROCESS``, if it was asked for.
         number: one entry per row: the number by which rows are sorted within a segment.
         segments: all segments, in the order of their rows.
         epochs: what epochs are for in the process.
@@ -136,8 +137,10 @@ def in_order(
     kept_columns = {"rank", "incarnation", *columns}
     rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
     rows = rows.reset_index(drop=True)
-    of_epochs = {EPOCH_OF_STEP: epochs.of_row[order], PROCESS_RESTARTS: epochs.restarts[order]}
-    return InOrder(rows.assign(**of_epochs), number[order], segments, epochs.meaning)
+    added = {EPOCH_OF_STEP: epochs.of_row[order], PROCESS_RESTARTS: epochs.restarts[order]}
+    if ROW_OF_PROCESS in columns:
+        added[ROW_OF_PROCESS] = order
+    return InOrder(rows.assign(**added), number[order], segments, epochs.meaning)
 
 
 def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:

@@ -145,7 +145,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
 # -- from parts --------------------------------------------------------------------------------------
 
 
-def _messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
+def messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
     """Keep the rows of messages, and as few other rows as tell the ranks and the size of each group."""
     named = coded_text(opened(timings, ("operation",)), "operation")
     is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
@@ -160,7 +160,7 @@ def _summed(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
     return found
 
 
-MESSAGES = Analysis(COLUMNS_OF["waits"], _messages_and_groups, _summed)
+MESSAGES = Analysis(COLUMNS_OF["waits"], messages_and_groups, _summed)
 """The analysis ``summarize_messages(message_waits(timings))``: a part holds the rows of messages."""
 
 
