@@ -36,9 +36,12 @@ TRAIN := env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examp
 TRAIN_DDP := env OMP_NUM_THREADS=1 $(BIN)/torchrun --standalone --nproc-per-node $(RANKS) \
 	examples/train_ddp.py --epochs $(DEMO_DDP_EPOCHS)
 
+# Each of the hundreds of processes that tests start would compile all modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-random test-gpu lint bench bench-analysis bench-verdicts \
+.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-analysis bench-verdicts \
 	conformance faults notebook sample sample-compressed
 
 help:
@@ -46,6 +49,7 @@ help:
 	@echo "make demo-ddp   train with DDP over torch.distributed on 4 ranks, healthy and with one slow rank"
 	@echo "make compare    the same training with dense and sparse all-reduces: accuracy, bytes and times"
 	@echo "make test       run the tests            (one of them: make test PYTEST_ARGS=tests/test_record.py)"
+	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
 	@echo "make lint       ruff and mypy"
@@ -94,15 +98,24 @@ compare: $(DEMO)
 	@env $(MPI_ENV) $(BIN)/mpiexec -n $(RANKS) $(BIN)/python -m mpi4py examples/compare_compression.py \
 		--epochs $(DEMO_EPOCHS) --log-dir logs/compare
 
-# All tests: file by file on several workers, then one by one those that need the machine for themselves.
-# What is named in PYTEST_ARGS runs in one process.
+# File by file on several workers, then one by one those that need the machine for themselves. What is named
+# in PYTEST_ARGS runs in one process, slow or not. make test-all also runs the slow tests, and tries five times as
+# many random examples.
+SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
+WITHOUT_SLOW = $$(grep -lE '^pytestmark = pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
+ONE_BY_ONE = $(BIN)/python -m pytest $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
+
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)
-	$(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile -m "not serial"
-	$(BIN)/python -m pytest -m serial
+	$(SIDE_BY_SIDE) $(WITHOUT_SLOW) -m "not serial and not slow"
+	$(ONE_BY_ONE) -m "serial and not slow"
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
+
+test-all: $(TEST)
+	$(SIDE_BY_SIDE) -m "not serial" --hypothesis-profile same-examples
+	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
 
 # Examples that make test does not have. What fails says by which seed it is found again.
 test-random: $(TEST)

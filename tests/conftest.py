@@ -18,7 +18,8 @@ from timing_logger.sinks.memory import MemorySink
 __all__ = ["global_logger_is_off", "logger", "scripted_device", "sink"]
 
 
-# Every run tries the same examples; ``make test-random`` tries new ones. Hypothesis would also try constants
+# Every run tries the same examples: a few, or with ``make test-all`` five times as many. ``make test-random``
+# tries new ones. Hypothesis would also try constants
 # of all modules that are imported by then, which depend on the tests that ran before. No setting turns this
 # off.
 with suppress(ImportError):  # a machine with a GPU need not have Hypothesis
@@ -26,9 +27,10 @@ with suppress(ImportError):  # a machine with a GPU need not have Hypothesis
     from hypothesis.internal.conjecture import providers
 
     providers._get_local_constants = lambda: providers._local_constants  # empty, until that function fills it
+    settings.register_profile("few-examples", derandomize=True, deadline=None, max_examples=20)
     settings.register_profile("same-examples", derandomize=True, deadline=None)
     settings.register_profile("new-examples", deadline=None, print_blob=True)
-    settings.load_profile("same-examples")
+    settings.load_profile("few-examples")
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,7 @@
-"""The all-reducers, over MPI on one to nine real ranks and over gloo on one to three."""
+"""The all-reducers, over MPI on one to nine real ranks and over gloo on one to three.
+
+By day up to four ranks: more keep every core busy for long, and beside them everything else would crawl.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Any
 
 import pytest
 from mpi_runner import REPOSITORY, Run, run_on_ranks
+from slow import slow, slow_and_serial
 from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
@@ -16,8 +20,6 @@ from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from timing_logger.errors import ConfigurationError
 
 Results = list[dict[str, Any]]
-
-pytestmark = pytest.mark.serial  # nine ranks keep every core busy: beside others both would crawl
 
 LENGTH, PICKS, HEADER = 25, 5, 96  # of the calls whose rows are looked at
 
@@ -55,21 +57,25 @@ APART = {
 FOR_EVERY_REDUCER = ("NaN", "failing compressor", "length", "dtype")
 
 
-MPI = [("mpi", number) for number in range(1, 10)]
+FEW, MANY = 4, 9
+
+MPI = [("mpi", number) for number in range(1, MANY + 1)]
 GLOO = [("gloo", number) for number in range(1, 4)]
+EVERY_MPI = [one if one[1] <= FEW else slow_and_serial(one) for one in MPI]
+EVERY_GLOO = [one if one[1] == 2 else slow(one) for one in GLOO]
 
 
 @functools.cache
-def over_mpi() -> Run:
-    """One start, in which every number of ranks is tried."""
-    return run_on_ranks(len(MPI), "allreduce.py", limit_s=240)
+def over_mpi(most: int) -> Run:
+    """One start, in which every number of ranks up to ``most`` is tried."""
+    return run_on_ranks(most, "allreduce.py", limit_s=240)
 
 
 @functools.cache
 def results_of(transport: str, number: int) -> Results:
     """What each of so many ranks found out in the program of that transport."""
     if transport == "mpi":
-        return over_mpi().results_on(number)
+        return over_mpi(FEW if number <= FEW else MANY).results_on(number)
     return run_with_torchrun(number, "allreduce_groups.py")
 
 
@@ -77,17 +83,17 @@ def name_of(transport_and_number: tuple[str, int]) -> str:
     return "{} on {} ranks".format(*transport_and_number)
 
 
-@pytest.fixture(params=MPI + GLOO, ids=name_of)
+@pytest.fixture(params=EVERY_MPI + EVERY_GLOO, ids=name_of)
 def ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(*request.param)
 
 
-@pytest.fixture(params=MPI, ids=name_of)
+@pytest.fixture(params=EVERY_MPI, ids=name_of)
 def mpi_ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(*request.param)
 
 
-@pytest.fixture(params=GLOO, ids=name_of)
+@pytest.fixture(params=EVERY_GLOO, ids=name_of)
 def gloo_ranks(request: pytest.FixtureRequest) -> Results:
     return results_of(*request.param)
 
@@ -154,6 +160,7 @@ def test_one_compressor_serves_several_names(ranks: Results) -> None:
     assert all(rank["names"] for rank in ranks)
 
 
+@pytest.mark.slow
 def test_indices_beyond_what_float32_can_count_survive() -> None:
     common = [2**24 + 1, 2**24 + 3, 2**24 + 99]
     for number, rank in enumerate(run_on_ranks(2, "allreduce_large.py").results):

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import examples, slow
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
@@ -164,7 +165,7 @@ def difficult(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return written(tmp_path_factory.mktemp("run"), processes)
 
 
-@pytest.mark.parametrize("rows_per_block", [8, 40, 10**6])
+@pytest.mark.parametrize("rows_per_block", [slow(8), slow(40), 200, 10**6])
 def test_blocks_say_the_same_of_a_difficult_run(difficult: Path, rows_per_block: int) -> None:
     n_blocks = assert_blocks_say_the_same(difficult, rows_per_block)
     assert (n_blocks == 1) == (rows_per_block == 10**6)
@@ -268,7 +269,7 @@ processes = st.lists(st.lists(st.lists(rows, max_size=12), min_size=1, max_size=
 
 
 @given(processes, st.integers(1, 12))
-@settings(deadline=None, max_examples=10)
+@settings(deadline=None, max_examples=examples(10))
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_blocks_of_any_size_say_the_same_of_any_rows(
     ranks: list[list[list[Record]]], rows_per_block: int

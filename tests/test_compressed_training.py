@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from mpi_runner import run_on_ranks
 
+pytestmark = pytest.mark.slow
+
 Results = list[dict[str, Any]]
 SPARSE = ("topk", "gtopk", "oktopk")
 

@@ -16,6 +16,7 @@ import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from slow import examples
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -243,7 +244,9 @@ def records(draw: st.DrawFn) -> Record:
     )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     ranks=st.dictionaries(st.integers(0, 3), st.lists(records(), max_size=6), min_size=1),
     cut=st.integers(0, 20),

@@ -418,6 +418,7 @@ EXPERIMENT = Path(__file__).parent.parent / "examples" / "straggler_experiment.p
 SMALL = ("--steps", "40", "--record-every", "2", "--blocks", "2", "--block-steps", "20")
 
 
+@pytest.mark.slow
 @pytest.mark.serial
 def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) -> None:
     run = run_on_ranks(
@@ -444,6 +445,7 @@ def test_the_experiment_finds_the_slow_rank_by_who_waits_for_it(tmp_path: Path) 
         assert {row["rank"] for row in found} == {rank}
 
 
+@pytest.mark.slow
 @pytest.mark.serial
 def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None:
     run = run_on_ranks(2, EXPERIMENT, *SMALL, "--directory", str(tmp_path), limit_s=180)
@@ -457,6 +459,7 @@ def test_the_experiment_compares_the_profiler_off_and_on(tmp_path: Path) -> None
     assert counts == {"every_step": [160, 160], "every_10th_step": [16, 16]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "arguments", "message"),
     [

@@ -84,6 +84,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
 def test_the_command_line_asks_the_workers_of_a_scheduler(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str], question: list[str]

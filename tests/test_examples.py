@@ -8,12 +8,13 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from _straggler import Straggler
 from mpi_runner import Run, run_on_ranks
 from processes import rows
+from slow import slow
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"
@@ -23,45 +24,47 @@ EPOCHS = 15
 ITERATIONS = 11 * EPOCHS
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Run, Path]:
-    """A training with default settings on four ranks, and its log folder."""
+class Trained(NamedTuple):
+    """A training with default settings."""
+
+    run: Run
+    log_dir: Path
+
+
+@pytest.fixture(scope="module", params=[slow(4)], ids="{} ranks".format)
+def trained(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Trained:
     log_dir = tmp_path_factory.mktemp("trained")
-    run = run_on_ranks(4, TRAINING, "--log-dir", str(log_dir), limit_s=300)
+    run = run_on_ranks(request.param, TRAINING, "--log-dir", str(log_dir), limit_s=300)
     assert run.returncode == 0, run.stderr
-    return run, log_dir
+    return Trained(run, log_dir)
 
 
-def test_training_learns_to_read_digits(trained: tuple[Run, Path]) -> None:
-    run, _ = trained
-    accuracy = re.search(r"^test accuracy (\d+\.\d)%", run.stdout, re.MULTILINE)
-    assert accuracy is not None, run.stdout
+def test_training_learns_to_read_digits(trained: Trained) -> None:
+    accuracy = re.search(r"^test accuracy (\d+\.\d)%", trained.run.stdout, re.MULTILINE)
+    assert accuracy is not None, trained.run.stdout
     assert float(accuracy[1]) > 95
 
 
-def test_training_shows_progress_once_per_epoch_and_not_once_per_rank(trained: tuple[Run, Path]) -> None:
-    run, _ = trained
-    assert len(re.findall(r"^epoch ", run.stdout, re.MULTILINE)) == EPOCHS
+def test_training_shows_progress_once_per_epoch_and_not_once_per_rank(trained: Trained) -> None:
+    assert len(re.findall(r"^epoch ", trained.run.stdout, re.MULTILINE)) == EPOCHS
 
 
 @pytest.mark.parametrize("rank", range(4))
-def test_training_writes_as_many_rows_as_its_counters_say(trained: tuple[Run, Path], rank: int) -> None:
-    _, log_dir = trained
-    sidecar = json.loads((log_dir / f"timing-rank{rank}.meta.json").read_text())
+def test_training_writes_as_many_rows_as_its_counters_say(trained: Trained, rank: int) -> None:
+    sidecar = json.loads((trained.log_dir / f"timing-rank{rank}.meta.json").read_text())
     counters = sidecar["counters"]
-    written = len(rows(log_dir / f"timing-rank{rank}.csv"))
+    written = len(rows(trained.log_dir / f"timing-rank{rank}.csv"))
     assert written == counters["written"] == counters["accepted"]
     assert counters["dropped"] == counters["pending"] == 0
 
 
-def test_training_writes_one_file_per_rank(trained: tuple[Run, Path]) -> None:
-    _, log_dir = trained
-    assert {file.name for file in log_dir.glob("*.csv")} == {f"timing-rank{rank}.csv" for rank in range(4)}
+def test_training_writes_one_file_per_rank(trained: Trained) -> None:
+    files = {file.name for file in trained.log_dir.glob("*.csv")}
+    assert files == {f"timing-rank{rank}.csv" for rank in range(4)}
 
 
-def test_training_records_every_phase_of_every_iteration(trained: tuple[Run, Path]) -> None:
-    _, log_dir = trained
-    seen = {(row[4], row[1]) for row in rows(log_dir / "timing-rank0.csv")}
+def test_training_records_every_phase_of_every_iteration(trained: Trained) -> None:
+    seen = {(row[4], row[1]) for row in rows(trained.log_dir / "timing-rank0.csv")}
     iterations = {str(iteration) for iteration in range(ITERATIONS)}
     for operation in ("FORWARD", "BACKWARD", "ALLREDUCE", "WAIT"):
         assert {iteration for name, iteration in seen if name == operation} == iterations
@@ -77,17 +80,20 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[float]]
     return {line: [float(cell.replace("-", "nan")) for cell in rest.split()] for line, rest in cells}
 
 
+@pytest.mark.slow
 def test_every_all_reduce_learns_to_within_a_point_of_the_dense_one(compared: dict[str, list[float]]) -> None:
     dense, *sparse = compared["test accuracy, %"]
     assert dense > 95
     assert all(accuracy >= dense - 1.0 for accuracy in sparse)
 
 
+@pytest.mark.slow
 def test_sparse_all_reduces_move_fewer_bytes(compared: dict[str, list[float]]) -> None:
     dense, *sparse = compared["bytes moved, MB"]
     assert max(sparse) < dense / 4
 
 
+@pytest.mark.slow
 def test_the_comparison_shows_each_phase_of_each_all_reduce(compared: dict[str, list[float]]) -> None:
     shown = {line: [ms == ms for ms in cells] for line, cells in compared.items()}
     assert shown["ALLREDUCE, ms"] == shown["WAIT, ms"] == [True] * 4
@@ -151,6 +157,7 @@ def test_the_wrapped_allreduce_records_each_call(tmp_path: Path, ranks: int) -> 
         ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
 def test_a_notebook_runs(notebook: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--nbmake", "-p", "no:cacheprovider", "-q", str(notebook)]

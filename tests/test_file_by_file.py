@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_tables import aligned, table
 from simulated_runs import data_parallel, factors
+from slow import examples
 from timing_files import record, write_timing_file
 
 from timing_logger import analysis, read_timings
@@ -90,7 +91,7 @@ steps = st.lists(
 
 
 @given(st.lists(steps, min_size=1, max_size=3))
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=examples(20))
 def test_the_parts_of_processes_make_the_summary_of_all(ranks: list[list[Record]]) -> None:
     timings = table(*ranks)
     parts = [OVERVIEW.map(rows.reset_index(drop=True)) for _, rows in timings.groupby("rank")]

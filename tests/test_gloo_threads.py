@@ -22,6 +22,7 @@ LIMIT_S = 30.0
 ENDS = 12  # each was aborted four times in ten
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="this system cannot have gloo's threads run last")
 def test_an_exit_waits_until_gloos_threads_have_let_go_of_their_tensors(tmp_path: Path) -> None:
     job = run_job(

@@ -12,6 +12,8 @@ from torch_runner import run_with_torchrun
 
 from timing_logger.record import COLUMNS as FILE_COLUMNS
 
+pytestmark = pytest.mark.slow
+
 Results = list[dict[str, Any]]
 Row = dict[str, Any]
 

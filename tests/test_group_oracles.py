@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 from torch_runner import run_with_torchrun
 
+pytestmark = pytest.mark.slow
+
 Row = dict[str, Any]
 Rows = list[Row]
 

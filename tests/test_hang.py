@@ -529,20 +529,19 @@ KEYS = [
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> None:
-    timings = read_timings(write_run(tmp_path, waiting(), Rank()))
-    for value in HOSTILE:
-        timings.attrs["files"][1]["sidecar"][key] = value
-        json.dumps(hang(timings).as_dict())
+    timings = read_timings(write_run(tmp_path, waiting(), *[Rank() for _ in HOSTILE]))
+    for file, value in zip(timings.attrs["files"][1:], HOSTILE, strict=True):
+        file["sidecar"][key] = value
+    json.dumps(hang(timings).as_dict())
 
 
 @pytest.mark.parametrize("key", [*open_call(), *counted(0)])
 def test_entries_of_wrong_types_raise_nothing(tmp_path: Path, key: str) -> None:
-    timings = read_timings(write_run(tmp_path, waiting(), Rank(), Rank()))
-    for value in HOSTILE:
-        sidecar = timings.attrs["files"][1]["sidecar"]
-        sidecar["open_calls"] = [{**open_call(), key: value}]
-        sidecar["groups"] = [{**counted(11, 10), key: value}]
-        json.dumps(hang(timings).as_dict())
+    timings = read_timings(write_run(tmp_path, waiting(), Rank(), *[Rank() for _ in HOSTILE]))
+    for file, value in zip(timings.attrs["files"][2:], HOSTILE, strict=True):
+        file["sidecar"]["open_calls"] = [{**open_call(), key: value}]
+        file["sidecar"]["groups"] = [{**counted(11, 10), key: value}]
+    json.dumps(hang(timings).as_dict())
 
 
 # -- whoever reads ---------------------------------------------------------------------------------------

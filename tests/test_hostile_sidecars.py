@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from hostile_files import change_sidecar, mutated, say_all, write_run
+from slow import slow
 
 from timing_logger.reading import read_timings
 from timing_logger.run_info import UNUSABLE, RunInfo, read_sidecar, sidecar_path, usable_sidecar
@@ -95,7 +96,7 @@ def test_what_was_left_out_of_a_sidecar_is_still_named_in_parquet(tmp_path: Path
     assert first["sidecar"][UNUSABLE] == ["host"]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, slow(1), slow(2)])
 def test_no_mutation_of_a_sidecar_ends_in_a_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from processes import run_python
 from rank_tables import aligned, collective, table
 from simulated_runs import data_parallel, factors
+from slow import slow
 from small_run import GOLDEN, report_of, visible_text, write_small_run
 from timing_files import record, write_table, write_timing_file
 
@@ -92,10 +93,11 @@ def test_a_log_gives_the_same_page_every_time(tmp_path: Path) -> None:
     assert report_of(folder) == report_of(folder)
 
 
-@pytest.mark.parametrize("most_spans", [20, 10**6])
-@pytest.mark.parametrize("rows_per_block", [30, 10**6])
+@pytest.mark.parametrize("most_spans", [20, slow(10**6)])
+@pytest.mark.parametrize("rows_per_block", [30, slow(10**6)])
 @pytest.mark.parametrize(
-    "options", [{}, {"ranks": {0, 2}, "iterations": slice(3, 17)}, {"iterations": slice(500, 600)}]
+    "options",
+    [slow({}), {"ranks": {0, 2}, "iterations": slice(3, 17)}, slow({"iterations": slice(500, 600)})],
 )
 def test_a_page_made_in_parts_is_that_of_all_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], rows_per_block: int,

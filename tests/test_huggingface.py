@@ -22,6 +22,8 @@ from timing_logger.integrations.huggingface import TimingLoggerCallback
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
+pytestmark = pytest.mark.slow
+
 STEP = ["DATA", "FORWARD_BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 
 Moments = dict[str, list[int]]

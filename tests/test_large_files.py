@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from slow import examples
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -94,7 +95,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=6))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_both_engines_read_the_same_of_what_was_written(batch: list[Record]) -> None:
     assert_read_alike(content(batch))
 
@@ -122,7 +123,7 @@ CELLS = st.sampled_from(
 @example([(17, b"cuda:0/7")], b"\n", COLUMNS)
 @example([(17, b"cuda:0/7,")], b"\n", COLUMNS)
 @example([(0, b"-1")], b"\n", COLUMNS)
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 def test_both_engines_read_the_same_of_a_line_with_odd_cells(
     odd: Sequence[tuple[int, bytes]], end: bytes, columns: Sequence[str]
 ) -> None:
@@ -137,7 +138,7 @@ def test_both_engines_read_the_same_of_a_line_with_odd_cells(
 @given(
     st.lists(st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", GOOD[:60]]), max_size=8)
 )
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 def test_both_engines_read_the_same_of_a_damaged_file(pieces: list[bytes]) -> None:
     assert_read_alike(HEADER.encode() + b"".join(pieces))
 

@@ -13,14 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mpi_runner import Run, run_on_ranks
 from ranks_as_threads import ThreadTransport, on_threads
+from slow import slow_and_serial
 from torch import Tensor
 from torch_runner import run_with_torchrun
 
 from allreduce_instrumentation._selection import entries_to_keep
 from allreduce_instrumentation.allreducers import oktopk
 from allreduce_instrumentation.compressors import ThresholdState, TopK
-
-pytestmark = pytest.mark.serial  # nine ranks keep every core busy: beside others both would crawl
 
 # -- on threads: any data, any number of ranks -----------------------------------------------------
 
@@ -166,27 +165,30 @@ def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
 Results = list[dict[str, Any]]
 
 
-MOST = 9
+FEW, MANY = 4, 9  # by day up to a few: beside nine ranks on two cores everything else would crawl
 
 
 @functools.cache
-def over_mpi() -> Run:
-    """One start of ``mpi_programs/oktopk.py``, in which every number of ranks is tried."""
-    return run_on_ranks(MOST, "oktopk.py", limit_s=240)
+def over_mpi(most: int) -> Run:
+    """One start of ``mpi_programs/oktopk.py``, in which every number of ranks up to ``most`` is tried."""
+    return run_on_ranks(most, "oktopk.py", limit_s=240)
 
 
 @functools.cache
 def results_on(number: int) -> Results:
     """What each of so many ranks found out."""
-    return over_mpi().results_on(number)
+    return over_mpi(FEW if number <= FEW else MANY).results_on(number)
 
 
-@pytest.fixture(params=range(1, MOST + 1), ids="{} ranks".format)
+NUMBERS = [*range(1, FEW + 1), *map(slow_and_serial, range(FEW + 1, MANY + 1))]
+
+
+@pytest.fixture(params=NUMBERS, ids="{} ranks".format)
 def ranks(request: pytest.FixtureRequest) -> Results:
     return results_on(request.param)
 
 
-@pytest.fixture(params=range(2, MOST + 1), ids="{} ranks".format)
+@pytest.fixture(params=NUMBERS[1:], ids="{} ranks".format)
 def several_ranks(request: pytest.FixtureRequest) -> Results:
     return results_on(request.param)
 
@@ -268,6 +270,7 @@ def test_descent_with_a_tenth_of_the_entries_gets_nearly_as_far_as_with_all(few_
     assert sparse < 1.25 * dense
 
 
+@pytest.mark.slow
 def test_gloo_gives_the_bits_that_mpi_gives() -> None:
     over_mpi = {name: found["same"] for name, found in results_on(3)[0]["data"].items()}
     assert run_with_torchrun(3, "oktopk_groups.py") == [{"same": over_mpi, "mpi4py": False}] * 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from slow import slow
 from torch_runner import run_with_torchrun
 
 Results = list[dict[str, Any]]
@@ -71,16 +72,16 @@ def untimed() -> Results:
     return run_with_torchrun(2, "timed_group.py", "untimed")
 
 
-@pytest.fixture(scope="module")
-def four() -> Results:
-    return run_with_torchrun(4, "timed_group.py", "timed", "messages", "groups", "sampled")
+@pytest.fixture(scope="module", params=[slow(4)], ids="{} ranks".format)
+def four(request: pytest.FixtureRequest) -> Results:
+    return run_with_torchrun(request.param, "timed_group.py", "timed", "messages", "groups", "sampled")
 
 
-@pytest.fixture(scope="module")
-def checked() -> Results:
+@pytest.fixture(scope="module", params=[slow("DETAIL")])
+def checked(request: pytest.FixtureRequest) -> Results:
     """Under torch's debug mode, in which it wraps the backend and compares what ranks call."""
     with pytest.MonkeyPatch.context() as environment:
-        environment.setenv("TORCH_DISTRIBUTED_DEBUG", "DETAIL")
+        environment.setenv("TORCH_DISTRIBUTED_DEBUG", request.param)
         return run_with_torchrun(2, "timed_group.py", "timed", "facts", "collectives", "objects", "messages")
 
 

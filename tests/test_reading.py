@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slow import examples
 from timing_files import content, earlier_content, record, write_sidecar, write_timing_file
 
 from timing_logger import read_timings
@@ -139,7 +140,7 @@ records = st.builds(
 
 
 @given(st.lists(records, max_size=5))
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 def test_what_was_written_is_read_back(batch: list[Record]) -> None:
     parsed = parse_timings(content(batch))
     assert (parsed.cut, parsed.bad_lines, len(parsed.frame)) == ("", 0, len(batch))
@@ -231,7 +232,7 @@ def test_damaged_lines_are_reported(tmp_path: Path) -> None:
         st.sampled_from([GOOD, b"\n", b'"', b",", b"\0", b"\r", b"\xff", b"1", b'""', GOOD[:60]]), max_size=12
     )
 )
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 def test_no_damage_makes_reading_fail(pieces: list[bytes]) -> None:
     body = b"".join(pieces)
     parsed = parse_timings(HEADER.encode() + body)

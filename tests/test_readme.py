@@ -26,6 +26,7 @@ def test_there_are_snippets_to_try() -> None:
     assert len(SNIPPETS) >= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", range(len(SNIPPETS)))
 def test_a_snippet_runs_as_it_stands(number: int, tmp_path: Path) -> None:
     snippet = SNIPPETS[number]

@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from slow import examples
 from timing_files import record, write_sidecar, write_timing_file
 from trace_processor import TraceProcessor, compiled
 
@@ -164,7 +165,9 @@ def test_the_trace_processor_tells_of_what_it_drops(tmp_path: Path, load: Load) 
     ) == [(1,)]
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     rows=st.lists(
         st.tuples(

@@ -11,6 +11,8 @@ from torch_runner import run_with_torchrun
 
 from timing_logger.analysis import base_operation
 
+pytestmark = pytest.mark.slow
+
 Case = tuple[str, int, str]
 Found = dict[str, dict[str, Any]]
 Rows = list[list[Any]]

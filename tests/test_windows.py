@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rank_tables import collective, table
 from simulated_runs import data_parallel, factors
+from slow import examples
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.stragglers.change_points import change_points
@@ -146,7 +147,7 @@ def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> 
 # -- change points ------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=examples(50))
 @given(st.integers(5, 150), st.integers(8, 60), st.integers(0, 1000))
 def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, length: int, seed: int) -> None:
     series = np.random.default_rng(seed).normal(0, 0.05, start + length + 40)
@@ -165,7 +166,7 @@ def test_in_300_noisy_windows_not_one_end_is_more_than_two_steps_off() -> None:
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.integers(30, 250), st.lists(st.integers(0, 249), max_size=4), st.integers(0, 10_000))
 def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
     length: int, spikes: list[int], seed: int

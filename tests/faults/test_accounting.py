@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from processes import rows, run_python
 from sidecars import sidecar_when
 from sinks import FullDiskSink, PoisonedSink
+from slow import examples
 
 from timing_logger import TimingLogger
 from timing_logger.recording.channel import Channel
@@ -102,7 +103,7 @@ def test_what_a_full_disk_never_took_is_dropped_at_close() -> None:
     assert logger.stats == (3000, 0, 3000, 0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(st.lists(st.one_of(st.integers(1, 40), st.none()), max_size=20), st.integers(1, 30))
 def test_the_order_is_kept_and_the_oldest_survive(steps: list[int | None], capacity: int) -> None:
     channel, taken, put = Channel(capacity), [], 0
