@@ -165,7 +165,7 @@ def test_regions_are_found_anew_once_an_owner_had_to_refuse_picks() -> None:
 Results = list[dict[str, Any]]
 
 
-FEW, MANY = 4, 9  # by day up to a few: beside nine ranks on two cores everything else would crawl
+FEW, MANY = 3, 9  # by day up to a few: beside nine ranks on two cores everything else would crawl
 
 
 @functools.cache
@@ -193,7 +193,7 @@ def several_ranks(request: pytest.FixtureRequest) -> Results:
     return results_on(request.param)
 
 
-@pytest.fixture(params=range(1, 5), ids="{} ranks".format)
+@pytest.fixture(params=NUMBERS[:4], ids="{} ranks".format)
 def few_ranks(request: pytest.FixtureRequest) -> Results:
     """As many as do everything: with more ranks than cores all is slow."""
     return results_on(request.param)

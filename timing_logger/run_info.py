@@ -12,6 +12,7 @@ import os
 import re
 import stat
 import sys
+import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -358,7 +359,7 @@ class RunInfo:
 
 
 def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically. Only one thread of a process may do so at a time.
+    """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
 
     Args:
         mode: the permissions of the file, from which the process's umask is subtracted.
@@ -366,7 +367,7 @@ def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
     Raises:
         OSError: the file system's error; the old sidecar is then unchanged.
     """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     try:

@@ -17,6 +17,7 @@ from sidecars import remove_folder, sidecar_when
 
 from timing_logger import TimingLogger
 from timing_logger.recording import sidecar as _sidecar
+from timing_logger.run_info import replace_sidecar
 
 
 class StalledReplace:
@@ -169,3 +170,24 @@ def test_the_sidecar_is_a_heartbeat_of_a_process_that_records_nothing(
         second = sidecar_when(tmp_path, lambda content: content["updated_unix_ns"] > first_ns)
         assert sidecar_when(tmp_path, lambda content: content["updated_unix_ns"] > second["updated_unix_ns"])
         assert second["counters"]["written"] == 0
+
+
+def test_two_loggers_of_one_process_may_write_one_sidecar_at_a_time(tmp_path: Path) -> None:
+    """As where a folder was emptied under the first one, and the second took its names."""
+    path = tmp_path / "timing-rank0.meta.json"
+    failed: list[OSError] = []
+
+    def replace_often() -> None:
+        try:
+            for number in range(500):
+                replace_sidecar(path, f'{{"number": {number}}}\n')
+        except OSError as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=replace_often) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
