@@ -4,7 +4,7 @@ Timing files of 8 ranks are made in a temporary folder, and converted to Parquet
 measured in a process of its own, from its start to its end, imports included: the wall time, the processor
 time of it and its workers, and the most memory that they held together.
 
-Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines duckdb] [--folder LOGDIR] [--not-by-hand]
+Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines pyarrow] [--folder LOGDIR] [--not-by-hand]
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument(
         "--millions", type=float, nargs="+", default=[0.5, 2.0], help="rows, of all ranks together"
     )
-    parser.add_argument("--engines", nargs="+", default=["pandas", "duckdb"])
+    parser.add_argument("--engines", nargs="+", default=["pandas", "pyarrow"])
     parser.add_argument("--folder", help="timing files that are there, instead of new ones")
     parser.add_argument(
         "--not-by-hand", action="store_true", help="leave out pandas by hand, which holds all rows in memory"

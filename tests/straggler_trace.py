@@ -38,7 +38,7 @@ _TEXTS = {"clock": "host", "status": "ok"}
 
 def readers() -> list[str]:
     """Return the names of the installed libraries that read Parquet."""
-    return [name for name in ("polars", "pyarrow", "duckdb") if importlib.util.find_spec(name)]
+    return [name for name in ("polars", "pyarrow") if importlib.util.find_spec(name)]
 
 
 def load(path: Path) -> pd.DataFrame:
@@ -83,6 +83,4 @@ def _columns(path: str) -> pd.DataFrame:
     if reader == "polars":
         trace = importlib.import_module("polars").read_parquet(path)
         return pd.DataFrame({name: trace[name].to_list() for name in trace.columns})
-    if reader == "pyarrow":
-        return pd.read_parquet(path, engine="pyarrow")
-    return pd.DataFrame(importlib.import_module("duckdb").read_parquet(path).df())
+    return pd.read_parquet(path, engine="pyarrow")

@@ -179,9 +179,9 @@ def test_an_option_that_makes_no_sense_is_an_error(
 
 EVERY_CHOICE = [[question] for question in QUESTIONS] + [
     ["summary", "--by", "rank"],
-    ["summary", "--engine", "duckdb"],
-    ["stragglers", "--engine", "duckdb", "--json"],
-    ["waits", "--engine", "duckdb"],
+    ["summary", "--engine", "pyarrow"],
+    ["stragglers", "--engine", "pyarrow", "--json"],
+    ["waits", "--engine", "pyarrow"],
     ["report", "-o", "out"],
     ["trace", "-o", "out"],
 ]

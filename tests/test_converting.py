@@ -158,12 +158,12 @@ def test_durations_that_come_again_take_little_space(tmp_path: Path) -> None:
 def test_parquet_is_large_where_what_it_was_made_from_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("duckdb", reason="reads large files: pip install duckdb")
+    pytest.importorskip("pyarrow", reason="reads large files: pip install pyarrow")
     convert(SAMPLE, "parquet", tmp_path / "one.parquet")
     as_text = sum(path.stat().st_size for path in SAMPLE.glob("*.csv"))
     assert (tmp_path / "one.parquet").stat().st_size < as_text
     monkeypatch.setattr("timing_logger.reading.sources.LARGE_BYTES", as_text - 1)
-    assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "duckdb"
+    assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pyarrow"
     monkeypatch.setattr("timing_logger.reading.sources.LARGE_BYTES", as_text)
     assert read_timings(tmp_path / "one.parquet").attrs["engine"] == "pandas"
 
@@ -315,7 +315,7 @@ def test_sidecars_survive_beside_the_file(tmp_path: Path) -> None:
 def test_large_files_are_converted_as_small_ones_are(
     output: str, torn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("duckdb", reason="reads large files: pip install duckdb")
+    pytest.importorskip("pyarrow", reason="reads large files: pip install pyarrow")
     rows = [record(layer_name='a "b", ä\n'), record("BACKWARD", start_s=0.5, iteration=None, elapsed_ms=None)]
     write_sidecar(write_timing_file(tmp_path / "logs", 0, rows))
     file = write_timing_file(tmp_path / "logs", 1, rows * 3)
@@ -329,7 +329,7 @@ def test_large_files_are_converted_as_small_ones_are(
         monkeypatch.setattr(Source, "parsed", noting(engines, Source.parsed))
         convert(tmp_path / "logs", to, tmp_path / size / output)
         monkeypatch.undo()
-    assert engines == ["pandas", "pandas", "duckdb", "duckdb"]
+    assert engines == ["pandas", "pandas", "pyarrow", "pyarrow"]
     small, large = tmp_path / "small" / output, tmp_path / "large" / output
     if to == "parquet":
         pd.testing.assert_frame_equal(read_timings(large), read_timings(small))

@@ -63,7 +63,7 @@ def test_commands_refuse_damage_in_one_sentence(
         "summary",
         "stragglers",
         "trace -o {out}.json",
-        "summary --engine duckdb",
+        "summary --engine pyarrow",
         "report -o {out}.html",
     ]
     for said in say_all(tmp_path / "run.parquet", tmp_path, capsys, commands).values():

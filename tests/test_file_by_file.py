@@ -31,7 +31,7 @@ from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
 from timing_logger.report import write_trace
 
-pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'timing_logger[large]')")
 
 TABLES = ("operations", "ranks", "spread", "statuses")
 
@@ -64,7 +64,7 @@ def write_run(folder: Path, *, ranks: int = 3, steps: int = 30) -> Path:
 
 
 @pytest.mark.filterwarnings("ignore:.*left out")
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_the_summary_of_the_files_is_that_of_their_rows(tmp_path: Path, engine: Any) -> None:
     write_run(tmp_path)
     write_timing_file(tmp_path, 1, [record()], incarnation=2)
@@ -104,11 +104,11 @@ def test_the_command_says_the_same_with_either_engine(
 ) -> None:
     write_run(tmp_path)
     said = []
-    for engine in ("pandas", "duckdb"):
+    for engine in ("pandas", "pyarrow"):
         options = ["--engine", engine, "--ranks", "0,2", "--iterations", "3:20"]
         assert main(["summary", str(tmp_path), *options]) == 0
         said.append(capsys.readouterr().out)
-    assert said[1] == said[0] + "\nRead with --engine duckdb, file by file.\n"
+    assert said[1] == said[0] + "\nRead with --engine pyarrow, file by file.\n"
     assert "ALLREDUCE" in said[0]
 
 
@@ -157,7 +157,7 @@ def small_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (["overlap", "--by", "iteration"], ", file by file"),
     ],
 )
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_rows_that_do_not_fit_into_memory_are_asked_in_parts(
     small_memory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     question: list[str], how: str, engine: str,
@@ -303,7 +303,7 @@ def test_where_the_system_does_not_tell_its_memory_nothing_is_refused(
     folder = tmp_path / "run"
     write_run(folder)
     assert main(["waits", str(folder)]) == 0
-    assert main(["summary", str(folder), "--engine", "duckdb"]) == 0
+    assert main(["summary", str(folder), "--engine", "pyarrow"]) == 0
 
 
 @pytest.mark.parametrize("most_threads", [1, 4])
@@ -314,7 +314,7 @@ def test_threads_and_processes_make_the_same_summary(
     monkeypatch.setattr("timing_logger.engine.run.usable_cores", lambda: 2)
     monkeypatch.setattr("timing_logger.engine.run.MAX_THREADS", most_threads)
     expected = analysis.overview(read_timings(tmp_path))
-    found = run(Query(timing_files(tmp_path, engine="duckdb")), OVERVIEW)
+    found = run(Query(timing_files(tmp_path, engine="pyarrow")), OVERVIEW)
     assert_same_summary(found.answer, expected)
     assert found.by_file
 
@@ -335,17 +335,13 @@ def odd_rows(rank: int) -> list[Record]:
 
 
 @pytest.mark.filterwarnings("ignore:.*(left out|skipped|cut)")
-@pytest.mark.parametrize("has_pyarrow", [True, False])
 @pytest.mark.parametrize("damage", [b"", b"bad\n", b"half a li", b'"\n'])
-def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_pyarrow: bool, damage: bytes
-) -> None:
-    monkeypatch.setattr("timing_logger.reading.csv_columns.has_pyarrow", lambda: has_pyarrow)
+def test_the_summary_of_odd_and_of_damaged_files_is_that_of_their_rows(tmp_path: Path, damage: bytes) -> None:
     for rank in range(2):
         path = write_timing_file(tmp_path, rank, odd_rows(rank))
         path.write_bytes(path.read_bytes() + damage * rank)
     write_timing_file(tmp_path, 0, odd_rows(0)[:50], incarnation=2)
     for incarnations in ("latest", "all"):
-        found = timing_files(tmp_path, engine="duckdb", incarnations=incarnations)
+        found = timing_files(tmp_path, engine="pyarrow", incarnations=incarnations)
         expected = analysis.overview(read_timings(tmp_path, engine="pandas", incarnations=incarnations))
         assert_same_summary(file_by_file(found), expected)

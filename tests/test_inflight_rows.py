@@ -103,7 +103,7 @@ def expected(table: pd.DataFrame) -> None:
     assert list(table["operation"]) == ["ALLREDUCE", "ALLREDUCE", "BARRIER"] * 2
 
 
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 @pytest.mark.filterwarnings("error")
 def test_every_engine_drops_what_was_replaced_and_counts_what_was_written(folder: Path, engine: Any) -> None:
     table = read_timings(folder, engine=engine)
@@ -111,15 +111,7 @@ def test_every_engine_drops_what_was_replaced_and_counts_what_was_written(folder
     assert [file["rows"] for file in table.attrs["files"]] == [4, 4]
 
 
-@pytest.mark.parametrize("pyarrow", [True, False])
-def test_duckdb_reads_alike_with_pyarrow_and_without(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, pyarrow: bool
-) -> None:
-    monkeypatch.setattr("timing_logger.reading.csv_columns.has_pyarrow", lambda: pyarrow)
-    expected(read_timings(folder, engine="duckdb"))
-
-
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_it_is_dropped_also_where_its_status_is_not_asked_for(folder: Path, engine: Any) -> None:
     table = read_timings(folder, engine=engine, columns=["operation", "elapsed_ms"])
     assert list(table) == ["operation", "elapsed_ms", "rank", "incarnation"]

@@ -1,4 +1,4 @@
-"""DuckDB reads what the parser reads: the same rows, counts and meaning, in less memory."""
+"""pyarrow reads what the parser reads: the same rows, counts and meaning, in less memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import pandas as pd
 import pytest
@@ -19,10 +18,10 @@ from timing_files import content, earlier_content, record, write_sidecar, write_
 from timing_logger import read_timings
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.reading import sources
-from timing_logger.reading.csv_columns import parse_plain_file
+from timing_logger.reading.plain_files import parse_plain_file
 from timing_logger.record import COLUMNS, EARLIER_COLUMNS, HEADER, Record
 
-duckdb = pytest.importorskip("duckdb", reason="DuckDB is not installed (pip install 'timing_logger[large]')")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed (pip install 'timing_logger[large]')")
 
 GOOD = content([record()]).partition(b"\n")[2]
 POISON = [
@@ -57,17 +56,11 @@ def as_text(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def assert_engines_agree(path: Path, **options: Any) -> None:
-    for has_pyarrow in (True, False):
-        with patch("timing_logger.reading.csv_columns.has_pyarrow", return_value=has_pyarrow):
-            assert_engine_agrees(path, **options)
-
-
-def assert_engine_agrees(path: Path, **options: Any) -> None:
-    by_pandas, by_duckdb = (read(path, engine=engine, **options) for engine in ("pandas", "duckdb"))
-    pd.testing.assert_frame_equal(as_text(by_duckdb), as_text(by_pandas))
-    assert by_duckdb.attrs.pop("engine") == "duckdb"
+    by_pandas, by_pyarrow = (read(path, engine=engine, **options) for engine in ("pandas", "pyarrow"))
+    pd.testing.assert_frame_equal(as_text(by_pyarrow), as_text(by_pandas))
+    assert by_pyarrow.attrs.pop("engine") == "pyarrow"
     assert by_pandas.attrs.pop("engine") == "pandas"
-    assert by_duckdb.attrs == by_pandas.attrs
+    assert by_pyarrow.attrs == by_pandas.attrs
 
 
 def assert_read_alike(data: bytes) -> None:
@@ -159,7 +152,7 @@ def test_both_engines_read_the_same_folder(tmp_path: Path) -> None:
 def test_a_file_of_another_kind_is_refused_by_either_engine(tmp_path: Path) -> None:
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(b"a,b\n1,2\n")
-    for engine in ("pandas", "duckdb"):
+    for engine in ("pandas", "pyarrow"):
         with pytest.raises(NotATimingFileError, match="is not a timing file"):
             read_timings(path, engine=engine)
 
@@ -167,7 +160,7 @@ def test_a_file_of_another_kind_is_refused_by_either_engine(tmp_path: Path) -> N
 # -- how --------------------------------------------------------------------------------------------
 
 
-def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path) -> None:
+def test_a_plain_file_is_left_to_pyarrow_and_another_to_the_parser(tmp_path: Path) -> None:
     plain, torn = tmp_path / "plain.csv", tmp_path / "torn.csv"
     plain.write_bytes(content([record(layer_name=name) for name in POISON if name not in (' "x" ', "\x1f")]))
     torn.write_bytes(HEADER.encode() + GOOD + GOOD[:50])
@@ -177,18 +170,14 @@ def test_a_plain_file_is_left_to_duckdb_and_another_to_the_parser(tmp_path: Path
     assert parse_plain_file(torn, COLUMNS) is None
 
 
-@pytest.mark.parametrize("has_pyarrow", [True, False])
-def test_a_plain_file_of_an_earlier_version_is_plain(
-    has_pyarrow: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("timing_logger.reading.csv_columns.has_pyarrow", lambda: has_pyarrow)
+def test_a_plain_file_of_an_earlier_version_is_plain(tmp_path: Path) -> None:
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(earlier_content([record(status="ok"), record(status="unresolved", layer_name="ä")]))
     parsed = parse_plain_file(path, COLUMNS)
     assert parsed is not None
     assert parsed.frame["stream"].tolist() == ["", ""]
     assert list(parsed.frame) == list(COLUMNS)
-    assert_engine_agrees(path)
+    assert_engines_agree(path)
 
 
 def test_files_with_and_without_streams_are_one_table_by_either_engine(tmp_path: Path) -> None:
@@ -198,8 +187,8 @@ def test_files_with_and_without_streams_are_one_table_by_either_engine(tmp_path:
     assert_engines_agree(tmp_path, columns=["stream"])
 
 
-def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("timing_logger.reading.duckdb_scan._VECTORS_PER_CHUNK", 1)
+def test_many_blocks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("timing_logger.reading.plain_files._BLOCK_BYTES", 2**16)
     path = tmp_path / "timing-rank0.csv"
     path.write_bytes(
         content([record(f"OP{i % 7}", layer_name=f"layer{i // 3000}", seq=i) for i in range(9000)])
@@ -211,7 +200,7 @@ def test_many_chunks_are_one_table(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_text_comes_as_categoricals(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record("B"), record("A")])
     write_timing_file(tmp_path, 1, [record("C")])
-    operations = read_timings(tmp_path, engine="duckdb")["operation"]
+    operations = read_timings(tmp_path, engine="pyarrow")["operation"]
     assert operations.cat.categories.tolist() == ["A", "B", "C"]
     assert operations.tolist() == ["B", "A", "C"]
 
@@ -221,7 +210,7 @@ def test_a_name_with_wildcards_is_one_file(tmp_path: Path) -> None:
         write_timing_file(tmp_path / folder, 0, [record(folder)])
     path = tmp_path / "run[12]*" / "timing-rank0.csv"
     assert parse_plain_file(path, COLUMNS) is not None
-    assert read_timings(path, engine="duckdb")["operation"].tolist() == ["RUN[12]*"]
+    assert read_timings(path, engine="pyarrow")["operation"].tolist() == ["RUN[12]*"]
 
 
 # -- which --------------------------------------------------------------------------------------------
@@ -232,30 +221,30 @@ def test_the_size_of_all_files_chooses_the_engine(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(sources, "LARGE_BYTES", n_bytes)
     assert read_timings(tmp_path).attrs["engine"] == "pandas"
     monkeypatch.setattr(sources, "LARGE_BYTES", n_bytes - 1)
-    assert read_timings(tmp_path).attrs["engine"] == "duckdb"
+    assert read_timings(tmp_path).attrs["engine"] == "pyarrow"
 
 
-def test_large_files_without_duckdb_are_read_by_pandas_with_a_warning(
+def test_large_files_without_pyarrow_are_read_by_pandas_with_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_timing_file(tmp_path, 0, [record()])
     monkeypatch.setattr(sources, "LARGE_BYTES", 0)
-    monkeypatch.setattr(sources.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(sources, "has_pyarrow", lambda: False)
     with pytest.warns(UserWarning, match=r"timing_logger\[large\]"):
         assert read_timings(tmp_path).attrs["engine"] == "pandas"
     with pytest.raises(ConfigurationError, match=r"timing_logger\[large\]"):
-        read_timings(tmp_path, engine="duckdb")
+        read_timings(tmp_path, engine="pyarrow")
 
 
 def test_unknown_engines_and_columns_are_refused(tmp_path: Path) -> None:
     write_timing_file(tmp_path, 0, [record()])
-    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas' or 'duckdb'"):
+    with pytest.raises(ConfigurationError, match="engine='spark': say 'auto', 'pandas' or 'pyarrow'"):
         read_timings(tmp_path, engine="spark")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="columns: there is no 'duration'"):
         read_timings(tmp_path, columns=["duration"])
 
 
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_only_the_columns_asked_for_come(tmp_path: Path, engine: Any) -> None:
     write_timing_file(tmp_path, 3, [record()])
     table = read_timings(tmp_path, engine=engine, columns=["operation", "start_s"])

@@ -162,7 +162,7 @@ def in_parts(whole: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("engine", ["pandas", "duckdb"])
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
 def test_every_engine_reads_all_parts_as_one_table(engine: Any, whole: Path, in_parts: Path) -> None:
     expected, found = read_timings(whole, engine=engine), read_timings(in_parts, engine=engine)
     pd.testing.assert_frame_equal(found, expected)
@@ -183,7 +183,7 @@ def test_there_is_one_description_of_a_file_with_its_parts_in_it(whole: Path, in
 
 COMMANDS = [
     ["summary"], ["summary", "--by", "operation"], ["stragglers"], ["waits"], ["bandwidth"], ["overlap"],
-    ["summary", "--engine", "duckdb"], ["waits", "--engine", "duckdb"],
+    ["summary", "--engine", "pyarrow"], ["waits", "--engine", "pyarrow"],
 ]  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def test_what_is_wrong_in_any_part_is_said(tmp_path: Path) -> None:
         file.write(b"torn")
     with second.open("ab") as file:
         file.write(b"damaged\n")
-    for engine in ("pandas", "duckdb"):
+    for engine in ("pandas", "pyarrow"):
         with pytest.warns(UserWarning, match="last line was cut") as said:
             df = read_timings(tmp_path, engine=engine)  # type: ignore[call-overload,unused-ignore]
         assert df["iteration"].tolist() == list(range(30))

@@ -20,7 +20,7 @@ TRACE = Path(
 
 pytestmark = [
     pytest.mark.skipif(not TRACE.is_file(), reason="no trace; TIMING_LOGGER_STRAGGLER_TRACE can name it"),
-    pytest.mark.skipif(not readers(), reason="no polars, pyarrow or duckdb to read Parquet"),
+    pytest.mark.skipif(not readers(), reason="neither polars nor pyarrow to read Parquet"),
 ]
 
 

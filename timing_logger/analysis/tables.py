@@ -37,7 +37,7 @@ def opened(
 
     A table without ``incarnation`` gets incarnation 1 in every row. Other columns that it lacks are blank, as
     ``read_timings`` leaves them. So are integers whose absolute value is beyond :data:`record.LARGEST`. A
-    relation of DuckDB is collected into pandas, a lazy frame of polars into polars.
+    lazy table is collected: that of polars into polars, any other into pandas.
 
     Args:
         timings: a table of any library that narwhals supports.

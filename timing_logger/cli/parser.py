@@ -23,7 +23,7 @@ _VERDICTS = (
     "rank", "suspect", "role", "group-wide", "communication", "diffuse", commands.HANG, commands.UNJUDGED,
 )  # fmt: skip
 _ENDS = (commands.HANG, commands.UNFINISHED)
-_ENGINES = ("auto", "pandas", "duckdb")
+_ENGINES = ("auto", "pandas", "pyarrow")
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
 
 
@@ -301,7 +301,7 @@ def _about_rows(
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=_ENGINES, default="auto",
-        help="what reads the files: by default DuckDB for large ones, see docs/large-runs.md",
+        help="what reads the files: by default pyarrow for large ones, see docs/large-runs.md",
     )  # fmt: skip
     parser.set_defaults(command=command, **({} if of_iterations else {"iterations": None}))
     return parser

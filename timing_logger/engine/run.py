@@ -21,7 +21,7 @@ class Result(NamedTuple):
 
     Attributes:
         answers: one for each analysis.
-        engine: what read the rows: "pandas", "duckdb" or "cluster".
+        engine: what read the rows: "pandas", "pyarrow" or "cluster".
         by_file: whether files were processed one by one.
         n_blocks: the number of blocks of collectives; 0 if there were none.
     """

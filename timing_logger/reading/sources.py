@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -20,16 +19,17 @@ from timing_logger.reading.file_problems import inexact_numbers
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
+from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
 from timing_logger.record import COLUMNS, FIELDS
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 
-Engine = Literal["pandas", "duckdb"]
+Engine = Literal["pandas", "pyarrow"]
 
 ADDED_COLUMNS = ("rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s")
 """The columns that a table has beside those of its files."""
 
 LARGE_BYTES = 2**26
-"""The total size of files above which they are read by DuckDB, where it is installed."""
+"""The total size of files above which they are read by pyarrow, where it is installed."""
 
 _EXTRA = "pip install 'timing_logger[large]'"
 _TEXTS = frozenset(column.name for column in FIELDS if column.kind == "text")
@@ -49,7 +49,7 @@ class Source:
     Attributes:
         paths: the parts of the file, in order; callers treat them as one file.
         name: rank and incarnation of the file.
-        engine: what reads the file. With "duckdb", files that are not plain are read line by line.
+        engine: what reads the file. With "pyarrow", files that are not plain are read line by line.
         columns: the columns that the table shall have.
     """
 
@@ -84,14 +84,11 @@ class Source:
 
     def _parsed_part(self, path: Path, columns: list[str]) -> Parsed:
         check_is_file("paths", path)
-        if self.engine == "duckdb":
-            from timing_logger.reading.csv_columns import parse_plain_file
-
-            if plain := parse_plain_file(path, columns):
-                return plain
+        if self.engine == "pyarrow" and (plain := parse_plain_file(path, columns)):
+            return plain
         parsed = _parsed_by_lines(path)
         frame = parsed.frame[columns]
-        return parsed._replace(frame=compact(frame) if self.engine == "duckdb" else frame)
+        return parsed._replace(frame=compact(frame) if self.engine == "pyarrow" else frame)
 
     @property
     def _read_columns(self) -> list[str]:
@@ -107,7 +104,7 @@ class Source:
         frame = without_replaced(parsed.frame)
         n_replaced = len(parsed.frame) - len(frame)
         frame = frame[self._read_columns]
-        frame = compact(frame) if self.engine == "duckdb" else frame  # of Parquet
+        frame = compact(frame) if self.engine == "pyarrow" else frame  # of Parquet
         return parsed._replace(frame=frame, replaced=parsed.replaced + n_replaced)
 
     @cached_property
@@ -258,29 +255,28 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
     """Choose what reads the files.
 
     Args:
-        stated: "auto", "pandas" or "duckdb".
+        stated: "auto", "pandas" or "pyarrow".
         n_bytes: total size of the files in bytes.
 
     Warns:
-        UserWarning: DuckDB is not installed, and the files are large.
+        UserWarning: pyarrow is not installed, and the files are large.
 
     Raises:
-        ConfigurationError: ``stated`` is another word, or DuckDB is not installed.
+        ConfigurationError: ``stated`` is another word, or pyarrow is not installed.
     """
-    if stated not in ("auto", "pandas", "duckdb"):
-        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'duckdb'.")
-    has_duckdb = importlib.util.find_spec("duckdb") is not None
-    if stated == "duckdb" and not has_duckdb:
-        raise ConfigurationError(f"engine='duckdb': DuckDB is not installed. Get it with {_EXTRA}.")
-    if stated == "auto" and n_bytes > LARGE_BYTES and not has_duckdb:
+    if stated not in ("auto", "pandas", "pyarrow"):
+        raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'pyarrow'.")
+    if stated == "pyarrow" and not has_pyarrow():
+        raise ConfigurationError(f"engine='pyarrow': pyarrow is not installed. Get it with {_EXTRA}.")
+    if stated == "auto" and n_bytes > LARGE_BYTES and not has_pyarrow():
         warnings.warn(
             f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
-            "brings what reads large files.",
+            "brings pyarrow, which reads large files.",
             UserWarning,
             stacklevel=4,
         )
     is_large = stated == "auto" and n_bytes > LARGE_BYTES
-    return "duckdb" if has_duckdb and (stated == "duckdb" or is_large) else "pandas"
+    return "pyarrow" if has_pyarrow() and (stated == "pyarrow" or is_large) else "pandas"
 
 
 def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

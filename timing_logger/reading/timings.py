@@ -36,7 +36,7 @@ def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
     incarnations: Incarnations = "latest",
-    engine: Literal["auto", "pandas", "duckdb"] = "auto",
+    engine: Literal["auto", "pandas", "pyarrow"] = "auto",
     columns: Collection[str] | None = None,
 ) -> pd.DataFrame:
     """Read the timings of all ranks into one table.
@@ -57,7 +57,7 @@ def read_timings(
             told apart by the column ``incarnation``. A number reads the run of that number: 1 for files
             without one in their names, 2 for ``.run2``, and so on. That includes the files of ranks that took
             part in the run but not in all runs before, and so have a lower number.
-        engine: what reads the files. "duckdb" uses all cores and takes a fraction of the memory: text comes
+        engine: what reads the files. "pyarrow" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
             ``sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``). A
             Parquet file counts with the size of the timing files that it was made from.
@@ -99,12 +99,12 @@ def read_timings(
         measurements that are farther apart than drift explains: ``after_s`` and ``before_s``, when they were
         made by this clock, ``moved_s``, how far apart they are, and ``explained_s``, how much drift and both
         uncertainties explain). ``attrs["left_out"]`` has a dict with
-        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "duckdb".
+        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "pyarrow".
 
     Warns:
         UserWarning: once, if lines were cut or skipped, or files left out; if the number of rows of a file is
             not that in its sidecar; if a part of a file is missing; if something in a sidecar cannot be used;
-            or if measurements of a clock contradict each other. And once, if the files are large and DuckDB
+            or if measurements of a clock contradict each other. And once, if the files are large and pyarrow
             is not installed.
 
     Raises:
@@ -114,7 +114,7 @@ def read_timings(
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
             could not be told apart; there is no such run; ``incarnations`` or ``engine`` has another value;
-            ``columns`` has an unknown name; or DuckDB is asked for and not installed.
+            ``columns`` has an unknown name; or pyarrow is asked for and not installed.
         OSError: a file cannot be opened.
     """
     found = timing_files(paths, incarnations=incarnations, engine=engine, columns=columns)

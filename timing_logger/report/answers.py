@@ -256,7 +256,7 @@ def reading_text(engine: str, width: int, *, by_file: bool, n_blocks: int) -> st
     """Return a note on how the rows were read; "" for pandas with all of them in memory.
 
     Args:
-        engine: "pandas", "duckdb" or "cluster".
+        engine: "pandas", "pyarrow" or "cluster".
         by_file: whether files were read one by one.
         n_blocks: the number of blocks of collectives that the answer was made of; 0 if there were none.
     """

@@ -186,18 +186,10 @@ def _read_by_pandas(logs: Path, _: random.Random) -> None:
     read_timings(logs, engine="pandas")
 
 
-def _read_by_duckdb(logs: Path, chance: random.Random) -> None:
-    """Read with DuckDB; every other time as if pyarrow, which otherwise splits plain files, was missing."""
-    from unittest import mock
-
+def _read_by_pyarrow(logs: Path, _: random.Random) -> None:
     from timing_logger import read_timings
-    from timing_logger.reading import csv_columns
 
-    if chance.random() < 0.5:
-        with mock.patch.object(csv_columns, "has_pyarrow", return_value=False):
-            read_timings(logs, engine="duckdb")
-    else:
-        read_timings(logs, engine="duckdb")
+    read_timings(logs, engine="pyarrow")
 
 
 def _look(logs: Path, chance: random.Random) -> None:
@@ -287,13 +279,13 @@ def fuzz_csv_by_pandas(trial: Trial) -> str:
     return fuzz(trial, Reader("*.csv", mutated, _read_by_pandas, _one_file))
 
 
-def fuzz_csv_by_duckdb(trial: Trial) -> str:
-    """Fuzz the reader of CSV files that uses DuckDB."""
+def fuzz_csv_by_pyarrow(trial: Trial) -> str:
+    """Fuzz the reader of CSV files that uses pyarrow."""
     try:
-        import duckdb  # noqa: F401
+        import pyarrow  # noqa: F401
     except ImportError:
-        raise Untried("no DuckDB here") from None
-    return fuzz(trial, Reader("*.csv", mutated, _read_by_duckdb, _one_file))
+        raise Untried("no pyarrow here") from None
+    return fuzz(trial, Reader("*.csv", mutated, _read_by_pyarrow, _one_file))
 
 
 def fuzz_sidecars(trial: Trial) -> str:

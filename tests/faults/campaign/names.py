@@ -55,7 +55,7 @@ def hostile_names(trial: Trial) -> str:
             with TimingLogger(0, folder) as logger:
                 for operation, layer, group in names:
                     logger.record_timing(operation, 1.0, layer, group=group)
-            for engine in ("pandas", "duckdb"):
+            for engine in ("pandas", "pyarrow"):
                 found = read_timings(folder, engine=engine)  # type: ignore[call-overload]
                 columns = [found[name].astype(object) for name in ("operation", "layer_name", "group")]
                 for i, (wanted, row) in enumerate(zip(names, zip(*columns, strict=True), strict=True)):
@@ -63,7 +63,7 @@ def hostile_names(trial: Trial) -> str:
                     with trial.one(f"names {i} of file {number} by {engine}"):
                         expected = (_as_read(operation, str.upper), _as_read(layer), _as_read(group))
                         assert row == expected, f"{row!a} and not {expected!a}"
-    return "each by pandas and by DuckDB"
+    return "each by pandas and by pyarrow"
 
 
 _VALUES: tuple[Any, ...] = (

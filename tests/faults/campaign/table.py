@@ -192,7 +192,7 @@ CAMPAIGNS: tuple[Campaign, ...] = (
         (240.0, 3600.0),
     ),
     Campaign("fuzz-pandas", _READ, "CSV files, damaged, read by pandas", fuzzing.fuzz_csv_by_pandas),
-    Campaign("fuzz-duckdb", _READ, "the same by DuckDB and pyarrow", fuzzing.fuzz_csv_by_duckdb),
+    Campaign("fuzz-pyarrow", _READ, "the same by pyarrow", fuzzing.fuzz_csv_by_pyarrow),
     Campaign("fuzz-sidecars", _READ, "sidecars, damaged", fuzzing.fuzz_sidecars),
     Campaign("fuzz-parquet", _READ, "Parquet, damaged", fuzzing.fuzz_parquet),
     Campaign("fuzz-watch", _READ, "files, damaged, under `watch`", fuzzing.fuzz_watch),

@@ -1,0 +1,249 @@
+"""Read a large timing file into compact columns with pyarrow, on all cores, if the file is plain.
+
+A plain file is as the logger leaves it at its end: with the header of any version, whole lines, and in every
+cell what the logger writes there. Any other file is only reported as not plain: ``csv_lines`` examines its
+lines one by one.
+
+Whatever pyarrow reads as a number or an instant, ``csv_lines`` reads alike or refuses. Other deviations that
+pyarrow would accept are checked for here.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from timing_logger.reading.csv_lines import Parsed, unescaped
+from timing_logger.reading.machine import usable_cores
+from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field
+
+if TYPE_CHECKING:
+    import pyarrow as pa  # type: ignore[import-untyped]
+
+_BLOCK_BYTES = 2**22
+
+_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (COLUMNS, EARLIER_COLUMNS)}
+_HEXADECIMAL = re.compile(rb'[,"\n][ \t]*-?0[xX]')  # Arrow reads it as an integer
+_FIRST_YEAR = np.datetime64("1000", "us").astype(np.int64)  # Arrow knows earlier ones, down to the year 0
+
+_NumberT = TypeVar("_NumberT", bound=np.generic)
+
+Indices: TypeAlias = "npt.NDArray[np.signedinteger[Any]]"
+
+Block: TypeAlias = "dict[str, pa.Array]"
+"""The columns of successive lines, by name."""
+
+
+def has_pyarrow() -> bool:
+    """Tell whether pyarrow is installed."""
+    return importlib.util.find_spec("pyarrow") is not None
+
+
+def parse_plain_file(path: Path, columns: Collection[str]) -> Parsed | None:
+    """Parse a plain timing file; return None if it is not plain, or changes meanwhile.
+
+    Args:
+        path: a regular file.
+        columns: the columns that the frame shall have, of ``record.COLUMNS``. Text comes as categoricals.
+    """
+    import pyarrow as pa
+
+    fields = [field for field in FIELDS if field.name in columns]
+    n_bytes = path.stat().st_size
+    try:
+        blocks = _blocks(path, fields)
+    except NotPlain:
+        return None
+    if path.stat().st_size != n_bytes:
+        return None
+    frame = _joined_blocks(blocks, fields)
+    pa.default_memory_pool().release_unused()
+    return Parsed(n_bytes, frame, "", 0, [])
+
+
+class NotPlain(ValueError):
+    """The file holds something that the logger would not have written like this."""
+
+
+# -- a file -> blocks of its columns -----------------------------------------------------------------
+
+
+def _blocks(path: Path, fields: Sequence[Field]) -> list[Block]:
+    names, header_bytes = _plain_header(path)
+    with ThreadPoolExecutor(usable_cores()) as workers:
+        return list(workers.map(partial(_block, path, names, fields), *_borders(path, header_bytes)))
+
+
+def _plain_header(path: Path) -> tuple[tuple[str, ...], int]:
+    """Return the names of the columns, and the number of bytes of the header."""
+    with path.open("rb") as file:
+        header = file.readline(max(map(len, _HEADERS)))
+    if header not in _HEADERS:
+        raise NotPlain
+    return _HEADERS[header], len(header)
+
+
+def _borders(path: Path, start: int) -> tuple[list[int], list[int]]:
+    """Return the starts and ends of blocks of whole lines, from position ``start`` on."""
+    with path.open("rb") as file:
+        n_bytes = file.seek(0, 2)
+        borders = [start]
+        while borders[-1] < n_bytes:
+            file.seek(borders[-1] + _BLOCK_BYTES)
+            file.readline()
+            borders.append(min(file.tell(), n_bytes))
+    return borders[:-1], borders[1:]
+
+
+def _block(path: Path, names: Sequence[str], fields: Sequence[Field], start: int, end: int) -> Block:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    with path.open("rb") as file:
+        file.seek(start)
+        block = file.read(end - start)
+    _check_bytes(block)
+    is_ascii = block.isascii()  # else unwanted text is read too, to check that it is UTF-8
+    there = [field for field in FIELDS if field.name in names]
+    read = [field for field in there if field in fields or field.kind != "text" or not is_ascii]
+    reading = csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=names)
+    parsing = csv.ParseOptions(ignore_empty_lines=False, newlines_in_values=False)
+    try:
+        table = csv.read_csv(pa.BufferReader(block), reading, parsing, _conversion(read))
+    except pa.ArrowInvalid:
+        raise NotPlain from None
+    if b'"' in block and len(table) != block.count(b"\n"):  # a line end between quotes
+        raise NotPlain
+    columns = {field.name: table[field.name].combine_chunks() for field in read}
+    for field in read:
+        _check_values(field, columns[field.name])
+    return {field.name: columns[field.name] for field in fields if field in there}
+
+
+def _conversion(fields: Sequence[Field]) -> object:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    types = {
+        "timestamp": pa.timestamp("us"),
+        "integer": pa.int64(),
+        "text": pa.dictionary(pa.int32(), pa.string()),
+        "milliseconds": pa.float64(),
+        "seconds": pa.float64(),
+    }
+    return csv.ConvertOptions(
+        column_types={field.name: types[field.kind] for field in fields},
+        include_columns=[field.name for field in fields],
+        null_values=[""],
+        strings_can_be_null=False,
+        quoted_strings_can_be_null=False,
+    )
+
+
+def _check_bytes(block: bytes) -> None:
+    """Raise ``NotPlain`` if Arrow would read some of the bytes in its own way."""
+    if b"\0" in block or b"\r" in block or _has_hexadecimal(block) or not block.endswith(b"\n"):
+        raise NotPlain
+    if b'"' in block and b',"\n' in block:  # a quote without its partner: the rest would be its cell
+        raise NotPlain
+
+
+def _has_hexadecimal(block: bytes) -> bool:
+    """Tell whether a cell may be a hexadecimal number.
+
+    Single bytes are found ten times as fast as pairs, and pairs a hundred times as fast as patterns.
+    """
+    may_have = any(letter in block and b"0" + letter in block for letter in (b"x", b"X"))
+    return may_have and _HEXADECIMAL.search(block) is not None
+
+
+def _check_values(field: Field, column: pa.Array) -> None:
+    """Raise ``NotPlain`` for an instant or a duration that the logger does not write."""
+    if field.kind == "timestamp":
+        is_plain = not column.null_count and _microseconds(column).min(initial=_FIRST_YEAR) >= _FIRST_YEAR
+    elif field.kind in ("milliseconds", "seconds"):
+        known = np.isfinite(_floats(column))
+        is_plain = int(np.count_nonzero(known)) + column.null_count == len(column)
+    else:
+        is_plain = True
+    if not is_plain:
+        raise NotPlain
+
+
+# -- blocks -> one table -----------------------------------------------------------------------------
+
+
+def _joined_blocks(blocks: list[Block], fields: Sequence[Field]) -> pd.DataFrame:
+    """Join blocks into one table of the columns ``fields``, with text as categoricals.
+
+    This empties the blocks, so that only one column at a time is held twice. Text is blank if the file lacks
+    it, because it is older than the column.
+    """
+    there = [
+        field for field in fields if field.kind != "text" or all(field.name in block for block in blocks)
+    ]
+    columns = {field.name: _joined(field, [block.pop(field.name) for block in blocks]) for field in there}
+    frame: pd.DataFrame = pd.DataFrame(columns, copy=False)
+    for field in fields:
+        if field not in there:
+            frame[field.name] = _categorical([(np.zeros(len(frame), np.int8), [""])])
+    return frame
+
+
+def _joined(
+    field: Field, pieces: list[pa.Array]
+) -> pd.Categorical | pd.arrays.IntegerArray | pd.Series[pd.Timestamp] | npt.NDArray[np.float64]:
+    if field.kind == "text":
+        return _categorical([(piece.indices.to_numpy(), piece.dictionary.to_pylist()) for piece in pieces])
+    if field.kind == "integer":
+        blank = _concatenated([piece.is_null().to_numpy(zero_copy_only=False) for piece in pieces], np.bool_)
+        return pd.arrays.IntegerArray(
+            _concatenated([piece.fill_null(0).to_numpy() for piece in pieces], np.int64), blank
+        )
+    if field.kind == "timestamp":
+        instants = _concatenated([_microseconds(piece) for piece in pieces], np.int64)
+        in_utc: pd.Series[pd.Timestamp] = pd.Series(instants.view("datetime64[us]")).dt.tz_localize("UTC")
+        return in_utc
+    return _concatenated([_floats(piece) for piece in pieces], np.float64)
+
+
+def _microseconds(column: pa.Array) -> npt.NDArray[np.int64]:
+    import pyarrow as pa
+
+    instants: npt.NDArray[np.int64] = column.view(pa.int64()).to_numpy()
+    return instants
+
+
+def _floats(column: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = column.fill_null(np.nan).to_numpy()
+    return values
+
+
+def _concatenated(pieces: Sequence[npt.NDArray[_NumberT]], kind: type[_NumberT]) -> npt.NDArray[_NumberT]:
+    return np.concatenate([np.empty(0, kind), *pieces])
+
+
+def _categorical(pieces: Sequence[tuple[Indices, Sequence[str]]]) -> pd.Categorical:
+    """Join pieces of a text column into a categorical with its categories in ascending order.
+
+    Args:
+        pieces: for each line an index into the cells, and the cells, as they stand in the file but without
+            quotes; a cell may occur twice.
+    """
+    text_of = {cell: unescaped(cell) for _, cells in pieces for cell in cells}
+    categories = sorted(set(text_of.values()))
+    place = {text: i for i, text in enumerate(categories)}
+    code_of = {cell: place[text] for cell, text in text_of.items()}
+    kind = np.min_scalar_type(-len(categories) - 1)
+    codes = [np.array([code_of[cell] for cell in cells], kind)[indices] for indices, cells in pieces]
+    whole = np.concatenate([np.empty(0, kind), *codes])
+    return pd.Categorical.from_codes(whole, pd.Index(categories, dtype="str"))
