@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from timing_logger.timers import region_timer
     from timing_logger.timers.cuda_timers import CUDATimer, CUDATimerCollection
 
+    __version__: str
+
 __all__ = [
     "CUDATimer",
     "CUDATimerCollection",
@@ -50,11 +52,27 @@ _moved.install()
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOME:
+    if name == "__version__":
+        value = _version_installed()
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
     return value
 
 
+def _version_installed() -> str:
+    from importlib.metadata import PackageNotFoundError, version  # not for every process that records
+
+    try:
+        return version("timing_logger")
+    except PackageNotFoundError as error:
+        raise AttributeError(
+            "timing_logger has no __version__, because it is not installed: Python found its folder. "
+            "Install it with pip."
+        ) from error
+
+
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, "__version__"})

@@ -1,0 +1,74 @@
+"""The version has one home, ``setup.cfg``; everything else asks what is installed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from configparser import ConfigParser
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from processes import run_python
+
+import timing_logger
+from timing_logger.cli import main
+
+ROOT = Path(__file__).parent.parent
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+KINDS_OF_CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
+
+
+def stated_version() -> str:
+    settings = ConfigParser()
+    settings.read(ROOT / "setup.cfg", encoding="utf-8")
+    return settings["metadata"]["version"]
+
+
+def test_the_package_has_the_version_that_is_installed() -> None:
+    assert timing_logger.__version__ == version("timing_logger")
+    assert "__version__" in dir(timing_logger)
+
+
+def test_the_command_line_has_the_version_that_is_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="0"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"timing-logger {version('timing_logger')}\n"
+
+
+def test_no_process_that_only_records_looks_the_version_up() -> None:
+    run = run_python("import sys, timing_logger; print('importlib.metadata' in sys.modules)")
+    assert run.stdout == "False\n", run.stderr
+
+
+def test_a_folder_that_is_not_installed_has_no_version() -> None:
+    program = f"""
+        import sys
+        sys.path = [{str(ROOT)!r}, *(path for path in sys.path if path.startswith({sys.base_prefix!r}))]
+        import timing_logger
+        print(hasattr(timing_logger, "__version__"))
+        timing_logger.__version__
+        """
+    run = run_python(program, environment={"PYTHONPATH": "", "PYTHONSAFEPATH": "1"})
+    assert run.stdout == "False\n", run.stderr
+    assert "AttributeError" in run.stderr and "not installed" in run.stderr
+
+
+def test_no_other_file_states_the_version() -> None:
+    elsewhere = [ROOT / "setup.py", ROOT / "pyproject.toml", *ROOT.glob("*_instrumentation/**/*.py")]
+    elsewhere += ROOT.glob("timing_logger/**/*.py")
+    for file in elsewhere:
+        assert stated_version() not in file.read_text(encoding="utf-8"), file
+
+
+def test_the_newest_release_of_the_changelog_is_the_version() -> None:
+    headings = re.findall(r"^## (.*)$", CHANGELOG, re.MULTILINE)
+    assert headings[0] == "[Unreleased]"
+    release = re.fullmatch(r"\[(.*)\] - \d{4}-\d\d-\d\d", headings[1])
+    assert release and release[1] == stated_version()
+
+
+def test_each_release_of_the_changelog_sorts_its_changes() -> None:
+    for release in re.split(r"^## ", CHANGELOG, flags=re.MULTILINE)[1:]:
+        kinds = re.findall(r"^### (.*)$", release, re.MULTILINE)
+        assert kinds == [kind for kind in KINDS_OF_CHANGES if kind in kinds], release
