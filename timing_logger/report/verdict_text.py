@@ -74,7 +74,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
     ranks = ", ".join(map(str, verdict.ranks))
     who = {
-        "healthy": f"healthy. Nobody is slow{_of_the_judged(verdict)}",
+        "healthy": f"healthy. Nobody is slow{_of_conclusive_ranks(verdict)}",
         "rank": f"rank {ranks} is slow" if len(verdict.ranks) == 1 else f"ranks {ranks} are slow",
         "suspect": f"probably {who_is_suspected(verdict)}",
         "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
@@ -120,7 +120,7 @@ def what_communication_does(verdict: Verdict) -> str:
     return f"communication is slow{f' in group {verdict.labels}' if verdict.labels else ''}"
 
 
-def _of_the_judged(verdict: Verdict) -> str:
+def _of_conclusive_ranks(verdict: Verdict) -> str:
     n_unknown = len(verdict.unjudged_ranks)
     if not n_unknown:
         return ""

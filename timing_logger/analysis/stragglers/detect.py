@@ -21,7 +21,7 @@ from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
-from timing_logger.analysis.stragglers.coverage import unjudged_ranks, why_not_healthy
+from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
 from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     few_steps,
@@ -114,8 +114,8 @@ def judgement_of(
     """
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
-    judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
-    return judged.ending_in(hang(timings) if end is None else end)
+    found = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return found.ending_in(hang(timings) if end is None else end)
 
 
 def judgement_on(
@@ -132,7 +132,7 @@ def judgement_on(
         why = f"the files look like those of different runs: {mixed}"
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
         return Judgement(times, verdict, role_of, are_comparable=False)
-    found = _judged(times, role_of)
+    found = _by_rows_or_gaps(times, role_of)
     hosts = {file["rank"]: str((file.get("sidecar") or {}).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
     verdict = _as_far_as_known(verdict, found.times, role_of)
@@ -155,14 +155,14 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
 
 
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
-    """Add to a verdict the ranks that could not be judged, and why ``healthy`` is not known, if it is not."""
-    why = why_not_healthy(times, roles) if verdict.verdict == "healthy" else ""
+    """Add to a verdict the inconclusive ranks, and why ``healthy`` is not known, if it is not."""
+    why = why_inconclusive(times, roles) if verdict.verdict == "healthy" else ""
     if not why:
-        return replace(verdict, unjudged_ranks=unjudged_ranks(times, roles))
+        return replace(verdict, unjudged_ranks=inconclusive_ranks(times, roles))
     return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
-def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
     """Judge by the rows of own work and, where they cover too little, also by the time between communication.
 
     What the rows show remains true where they do not cover all time. So if the time between communication, in
@@ -321,5 +321,5 @@ def whole_judgement(parts: Sequence[PartOfJudgement], roles: Mapping[int, Any] |
     files = [file for part in parts for file in part.files]
     times = whole_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
-    judged = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
-    return judged.ending_in(run_end_of([part.last for part in parts], files))
+    found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
+    return found.ending_in(run_end_of([part.last for part in parts], files))

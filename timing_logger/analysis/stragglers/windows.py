@@ -86,10 +86,10 @@ def stragglers_and_windows(
 ) -> StragglersAndWindows:
     """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return judged_with_windows(judgement_of(timings, roles), frame)
+    return verdict_and_windows(judgement_of(timings, roles), frame)
 
 
-def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
+def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
     """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
     times, verdict, role_of, are_comparable = judgement
     found = [
@@ -147,7 +147,7 @@ def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, rol
 def _of_parts(
     parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
-    return judged_with_windows(whole_judgement(parts, roles), of_pandas())
+    return verdict_and_windows(whole_judgement(parts, roles), of_pandas())
 
 
 STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)

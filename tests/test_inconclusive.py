@@ -47,7 +47,7 @@ def without_any_time(timings: pd.DataFrame) -> pd.DataFrame:
     return timings.assign(elapsed_ms=np.nan, start_counter=np.nan, end_counter=np.nan)
 
 
-UNJUDGED = {
+INCONCLUSIVE = {
     "no rows": (run().head(0), "there are no rows"),
     "one rank": (run(ranks=1), "only one rank is recorded"),
     "roles of one": (run().assign(role=run()["rank"]), "every rank is alone in its role, so none has peers"),
@@ -62,7 +62,7 @@ UNJUDGED = {
 # -- nobody --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("timings", "why"), UNJUDGED.values(), ids=UNJUDGED)
+@pytest.mark.parametrize(("timings", "why"), INCONCLUSIVE.values(), ids=INCONCLUSIVE)
 def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.DataFrame, why: str) -> None:
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
