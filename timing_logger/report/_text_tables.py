@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.record import escape_text
 from timing_logger.report._drawing import drawn, new_table, wrapped
-from timing_logger.report._words import UNKNOWN, fixed
+from timing_logger.report._wording import UNKNOWN, fixed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -68,12 +68,12 @@ def traced_in(frame: Frame) -> list[Traced]:
     return found
 
 
-def _joined(parts: Sequence[list[Traced]]) -> list[Traced]:
+def _reduce(parts: Sequence[list[Traced]]) -> list[Traced]:
     return sorted(traced for part in parts for traced in part)
 
 
 PROCESSES = Analysis(
-    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _joined
+    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _reduce
 )
 """The analysis that lists all processes that have rows."""
 

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_different_runs, on_overlap, on_problems
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -19,7 +19,7 @@ from timing_logger.report._text_tables import (
     paragraph,
     table_text,
 )
-from timing_logger.report._words import count, percent, size
+from timing_logger.report._wording import count, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,7 +238,7 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
         )
 
 
-# -- remarks on the reading ---------------------------------------------------------------------------
+# -- how it was read -------------------------------------------------------------------------------------
 
 
 def different_runs_text(why: str, width: int) -> str:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
 from timing_logger.record import escape_text
+from timing_logger.report._diagnostics import diagnostics
 from timing_logger.report._drawing import bar, drawn, new_table, wrapped
 from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle, on_many_ranks
-from timing_logger.report._remarks import remarks
-from timing_logger.report._words import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
+from timing_logger.report._wording import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def summary_text(summary: Summary, width: int = 100) -> str:
         *(wrapped(line, width) for line in _on_operations(summary)),
         drawn(_ranks_table(summary), width),
         _files(summary, width),
-        "\n".join(wrapped(line, width) for line in remarks(summary)),
+        "\n".join(wrapped(line, width) for line in diagnostics(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -16,7 +16,7 @@ from timing_logger.report._text_tables import (
     paragraph,
     table_text,
 )
-from timing_logger.report._words import percent, seconds
+from timing_logger.report._wording import percent, seconds
 
 if TYPE_CHECKING:
     import pandas as pd

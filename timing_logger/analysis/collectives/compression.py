@@ -207,12 +207,12 @@ def compression_in(
     return as_pandas
 
 
-def _part(timings: pd.DataFrame) -> MeasuredPart:
+def _map(timings: pd.DataFrame) -> MeasuredPart:
     frame = opened(timings, COLUMNS_OF["compression"])
     return with_work(frame, complete_instances(frame))
 
 
-def _whole(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
+def _reduce(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
     return compression_in(*joined_measured(parts), dense)
 
 
@@ -230,5 +230,5 @@ def compression_against(dense: pd.DataFrame | None) -> Analysis[MeasuredPart, pd
         dense: the table that ``bandwidth`` returned for another run, without compression; None to take
             this run's speeds.
     """
-    reduce = partial(_whole, dense=dense)
-    return Analysis(COLUMNS_OF["compression"], _part, reduce, "collective", moves_bytes_or_is_work)
+    reduce = partial(_reduce, dense=dense)
+    return Analysis(COLUMNS_OF["compression"], _map, reduce, "collective", moves_bytes_or_is_work)

@@ -170,18 +170,18 @@ def _rank_end(
 # -- from parts --------------------------------------------------------------------------------------
 
 
-def _part(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
+def _map(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
     return last_rows(timings), timings.attrs.get("files", [])
 
 
-def _whole(
+def _reduce(
     parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], now_unix_s: float | None = None
 ) -> RunEnd:
     files = [file for _, of_part in parts for file in of_part]
     return run_end_of([rows for rows, _ in parts], files, now_unix_s)
 
 
-HANG = Analysis(COLUMNS_OF["hang"], _part, _whole)
+HANG = Analysis(COLUMNS_OF["hang"], _map, _reduce)
 """The analysis :func:`hang` in parts: a part holds the last rows of each process."""
 
 
@@ -191,4 +191,4 @@ def hang_asked_at(now_unix_s: float) -> Analysis[Any, RunEnd]:
     Args:
         now_unix_s: the current Unix time in seconds.
     """
-    return HANG._replace(reduce=partial(_whole, now_unix_s=now_unix_s))
+    return HANG._replace(reduce=partial(_reduce, now_unix_s=now_unix_s))

@@ -55,6 +55,11 @@ class Ending:
         return max(0.0, age_s) if math.isfinite(age_s) else None
 
 
+def integer_or_none(value: float | None) -> int | None:
+    """Return a number of a row as an integer; None if it is unknown."""
+    return None if value is None or math.isnan(value) else int(value)
+
+
 def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     """Combine what rows and sidecars say of the end of a run.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 from timing_logger.analysis.collectives.instances import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.group_members import NONE, ranks_by_number
-from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending
+from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.operations import (
     PROBES,
     base_operation,
@@ -105,16 +104,12 @@ def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> Stuck
         rank=int(call["rank"]),
         operation=str(call["operation"]),
         group=str(call["group"]),
-        seq=_whole(call["seq"]),
+        seq=integer_or_none(call["seq"]),
         thread=str(call["thread"]),
-        iteration=_whole(call["iteration"]),
+        iteration=integer_or_none(call["iteration"]),
         peer=None if peer == NONE else peer,
         has_partner=has_partner,
         since_s=ending.before_the_end_s(float(call["began_s"])),
         hangs=bool(call["hangs"]),
         in_background=goes_on(str(call["operation"])),
     )
-
-
-def _whole(value: float) -> int | None:
-    return None if math.isnan(value) else int(value)

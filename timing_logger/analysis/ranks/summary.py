@@ -89,10 +89,10 @@ def overview(timings: pd.DataFrame) -> Summary:
     Args:
         timings: as ``read_timings`` returns, with its attributes.
     """
-    return whole_summary([part_of_summary(timings)])
+    return reduce_summary([map_summary(timings)])
 
 
-class PartOfSummary(NamedTuple):
+class SummaryPart(NamedTuple):
     """What a summary needs of some of the processes: a few rows each, however many there were.
 
     Attributes:
@@ -111,9 +111,9 @@ class PartOfSummary(NamedTuple):
     left_out: list[dict[str, str]]
 
 
-def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
+def map_summary(timings: pd.DataFrame) -> SummaryPart:
     """Reduce the rows of whole processes, such as those of one file, to what a summary needs."""
-    return PartOfSummary(
+    return SummaryPart(
         operations=summarize(timings).astype({"operation": "str"}),
         ranks=summarize_ranks(timings),
         statuses=summarize_statuses(timings),
@@ -124,7 +124,7 @@ def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
     )
 
 
-def whole_summary(parts: Sequence[PartOfSummary]) -> Summary:
+def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
     """Summarize a run by the parts of all its processes, with the same result as by all rows at once."""
     import pandas as pd
 
@@ -302,5 +302,5 @@ def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-OVERVIEW = Analysis(COLUMNS_OF["overview"], part_of_summary, whole_summary)
+OVERVIEW = Analysis(COLUMNS_OF["overview"], map_summary, reduce_summary)
 """The analysis :func:`overview` in parts."""

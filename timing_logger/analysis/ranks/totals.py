@@ -68,10 +68,10 @@ def summarize(timings: IntoDataFrameT, by: Sequence[str] = BY_PROCESS) -> IntoDa
     Raises:
         ConfigurationError: ``by`` is empty, or names another column.
     """
-    return cast("IntoDataFrameT", whole_totals([part_of_totals(timings, by)], by))
+    return cast("IntoDataFrameT", reduce_totals([map_totals(timings, by)], by))
 
 
-class PartOfTotals(NamedTuple):
+class TotalsPart(NamedTuple):
     """What the totals need of some of the processes.
 
     Attributes:
@@ -94,7 +94,7 @@ class PartOfTotals(NamedTuple):
     wall_ms: Floats
 
 
-def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
+def map_totals(timings: IntoDataFrameT, by: Sequence[str]) -> TotalsPart:
     """Reduce the rows of whole processes, such as those of one file, to what the totals need.
 
     Args:
@@ -111,7 +111,7 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
     elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
     repeated = seen_before(frame, group, each_text(operation, is_wait))
     under_way_ms, wall_ms = _wall_times(frame, group, len(row), _counted_ms(elapsed_ms, repeated))
-    return PartOfTotals(
+    return TotalsPart(
         keys=taken(frame, by, row).to_native(),
         group=group,
         elapsed_ms=elapsed_ms,
@@ -123,11 +123,11 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
     )
 
 
-def whole_totals(parts: Sequence[PartOfTotals], by: Sequence[str]) -> Any:
+def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> Any:
     """Compute :func:`summarize` from the parts of all processes, in their library.
 
     Args:
-        parts: as ``part_of_totals`` returned them; several parts must be of pandas.
+        parts: as ``map_totals`` returned them; several parts must be of pandas.
         by: the columns that the parts were made by.
     """
     keys = _joined_keys(parts)
@@ -146,7 +146,7 @@ def _groups(frame: Frame, by: Sequence[str]) -> Ints:
     return dense_codes(*(_values(frame, name) for name in by))
 
 
-def _joined_keys(parts: Sequence[PartOfTotals]) -> Frame:
+def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
         frame: Frame = nw.from_native(parts[0].keys)
         return frame
@@ -176,7 +176,7 @@ def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
     return np.argsort(-total_of_operation, kind="stable")
 
 
-def _figures(parts: Sequence[PartOfTotals], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
+def _figures(parts: Sequence[TotalsPart], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
     """Compute the numeric columns; ``places`` has for each part the numbers of its groups among all."""
     key = np.concatenate([place[part.group] for part, place in zip(parts, places, strict=True)])
     elapsed_ms = np.concatenate([part.elapsed_ms for part in parts])
@@ -256,10 +256,10 @@ def _processes(frame: Frame) -> Ints:
     return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))
 
 
-def totals_by(by: Sequence[str]) -> Analysis[PartOfTotals, Any]:
+def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, Any]:
     """Return the analysis :func:`summarize` by these columns, in parts.
 
     A part holds the duration of each row, and its group.
     """
-    reduce = partial(whole_totals, by=by)
-    return Analysis(COLUMNS_OF["summarize"], partial(part_of_totals, by=by), reduce)
+    reduce = partial(reduce_totals, by=by)
+    return Analysis(COLUMNS_OF["summarize"], partial(map_totals, by=by), reduce)

@@ -38,11 +38,11 @@ from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
 from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.step_times import (
-    PartOfStepTimes,
     StepTimes,
-    part_of_step_times,
+    StepTimesPart,
+    map_step_times,
+    reduce_step_times,
     step_times,
-    whole_step_times,
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
 from timing_logger.analysis.stragglers.verdict import Gate, Verdict, VerdictKind
@@ -287,7 +287,7 @@ def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprit
 # -- from parts --------------------------------------------------------------------------------------
 
 
-class PartOfJudgement(NamedTuple):
+class JudgementPart(NamedTuple):
     """What a judgement needs of some processes: a few numbers for each step, and for each collective.
 
     Attributes:
@@ -297,29 +297,27 @@ class PartOfJudgement(NamedTuple):
         last: the last rows of each process.
     """
 
-    times: PartOfStepTimes
+    times: StepTimesPart
     roles: dict[int, str]
     files: list[dict[str, Any]]
     last: pd.DataFrame
 
 
-def part_of_judgement(timings: pd.DataFrame) -> PartOfJudgement:
+def map_judgement(timings: pd.DataFrame) -> JudgementPart:
     """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
     ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
-    return PartOfJudgement(
-        part_of_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings)
-    )
+    return JudgementPart(map_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
 
 
-def whole_judgement(parts: Sequence[PartOfJudgement], roles: Mapping[int, Any] | None = None) -> Judgement:
+def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, Any] | None = None) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
     Args:
-        parts: as ``part_of_judgement`` returned them, in ascending order of their processes.
+        parts: as ``map_judgement`` returned them, in ascending order of their processes.
         roles: the role of each rank; None to take those of the parts.
     """
     files = [file for part in parts for file in part.files]
-    times = whole_step_times([part.times for part in parts], stated_world_size(files))
+    times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
     found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
     return found.ending_in(run_end_of([part.last for part in parts], files))

@@ -1,8 +1,8 @@
-"""Estimate how likely a suspect is the culprit, by resampling the steps of the run.
+"""Estimate how likely a candidate is the culprit, by resampling the steps of the run.
 
 This is a block bootstrap (Kunsch, Annals of Statistics 17, 1989): stretches of steps are drawn with
 replacement until they are as many as the run has, so that what lasts a few steps is drawn as a whole. If the
-costliest suspect owes its place to a few steps, or costs hardly more than the next, it is not the costliest
+costliest candidate owes its place to a few steps, or costs hardly more than the next, it is not the costliest
 in many of the resamplings.
 """
 

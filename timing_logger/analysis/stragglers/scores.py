@@ -14,10 +14,10 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS
 from timing_logger.analysis.stragglers.detect import (
     Judgement,
-    PartOfJudgement,
+    JudgementPart,
     judgement_of,
-    part_of_judgement,
-    whole_judgement,
+    map_judgement,
+    reduce_judgement,
 )
 from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
 from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
@@ -95,10 +95,10 @@ def individual_score(own_ms: Floats) -> float:
     return float(np.median(blocks, axis=1).min() / np.median(current))
 
 
-def _of_parts(parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
-    found: pd.DataFrame = scores_of(whole_judgement(parts, roles), of_pandas())
+def _reduce(parts: Sequence[JudgementPart], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
+    found: pd.DataFrame = scores_of(reduce_judgement(parts, roles), of_pandas())
     return found
 
 
-SCORES = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+SCORES = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
 """The analysis :func:`scores` in parts."""

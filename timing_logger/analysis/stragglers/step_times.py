@@ -113,10 +113,10 @@ def step_times(timings: IntoDataFrameT) -> StepTimes:
     If several incarnations of a rank took a step, the latest counts.
     """
     files = getattr(timings, "attrs", {}).get("files", [])
-    return whole_step_times([part_of_step_times(timings)], stated_world_size(files))
+    return reduce_step_times([map_step_times(timings)], stated_world_size(files))
 
 
-class PartOfStepTimes(NamedTuple):
+class StepTimesPart(NamedTuple):
     """What the step times of a run need of some of its processes.
 
     Attributes:
@@ -139,13 +139,13 @@ class PartOfStepTimes(NamedTuple):
     has_iterations: bool
     on_device: bool
 
-    def without_steps(self) -> PartOfStepTimes:
+    def without_steps(self) -> StepTimesPart:
         """Return the part as if its processes had recorded no step."""
         processes = [steps.without_steps() for steps in self.processes]
         return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
 
 
-def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
+def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     rank = frame["rank"].to_numpy().astype(np.int64)
@@ -165,7 +165,7 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
     incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
-    return PartOfStepTimes(
+    return StepTimesPart(
         found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
     )
 
@@ -200,11 +200,11 @@ def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
     return bool((rows.operations_are(is_own_work) & on_device).any())
 
 
-def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = None) -> StepTimes:
+def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = None) -> StepTimes:
     """Compute the times by step and rank from the parts of all processes, as from all their rows at once.
 
     Args:
-        parts: as ``part_of_step_times`` returned them, in ascending order of their processes.
+        parts: as ``map_step_times`` returned them, in ascending order of their processes.
         world_size: the number of ranks in the run; None if unknown.
     """
     has_iterations = any(part.has_iterations for part in parts)
@@ -219,7 +219,7 @@ def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = 
     return replace(times, on_device=any(part.on_device for part in parts))
 
 
-def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
+def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Integers]]:
     """Return what the numbers of all steps mean, and the numbers of each process's steps."""
     iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
     if not any(part.numbering.restarts for part in parts):
@@ -243,7 +243,7 @@ def _nothing(has_iterations: bool) -> StepTimes:
 
 def _assembled(
     found: Sequence[RankSteps],
-    parts: Sequence[PartOfStepTimes],
+    parts: Sequence[StepTimesPart],
     phases: list[str],
     numbering: Numbering,
     has_iterations: bool,

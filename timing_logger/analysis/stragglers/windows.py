@@ -14,10 +14,10 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.detect import (
     Judgement,
-    PartOfJudgement,
+    JudgementPart,
     judgement_of,
-    part_of_judgement,
-    whole_judgement,
+    map_judgement,
+    reduce_judgement,
 )
 from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
 from timing_logger.analysis.stragglers.self_time import Integers
@@ -144,11 +144,11 @@ def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, rol
         yield _Window(figures, span)
 
 
-def _of_parts(
-    parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None
+def _reduce(
+    parts: Sequence[JudgementPart], *, roles: Mapping[int, Any] | None = None
 ) -> StragglersAndWindows:
-    return verdict_and_windows(whole_judgement(parts, roles), of_pandas())
+    return verdict_and_windows(reduce_judgement(parts, roles), of_pandas())
 
 
-STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
 """The analysis :func:`stragglers_and_windows` in parts."""

@@ -7,8 +7,8 @@ from typing import Any
 
 from timing_logger.analysis import Summary
 from timing_logger.record import escape_text
-from timing_logger.report._remarks import remarks
-from timing_logger.report._words import UNKNOWN, count, or_unknown, size
+from timing_logger.report._diagnostics import diagnostics
+from timing_logger.report._wording import UNKNOWN, count, or_unknown, size
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html._timeline import Timeline
@@ -69,7 +69,7 @@ def _microseconds(nanoseconds: list[int]) -> str:
 def what_is_unknown(findings: Findings) -> list[str]:
     """Return one sentence for each thing that is missing, damaged or not comparable."""
     return [
-        *remarks(findings.summary),
+        *diagnostics(findings.summary),
         *_sampled(findings.summary),
         *_unmatched(findings),
         *_clocks(findings),

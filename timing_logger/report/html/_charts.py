@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.record import escape_text
-from timing_logger.report._remarks import on_overlap
-from timing_logger.report._words import percent, seconds
+from timing_logger.report._diagnostics import on_overlap
+from timing_logger.report._wording import percent, seconds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
     Column,
@@ -105,7 +105,7 @@ class OverlapChart(NamedTuple):
 
     bars: list[Bar]
     table: Table
-    remarks: list[str]
+    diagnostics: list[str]
 
 
 def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:

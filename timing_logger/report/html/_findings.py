@@ -66,7 +66,7 @@ class _Part(NamedTuple):
     spans: Spans
 
 
-def _part(timings: pd.DataFrame) -> _Part:
+def _map(timings: pd.DataFrame) -> _Part:
     return _Part(
         n_rows=len(timings),
         began=timings["timestamp"].min(),
@@ -77,7 +77,7 @@ def _part(timings: pd.DataFrame) -> _Part:
     )
 
 
-def _whole(parts: Sequence[_Part]) -> Processes:
+def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     timeline = timeline_of(spans)
@@ -94,7 +94,7 @@ def _whole(parts: Sequence[_Part]) -> Processes:
     )
 
 
-PROCESSES = Analysis(COLUMNS, _part, _whole)
+PROCESSES = Analysis(COLUMNS, _map, _reduce)
 """The analysis for the findings about ranks on their own."""
 
 FINDINGS = (PROCESSES, COLLECTIVES)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.record import escape_text
-from timing_logger.report._words import size
+from timing_logger.report._wording import size
 from timing_logger.report.html._tables import (
     Column,
     Table,

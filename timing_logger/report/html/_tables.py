@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from timing_logger.record import escape_text
-from timing_logger.report._words import UNKNOWN, fixed, percent, size
+from timing_logger.report._wording import UNKNOWN, fixed, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd

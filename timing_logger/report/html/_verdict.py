@@ -8,7 +8,7 @@ from typing import NamedTuple
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.stragglers.step_times import UNLOGGED
 from timing_logger.record import escape_text
-from timing_logger.report._words import UNKNOWN, percent
+from timing_logger.report._wording import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
 from timing_logger.report.verdict_text import (

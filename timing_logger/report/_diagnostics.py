@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from timing_logger.analysis import Summary
 from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
 from timing_logger.record import escape_text
-from timing_logger.report._words import count, quoted, ranks_named
+from timing_logger.report._wording import count, quoted, ranks_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _Row: TypeAlias = Mapping[str, Any]
 
 
-def remarks(summary: Summary) -> Iterable[str]:
+def diagnostics(summary: Summary) -> Iterable[str]:
     """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record."""
     yield from on_different_runs(summary.different_runs)
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
     for file, counters in zip(summary.files, summary.counters, strict=True):
-        for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
-            yield f"{escape_text(counters['file'])}: {remark}"
+        for sentence in (*_on_file(file), *_on_counters(counters)):
+            yield f"{escape_text(counters['file'])}: {sentence}"
     yield from on_problems(summary.files)
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
@@ -80,7 +80,7 @@ def on_problems(files: Iterable[_Row]) -> Iterable[str]:
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
 
 
-def _remarks_on_file(file: _Row) -> Iterable[str]:
+def _on_file(file: _Row) -> Iterable[str]:
     if file["cut"]:
         yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
     for trouble in parts_trouble(file):
@@ -90,7 +90,7 @@ def _remarks_on_file(file: _Row) -> Iterable[str]:
         yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
 
 
-def _remarks_on_counters(counters: _Row) -> Iterable[str]:
+def _on_counters(counters: _Row) -> Iterable[str]:
     if not counters["has_sidecar"]:
         yield "no sidecar, so what was accepted or dropped is not known."
     if counters["agrees"] is False:
