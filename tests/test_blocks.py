@@ -148,7 +148,7 @@ def process(rank: int, steps: range, first_seq: int = 0) -> list[Record]:
         found += collectives(rank, step, start_s, first_seq + 2 * (step - steps.start))
         found += reduction(rank, step, start_s)
         found += messages(rank, step, start_s)
-        # A group that is made anew under its old name counts from 0 again.
+        # A group that is created again under its old name counts from 0 again.
         found.append(
             record("ALLREDUCE", start_s + 0.09, 2.0 + rank, iteration=step, group="anew", group_size=3,
                    seq=step % 4)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.tables import Ints, dense_codes
 from timing_logger.record import NS_PER_S
 
@@ -31,9 +32,6 @@ def runs_of(rank: Ints, incarnation: Ints) -> Ints:
 
 MAX_APART_S = 60
 """The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
-
-
-_MAX_NAMED = 8
 
 
 _File = Mapping[str, Any]
@@ -75,7 +73,7 @@ def _world_sizes(files: Sequence[_File]) -> str:
     if len(sizes) < 2:
         return ""
     return "the number of ranks is " + ", ".join(
-        f"{size} of {_named(ranks)}" for size, ranks in sizes.items()
+        f"{size} of {named_ranks(ranks)}" for size, ranks in sizes.items()
     )
 
 
@@ -85,7 +83,8 @@ def _boots(files: Sequence[_File]) -> str:
         here = [file for file in files if _sidecar(file).get("host") == host]
         boots = _ranks_by(here, lambda sidecar: sidecar.get("boot_id"))
         if len(boots) > 1:
-            return f"the host {host} was started anew between {' and '.join(map(_named, boots.values()))}"
+            whose = " and those of ".join(named_ranks(ranks) for ranks in boots.values())
+            return f"the host {host} was rebooted between the files of {whose}"
     return ""
 
 
@@ -97,7 +96,7 @@ def _apart(files: Sequence[_File]) -> str:
         apart_s = (lifetimes[i].began_ns - ended_ns) / NS_PER_S
         if apart_s > MAX_APART_S:
             earlier, later = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
-            return f"{_named(earlier)} had ended {apart_s:.0f} s before {_named(later)} began"
+            return f"{named_ranks(earlier)} had ended {apart_s:.0f} s before {named_ranks(later)} began"
     return ""
 
 
@@ -123,9 +122,3 @@ def _ranks_by(files: Sequence[_File], value_of: Any) -> dict[Any, list[int]]:
         if isinstance(value, (int, str)) and value != "":
             ranks[value].append(file["rank"])
     return dict(ranks)
-
-
-def _named(ranks: Sequence[int]) -> str:
-    ordered = sorted(ranks)
-    more = f" and {len(ordered) - _MAX_NAMED} more" if len(ordered) > _MAX_NAMED else ""
-    return f"rank{'s' * (len(ordered) > 1)} {', '.join(map(str, ordered[:_MAX_NAMED]))}{more}"

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timing_logger.analysis import Summary
+from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
 from timing_logger.record import escape_text
-from timing_logger.report._wording import count, quoted, ranks_named
+from timing_logger.report._wording import count, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -49,16 +50,20 @@ def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
     known = overlap[overlap["communication_ms"].notna()]
     if len(without_work := known[known["compute_ms"].isna()]):
         yield (
-            f"{ranks_named(without_work['rank'])} {_log(without_work)} no work of {_their(without_work)} own "
+            f"{_ranks(without_work)} {_log(without_work)} no work of {_their(without_work)} own "
             "(FORWARD, BACKWARD, DATA, ...), so what was hidden behind it is not known: communication is "
             "exposed as long as somebody was blocked on it."
         )
     if len(unseen := known[known["exposed_ms"].isna()]):
         yield (
-            f"{ranks_named(unseen['rank'])} {_log(unseen)} neither own work nor who waits for the "
+            f"{_ranks(unseen)} {_log(unseen)} neither own work nor who waits for the "
             "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is "
             "not known."
         )
+
+
+def _ranks(rows: pd.DataFrame) -> str:
+    return capital(named_ranks(rows["rank"]))
 
 
 def _log(rows: pd.DataFrame) -> str:

@@ -117,8 +117,8 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     fell_back = np.diff(seq[order], prepend=np.nan) < -_RESTART
     repeated = np.zeros(len(row), np.bool_)
     repeated[1:] = (np.diff(seq[order]) <= 0) & _seen_before(key[order], seq[order])[1:]
-    begins_anew = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
-    life = np.cumsum(begins_anew)
+    begins_again = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
+    life = np.cumsum(begins_again)
     last = np.zeros(key.max(initial=-1) + 1, np.int64)
     np.maximum.at(last, key[order], life)
     earlier = np.zeros(len(rows), np.bool_)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.collectives.transfers import MESSAGE, Link
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
 from timing_logger.analysis.stragglers.run_length import part_of_run
@@ -43,7 +44,6 @@ _MIN_PAST = 20  # steps for which a level must be held, to count as the usual ti
 _MIN_FAMILY = 3  # of two links it cannot be said which one is usual
 _MIN_SIGMA = 0.1
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
-_MAX_NAMED = 8
 
 
 class _Slow(NamedTuple):
@@ -287,7 +287,7 @@ def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) 
     common = everywhere & ~takes_part[alike].any(axis=0)
     ranks = [times.ranks[i] for i in np.flatnonzero(common)]
     if 0 < len(ranks) < len(times.ranks):
-        yield f"All slow transfers, and no others of their kind, have rank {_listed(ranks)} in them."
+        yield f"All slow transfers, and no others of their kind, have {named_ranks(ranks)} in them."
         its_hosts = {hosts.get(rank, "") for rank in ranks}
         if len(its_hosts) == 1 and (host := its_hosts.pop()):
             yield f"That is the host {host}."
@@ -295,13 +295,9 @@ def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) 
         yield "All ranks take part in them, so whose link it is cannot be told."
     elif everywhere.any():
         ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
-        yield f"All slow transfers have rank {_listed(ranks)} in them, but so have others of their kind."
+        yield f"All slow transfers have {named_ranks(ranks)} in them, but so have others of their kind."
     else:
         yield "They have no rank in common, so whose link it is cannot be told."
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
 
 
 def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:
