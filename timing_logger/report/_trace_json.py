@@ -13,10 +13,9 @@ import pandas as pd
 
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.tables import Ints
-from timing_logger.report._trace_counters import Counters
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_lanes import Lanes
-from timing_logger.report._trace_rows import TraceRows
+from timing_logger.report._trace_rows import Counters, TraceRows
 
 ARGUMENTS = (
     "iteration", "epoch", "layer_name", "phase", "message_size_bytes", "group", "group_size", "seq", "peer",

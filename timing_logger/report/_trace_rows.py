@@ -1,4 +1,4 @@
-"""The processes of a trace, and the rows of each with their positions on an axis that begins at 0."""
+"""The processes of a trace, and the rows of each on an axis that begins at 0, with their bytes in flight."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.matching import instants
+from timing_logger.analysis.collectives.matching import covers_issue_alone, instants
 from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.operations import is_communication
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -18,6 +19,7 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     each_text,
+    numbers,
     opened,
 )
 from timing_logger.record import COLUMNS, NS_PER_S
@@ -152,3 +154,28 @@ def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) 
         remarks += ["clock not aligned"] if len(traced) > 1 and not is_aligned else []
         names.append(f"rank {process.rank}" + (f" ({', '.join(remarks)})" if remarks else ""))
     return names
+
+
+class Counters(NamedTuple):
+    """The changes of the number of bytes in flight: the instant in ns, and the new number."""
+
+    at_ns: Ints
+    n_bytes: Ints
+
+
+def bytes_in_flight(rows: TraceRows) -> Counters:
+    """Return the sum of ``message_size_bytes`` over the communication in progress, by time.
+
+    Operations whose end is not known are left out.
+    """
+    size = numbers(rows.frame, "message_size_bytes")
+    has_end = rows.ended & ~covers_issue_alone(rows.frame)
+    row = np.flatnonzero(rows.operation_is(is_communication) & has_end & (size > 0))
+    at_ns = np.concatenate([rows.start_ns[row], rows.end_ns[row]])
+    change = np.concatenate([size[row], -size[row]]).astype(np.int64)
+    order = np.argsort(at_ns, kind="stable")
+    at_ns, n_bytes = at_ns[order], np.cumsum(change[order])
+    last_of_instant = np.diff(at_ns, append=-1) != 0
+    at_ns, n_bytes = at_ns[last_of_instant], n_bytes[last_of_instant]
+    differs = np.diff(n_bytes, prepend=0) != 0
+    return Counters(at_ns[differs], n_bytes[differs])

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
-from timing_logger.report._drawing import wrapped
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -18,6 +17,7 @@ from timing_logger.report._text_tables import (
     page,
     paragraph,
     table_text,
+    wrapped,
 )
 from timing_logger.report._wording import count, percent, size
 

@@ -12,8 +12,7 @@ from timing_logger.analysis import Summary, base_operation
 from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
 from timing_logger.record import escape_text
 from timing_logger.report._diagnostics import diagnostics
-from timing_logger.report._drawing import bar, drawn, new_table, wrapped
-from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle, on_many_ranks
+from timing_logger.report._text_tables import MOST_SHOWN, bar, drawn, ends_and_middle, new_table, wrapped
 from timing_logger.report._wording import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
 
 if TYPE_CHECKING:
@@ -132,10 +131,20 @@ def _process_cells(row: _Row, several: bool) -> list[str]:
 
 
 def _on_operations(summary: Summary) -> Iterable[str]:
-    yield from on_many_ranks(len(summary.ranks))
+    yield from _on_many_ranks(len(summary.ranks))
     yield from _on_waits(summary)
     yield from _on_backends(summary)
     yield from _standing_out(summary)
+
+
+def _on_many_ranks(n_processes: int) -> Iterable[str]:
+    """Yield the sentence that explains which rows such tables show, if ``n_processes`` is large."""
+    if n_processes > MOST_SHOWN:
+        yield (
+            f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "
+            "and the two that spent most; the table of ranks goes by their communication, and that of files "
+            "shows those that are not complete. --ranks LIST shows the ranks that you name, --json all."
+        )
 
 
 def _on_waits(summary: Summary) -> Iterable[str]:

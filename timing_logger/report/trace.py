@@ -21,7 +21,6 @@ from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import Frame, Ints, opened
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
-from timing_logger.report._trace_counters import Counters, bytes_in_flight
 from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,
@@ -41,8 +40,10 @@ from timing_logger.report._trace_json import (
 from timing_logger.report._trace_lanes import assign_lanes
 from timing_logger.report._trace_rows import (
     PROCESSES,
+    Counters,
     Traced,
     TraceRows,
+    bytes_in_flight,
     origin_of,
     process_names,
     rows_by_process,

@@ -15,7 +15,6 @@ from timing_logger.analysis.stragglers.peers import (
     peer_medians,
     relative_scores,
 )
-from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
@@ -165,7 +164,7 @@ def _candidate(
 ) -> Candidate:
     excess_ms = times.self_ms[slow.steps, columns[slow.column]] - baseline[slow.steps, slow.column]
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
-    cost_share = part_of_run(times, float(np.maximum(excess_ms, 0.0).sum()))
+    cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
         Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
         *_spread_gate(ratios[slow.steps], slow.column),

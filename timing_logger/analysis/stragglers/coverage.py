@@ -8,7 +8,6 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
 from timing_logger.analysis.stragglers.peers import members, peer_medians, row_medians
-from timing_logger.analysis.stragglers.run_length import run_ms
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
@@ -101,7 +100,7 @@ def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) ->
 
     Such a run is not called healthy, although no rank is known to be slow.
     """
-    length_ms = run_ms(times)
+    length_ms = times.run_ms()
     own_ms = times.waits.own_ms
     met = ~np.isnan(own_ms).all(axis=1)
     if not met.any() or not length_ms > 0:

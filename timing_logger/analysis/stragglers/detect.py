@@ -36,7 +36,6 @@ from timing_logger.analysis.stragglers.evidence import (
 from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
-from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.step_times import (
     StepTimes,
     StepTimesPart,
@@ -148,7 +147,7 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
     return replace(
         slow,
         suspects=verdict.suspects,
-        cost_share=part_of_run(times, slow.cost_ms),
+        cost_share=times.share_of_run(slow.cost_ms),
         unjudged_ranks=verdict.unjudged_ranks,
         evidence=(*slow.evidence, *verdict.evidence),
     )
@@ -213,7 +212,7 @@ def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Ver
     return replace(
         verdict,
         suspects=found.suspects,
-        cost_share=part_of_run(times, verdict.cost_ms),
+        cost_share=times.share_of_run(verdict.cost_ms),
         evidence=(*verdict.evidence, *few, *what_it_rests_on(times, roles)),
     )
 

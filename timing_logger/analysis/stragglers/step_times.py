@@ -23,6 +23,7 @@ from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.grouping import any_row_of, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
+from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis.stragglers.self_time import Integers, is_own_work
 from timing_logger.analysis.tables import (
@@ -105,6 +106,23 @@ class StepTimes:
             self_ms=np.where(self.gap_ms > 0, self.gap_ms, np.nan),
             from_gaps=True,
         )
+
+    def run_ms(self) -> float:
+        """Return the sum of the recorded steps in ms, each as long as on the typical rank.
+
+        Where it is unknown when a step began, it counts as long as its slowest rank works, plus the least
+        time that a rank waits in it.
+        """
+        slowest_ms = np.fmax.reduce(self.self_ms, axis=1, initial=np.nan)
+        least_wait_ms = np.fmin.reduce(self.waits.own_ms, axis=1, initial=np.nan)
+        estimated_ms = np.nan_to_num(slowest_ms) + np.nan_to_num(least_wait_ms)
+        lasted_ms = row_medians(self.step_ms) if self.step_ms.size else estimated_ms
+        return float(np.where(np.isnan(lasted_ms), estimated_ms, lasted_ms).sum())
+
+    def share_of_run(self, cost_ms: float) -> float:
+        """Return a cost as a fraction of the run, in [0, 1]; 0 if the length of the run is unknown."""
+        length_ms = self.run_ms()
+        return min(1.0, cost_ms / length_ms) if length_ms > 0 else 0.0
 
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
