@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from timing_logger.analysis import Summary
+from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
 from timing_logger.record import escape_text
@@ -14,8 +15,6 @@ from timing_logger.report._wording import count, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_Row: TypeAlias = Mapping[str, Any]
 
 
 def diagnostics(summary: Summary) -> Iterable[str]:
@@ -74,7 +73,7 @@ def _their(rows: pd.DataFrame) -> str:
     return "its" if rows["rank"].nunique() == 1 else "their"
 
 
-def on_problems(files: Iterable[_Row]) -> Iterable[str]:
+def on_problems(files: Iterable[File]) -> Iterable[str]:
     """Yield a sentence for each part of files and sidecars that cannot be used or trusted.
 
     Args:
@@ -85,7 +84,7 @@ def on_problems(files: Iterable[_Row]) -> Iterable[str]:
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
 
 
-def _on_file(file: _Row) -> Iterable[str]:
+def _on_file(file: File) -> Iterable[str]:
     if file["cut"]:
         yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
     for trouble in parts_trouble(file):
@@ -95,7 +94,7 @@ def _on_file(file: _Row) -> Iterable[str]:
         yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
 
 
-def _on_counters(counters: _Row) -> Iterable[str]:
+def _on_counters(counters: FileCounters) -> Iterable[str]:
     if not counters["has_sidecar"]:
         yield "no sidecar, so what was accepted or dropped is not known."
     if counters["agrees"] is False:

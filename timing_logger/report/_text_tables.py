@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import StringIO
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
+    from timing_logger.analysis.tables import Record
+
 MOST_SHOWN = 16
 """The most rows that a table shows in full."""
 
@@ -23,7 +25,7 @@ _LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below
 _LEAST_WIDTH_OF_NAMES = 14
 
 
-_RowT = TypeVar("_RowT", bound=Mapping[str, Any])
+_RowT = TypeVar("_RowT", bound="Record")
 
 
 class Column(NamedTuple):
@@ -99,7 +101,7 @@ def as_gb_per_s(value: float) -> str:
     return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}"
 
 
-def as_word(value: Any) -> str:
+def as_word(value: object) -> str:
     return escape_text(str(value))
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -34,7 +34,7 @@ class Lines(NamedTuple):
     first_tid: int
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     r"""Return the JSON of ``value`` in a form that Perfetto parses correctly.
 
     Perfetto shows ``\u00e4`` as it stands, and takes the quote in ``"\\"`` for an escaped one.
@@ -43,7 +43,7 @@ def _json(value: Any) -> str:
     return text.replace(r"\\", r"\u005c")
 
 
-class _Argument(dict[Any, str]):
+class _Argument(dict[object, str]):
     """A cache from the values of one column to their text, since most values repeat."""
 
     MAX_VALUES = 4096
@@ -52,19 +52,19 @@ class _Argument(dict[Any, str]):
         super().__init__()
         self._name = name
 
-    def __missing__(self, value: Any) -> str:
+    def __missing__(self, value: object) -> str:
         if len(self) >= self.MAX_VALUES:
             self.clear()
         text = self[value] = _argument(self._name, value)
         return text
 
-    def texts(self, values: Sequence[Any]) -> Iterable[str]:
+    def texts(self, values: Sequence[object]) -> Iterable[str]:
         if self._name == "metadata":  # mappings, which are not hashable
             return [_argument(self._name, value) for value in values]
         return map(self.__getitem__, values)
 
 
-def _argument(name: str, value: Any) -> str:
+def _argument(name: str, value: object) -> str:
     is_blank = value is None or value is pd.NA or value != value or value == ""
     return "" if is_blank else f',"{name}":{_json(value)}'
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.matching import covers_issue_alone, instants
+from timing_logger.analysis.files import File, Sidecar, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.operations import is_communication
 from timing_logger.analysis.tables import (
@@ -16,6 +17,7 @@ from timing_logger.analysis.tables import (
     Floats,
     Frame,
     Ints,
+    Rows,
     coded_text,
     dense_codes,
     each_text,
@@ -48,7 +50,7 @@ class Traced(NamedTuple):
     is_aligned: bool
 
 
-def rows_by_process(frame: Frame) -> list[tuple[Process, Any]]:
+def rows_by_process(frame: Frame) -> list[tuple[Process, Rows]]:
     """Return each process of a table with an index that selects its rows, by rank and incarnation."""
     rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
     found = []
@@ -134,7 +136,7 @@ def _since(origin_s: float, instants_s: Floats) -> Ints:
     return ns
 
 
-def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) -> list[str]:
+def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
     """Return the name of each process: ``"rank 3"``, and in brackets what distinguishes it from others.
 
     That is its run, host, labels, and whether its clock is not aligned.
@@ -143,11 +145,11 @@ def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) 
         traced: all processes.
         files: ``attrs["files"]`` of the table, whose sidecars contain hosts and labels.
     """
-    sidecars = {Process(file["rank"], file["incarnation"]): file["sidecar"] or {} for file in files}
+    sidecars = {Process(file["rank"], file["incarnation"]): sidecar_of(file) for file in files}
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
     names = []
     for process, _, _, is_aligned in traced:
-        sidecar = sidecars.get(process, {})
+        sidecar = sidecars.get(process, Sidecar())
         remarks = [f"run {process.incarnation}"] if process.incarnation > 1 else []
         remarks += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
         remarks += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]

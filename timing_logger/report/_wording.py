@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from timing_logger.record import escape_text
 
@@ -20,8 +19,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def or_unknown(value: Any) -> str:
+def or_unknown(value: object) -> str:
     return UNKNOWN if value is None else str(value)
+
+
+def yes_or_no(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: UNKNOWN}[value]
 
 
 def fixed(value: float, decimals: int) -> str:

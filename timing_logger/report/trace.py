@@ -9,14 +9,15 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
+from timing_logger.analysis.files import File, unread_files
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import Frame, Ints, opened
 from timing_logger.engine.run import run
@@ -134,7 +135,7 @@ def write_trace_of_files(
         LogPathError: as for :func:`write_trace`.
     """
     traced, *flows = run(query, PROCESSES, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES).answers
-    trace = _Trace(traced, joined_flows(flows), [source.stated() for source, _ in query.files])
+    trace = _Trace(traced, joined_flows(flows), unread_files(query.files))
     tables = (
         (opened(rows), opened(rows, as_recorded=True))
         for rows in map(query.rows_of, query.files)
@@ -152,7 +153,7 @@ class _Trace:
         files: descriptions of the files, as in ``attrs["files"]``.
     """
 
-    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[File]) -> None:
         self._traced = traced
         self._flows = flows
         self._names = process_names(traced, files)

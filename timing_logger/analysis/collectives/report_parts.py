@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def _reduce(parts: Sequence[_Part]) -> Collectives:
     )
 
 
-def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[Any, ...]:
+def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
     why, count = counted
     return -count, why
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
@@ -17,6 +16,7 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import (
+    Floats,
     Frame,
     Ints,
     coded_text,
@@ -64,7 +64,7 @@ def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
     return cast("IntoDataFrameT", table.to_native())
 
 
-def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, npt.NDArray[Any]]:
+def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, Floats | Ints]:
     is_last = (numbers(frame, "last_arriver") == numbers(frame, "rank")).astype(np.float64)
     violates = frame["clock_violation"].to_numpy().astype(np.float64)
     return {

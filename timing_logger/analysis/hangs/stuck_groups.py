@@ -20,7 +20,7 @@ from timing_logger.analysis.hangs.last_words import MOST_RANKS, LastWords, Progr
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
-from timing_logger.analysis.tables import dense_codes, opened
+from timing_logger.analysis.tables import Floats, dense_codes, opened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +109,7 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
             yield _stuck(ending, of_it, Problem(int(problems[number])), world_size)
 
 
-def _step_of(rows: pd.DataFrame) -> Any:
+def _step_of(rows: pd.DataFrame) -> Floats:
     """Number the step of each row, for collectives without a number; NaN outside of any iteration."""
     step = dense_codes(rows["epoch"].to_numpy(), rows["iteration"].to_numpy()).astype(np.float64)
     return np.where(rows["iteration"].isna(), np.nan, step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from timing_logger.analysis.operations import (
     is_wait,
 )
 from timing_logger.analysis.tables import numbers, opened
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +81,7 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
     return sorted(found, key=lambda one: (one.rank, -(one.since_s or 0.0)))
 
 
-def _is_told_here(rows: Any, row: int) -> bool:
+def _is_told_here(rows: pd.DataFrame, row: int) -> bool:
     name = rows["operation"].iloc[row]
     if is_wait(name):
         return not any(_is_waited_for(rows, row))
@@ -86,7 +89,7 @@ def _is_told_here(rows: Any, row: int) -> bool:
     return is_message or base_operation(name) in PROBES
 
 
-def _is_waited_for(rows: Any, row: int) -> Iterable[bool]:
+def _is_waited_for(rows: pd.DataFrame, row: int) -> Iterable[bool]:
     """Tell for each other open call of the rank whether this row waits for it."""
     this = rows.iloc[row]
     others = rows[(rows["rank"] == this["rank"]) & rows["is_open"]]

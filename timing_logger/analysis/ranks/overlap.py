@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
@@ -91,7 +92,8 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
     return reduce_overlap([map_overlap(timings)])
 
 
-class OverlapPart(NamedTuple, Generic[IntoDataFrameT]):
+@dataclass(frozen=True)
+class OverlapPart(Generic[IntoDataFrameT]):
     """The overlap of some processes.
 
     Attributes:
@@ -166,8 +168,7 @@ class _Rows(NamedTuple):
         )
 
     def only(self, wanted: Bools) -> _Rows:
-        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self)
-        return _Rows(*chosen)
+        return _Rows._make(values[wanted] for values in self)
 
 
 def _kind_of(name: str) -> int:
@@ -409,7 +410,9 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 
 # -- from parts --------------------------------------------------------------------------------------
 
-OVERLAP: Analysis[Any, Any] = Analysis(COLUMNS_OF["overlap"], map_overlap, reduce_overlap)
+OVERLAP: Analysis[OverlapPart[pd.DataFrame], pd.DataFrame] = Analysis(
+    COLUMNS_OF["overlap"], map_overlap, reduce_overlap
+)
 """The analysis :func:`overlap` in parts."""
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -31,6 +31,9 @@ from timing_logger.analysis.tables import (
 )
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PROCESS = ("rank", "incarnation")
 _KEYS = ("operation", *_PROCESS, "epoch", "iteration", "phase", "layer_name", "group")
@@ -84,7 +87,7 @@ class TotalsPart(NamedTuple):
             wall time of the processes that have such rows.
     """
 
-    keys: Any
+    keys: IntoDataFrame
     group: Ints
     elapsed_ms: Floats
     repeated: Bools
@@ -123,7 +126,7 @@ def map_totals(timings: IntoDataFrameT, by: Sequence[str]) -> TotalsPart:
     )
 
 
-def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> Any:
+def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFrame:
     """Compute :func:`summarize` from the parts of all processes, in their library.
 
     Args:
@@ -139,7 +142,8 @@ def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> Any:
         *(new_column(keys, name, values) for name, values in figures.items())
     )
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
-    return taken(table, table.columns, order).to_native()
+    totals: IntoDataFrame = taken(table, table.columns, order).to_native()
+    return totals
 
 
 def _groups(frame: Frame, by: Sequence[str]) -> Ints:
@@ -150,9 +154,10 @@ def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
         frame: Frame = nw.from_native(parts[0].keys)
         return frame
-    columns = list(parts[0].keys.columns)
+    tables = [cast("pd.DataFrame", part.keys) for part in parts]  # of other libraries all rows are one part
+    columns = [str(name) for name in tables[0]]
     joined_keys: Frame = nw.from_native(
-        joined([{name: part.keys[name] for name in columns} for part in parts], columns)
+        joined([{name: keys[name] for name in columns} for keys in tables], columns)
     )
     return joined_keys
 
@@ -169,14 +174,14 @@ def _values(frame: Frame, name: str) -> Ints | Floats:
     return numbers(frame, name) if name in ("epoch", "iteration") else coded_text(frame, name)[0]
 
 
-def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
+def _most_first(frame: Frame, row: Ints, total_ms: Floats | Ints) -> Ints:
     """Return the stable order of groups of rows in which operations with more time come first."""
     operation = coded_text(taken(frame, ["operation"], row), "operation")[0]
     total_of_operation = sums(total_ms, operation, len(row))[operation]
     return np.argsort(-total_of_operation, kind="stable")
 
 
-def _figures(parts: Sequence[TotalsPart], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
+def _figures(parts: Sequence[TotalsPart], places: Sequence[Ints], n_keys: int) -> dict[str, Floats | Ints]:
     """Compute the numeric columns; ``places`` has for each part the numbers of its groups among all."""
     key = np.concatenate([place[part.group] for part, place in zip(parts, places, strict=True)])
     elapsed_ms = np.concatenate([part.elapsed_ms for part in parts])
@@ -256,7 +261,7 @@ def _processes(frame: Frame) -> Ints:
     return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))
 
 
-def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, Any]:
+def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, IntoDataFrame]:
     """Return the analysis :func:`summarize` by these columns, in parts.
 
     A part holds the duration of each row, and its group.

@@ -15,11 +15,10 @@ from timing_logger.analysis.stragglers.peers import (
     peer_medians,
     relative_scores,
 )
-from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Gate
-from timing_logger.analysis.tables import Floats, known
+from timing_logger.analysis.tables import Floats, Ints, known
 
 MIN_STEPS = 20
 """The number of slow steps with which a rank may be named; all steps, if the run has fewer."""
@@ -74,7 +73,7 @@ class Candidate:
     slow: SlowSteps
     role: str
     column: int
-    columns: Integers
+    columns: Ints
     ratios: Floats
     excess_ms: Floats
     score: float
@@ -160,7 +159,7 @@ def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
 
 
 def _candidate(
-    times: StepTimes, role: str, columns: Integers, ratios: Floats, baseline: Floats, slow: SlowSteps
+    times: StepTimes, role: str, columns: Ints, ratios: Floats, baseline: Floats, slow: SlowSteps
 ) -> Candidate:
     excess_ms = times.self_ms[slow.steps, columns[slow.column]] - baseline[slow.steps, slow.column]
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
@@ -211,7 +210,7 @@ def _recorded(ratios: Floats) -> int:
     return int((~np.isnan(ratios)).any(axis=1).sum())
 
 
-def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
+def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
     """Require that other ranks wait for the slow rank.
 
     If none does, its time delays nobody, or its peers log less than it does. Only steps in which the rank's
@@ -239,7 +238,7 @@ def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: 
     return (_at_least(_WAITED, share, MIN_WAITED),)
 
 
-def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
+def _waited_in_messages_ms(times: StepTimes, columns: Ints, slow: SlowSteps, steps: Ints) -> float:
     """Return how much longer than the rank a peer was blocked, in ms; -inf if there are no messages.
 
     Ranks that wait for a delay in an exchange of messages with neighbours all come to the next collective at

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.hangs.detect import hang, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> Verdict:
+def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> Verdict:
     """Judge which ranks of a run are slow, if any.
 
     Args:
@@ -103,7 +104,7 @@ class Judgement(NamedTuple):
 
 
 def judgement_of(
-    timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
+    timings: IntoDataFrameT, roles: Mapping[int, object] | None, end: RunEnd | None = None
 ) -> Judgement:
     """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
 
@@ -117,9 +118,7 @@ def judgement_of(
     return found.ending_in(hang(timings) if end is None else end)
 
 
-def judgement_on(
-    times: StepTimes, role_of: Mapping[int, str], files: Sequence[Mapping[str, Any]]
-) -> Judgement:
+def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[File]) -> Judgement:
     """Judge a run by its times, without looking at its end.
 
     Args:
@@ -132,7 +131,7 @@ def judgement_on(
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
         return Judgement(times, verdict, role_of, are_comparable=False)
     found = _by_rows_or_gaps(times, role_of)
-    hosts = {file["rank"]: str((file.get("sidecar") or {}).get("host") or "") for file in files}
+    hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
     verdict = _as_far_as_known(verdict, found.times, role_of)
     if verdict.verdict == "healthy" and verdict.judged:
@@ -298,7 +297,7 @@ class JudgementPart(NamedTuple):
 
     times: StepTimesPart
     roles: dict[int, str]
-    files: list[dict[str, Any]]
+    files: list[File]
     last: pd.DataFrame
 
 
@@ -308,7 +307,7 @@ def map_judgement(timings: pd.DataFrame) -> JudgementPart:
     return JudgementPart(map_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
 
 
-def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, Any] | None = None) -> Judgement:
+def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
     Args:

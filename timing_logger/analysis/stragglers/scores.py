@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -22,18 +22,18 @@ from timing_logger.analysis.stragglers.detect import (
 from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
 from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
 from timing_logger.analysis.stragglers.windows import phases_of
-from timing_logger.analysis.tables import Floats, like, of_pandas, opened
+from timing_logger.analysis.tables import Floats, Schema, like, of_pandas, opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SCHEMA = {
+_SCHEMA: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
     "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
 }  # fmt: skip
 
 
-def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
+def scores(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> IntoDataFrameT:
     """Score each rank against its peers and against its own past, for each phase.
 
     Args:
@@ -68,7 +68,7 @@ def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> Into
     return like(frame, _SCHEMA, found)
 
 
-def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[object, ...]]:
     medians = column_medians(phase_ms)
     relative = relative_scores(phase_ms) if are_comparable else np.full(len(medians), np.nan)
     for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
@@ -95,7 +95,7 @@ def individual_score(own_ms: Floats) -> float:
     return float(np.median(blocks, axis=1).min() / np.median(current))
 
 
-def _reduce(parts: Sequence[JudgementPart], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
+def _reduce(parts: Sequence[JudgementPart], *, roles: Mapping[int, object] | None = None) -> pd.DataFrame:
     found: pd.DataFrame = scores_of(reduce_judgement(parts, roles), of_pandas())
     return found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.collectives.meetings import (
     Part,
@@ -25,7 +25,7 @@ from timing_logger.analysis.grouping import any_row_of, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.self_time import Integers, is_own_work
+from timing_logger.analysis.stragglers.self_time import is_own_work
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -70,7 +70,7 @@ class StepTimes:
     """
 
     ranks: list[int]
-    iterations: Integers
+    iterations: Ints
     phases: list[str]
     phase_ms: Floats
     self_ms: Floats
@@ -84,7 +84,7 @@ class StepTimes:
     numbering: Numbering
     on_device: bool = False
 
-    def step_range(self, steps: Integers) -> StepRange:
+    def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
         return self.numbering.step_range(self.iterations[steps])
 
@@ -151,7 +151,7 @@ class StepTimesPart(NamedTuple):
     processes: list[RankSteps]
     incarnations: list[int]
     epochs: list[Floats]
-    to_match: Any
+    to_match: IntoDataFrame
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -237,7 +237,7 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     return replace(times, on_device=any(part.on_device for part in parts))
 
 
-def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Integers]]:
+def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
     """Return what the numbers of all steps mean, and the numbers of each process's steps."""
     iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
     if not any(part.numbering.restarts for part in parts):

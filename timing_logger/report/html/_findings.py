@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.report_parts import COLLECTIVES, Collectives
-from timing_logger.analysis.ranks.overlap import OVERLAP
-from timing_logger.analysis.ranks.summary import OVERVIEW
+from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
+from timing_logger.analysis.ranks.summary import OVERVIEW, SummaryPart
+from timing_logger.analysis.stragglers.detect import JudgementPart
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened
 from timing_logger.record import COLUMNS
@@ -32,7 +33,7 @@ class Processes:
     """
 
     n_rows: int
-    began: Any
+    began: pd.Timestamp
     summary: Summary
     verdict: Verdict
     windows: pd.DataFrame
@@ -59,10 +60,10 @@ class Findings(Collectives, Processes):
 
 class _Part(NamedTuple):
     n_rows: int
-    began: Any
-    overview: Any
-    stragglers: Any
-    overlap: Any
+    began: pd.Timestamp
+    overview: SummaryPart
+    stragglers: JudgementPart
+    overlap: OverlapPart[pd.DataFrame]
     spans: Spans
 
 
