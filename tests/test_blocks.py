@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -182,7 +183,7 @@ def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Pa
 
 def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
     seen: list[int] = []
-    counting = WAITS._replace(map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
+    counting = replace(WAITS, map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"])
     in_blocks(found, 40, counting)
     anew = 27  # rows that cannot be told apart by their numbers stay together
