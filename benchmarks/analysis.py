@@ -44,7 +44,9 @@ main([*sys.argv[2:], sys.argv[1]])
 """
 
 
-COMMANDS = ("summary", "waits", "bandwidth", "overlap", "stragglers", "compression", "report")
+COMMANDS = (
+    "summary", "waits", "bandwidth", "overlap", "stragglers", "hang", "compression", "report", "trace",
+)  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -118,7 +120,7 @@ def by_hand(suffix: str, wanted: bool) -> list[Case]:
 
 def cases(engine: str, report: tuple[str, ...]) -> Iterator[Case]:
     for command in COMMANDS:
-        options = report if command == "report" else ()
+        options = report if command in ("report", "trace") else ()
         yield Case(
             f"timing-logger {command} --engine {engine}", COMMAND, (command, "--engine", engine, *options)
         )

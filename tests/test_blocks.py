@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +150,7 @@ def process(rank: int, steps: range, first_seq: int = 0) -> list[Record]:
         found += collectives(rank, step, start_s, first_seq + 2 * (step - steps.start))
         found += reduction(rank, step, start_s)
         found += messages(rank, step, start_s)
-        # A group that is made anew under its old name counts from 0 again.
+        # A group that is created again under its old name counts from 0 again.
         found.append(
             record("ALLREDUCE", start_s + 0.09, 2.0 + rank, iteration=step, group="anew", group_size=3,
                    seq=step % 4)
@@ -183,7 +184,7 @@ def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Pa
 
 def test_a_block_holds_no_more_rows_than_it_should(difficult: Path) -> None:
     seen: list[int] = []
-    counting = WAITS._replace(map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
+    counting = replace(WAITS, map=lambda rows: seen.append(len(rows)) or WAITS.map(rows))
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["waits"])
     in_blocks(found, 40, counting)
     anew = 27  # rows that cannot be told apart by their numbers stay together

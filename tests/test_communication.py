@@ -85,7 +85,7 @@ def test_a_group_slower_than_others_of_its_kind_is_named_with_its_ranks() -> Non
     times[:, 2] = 20
     verdict = stragglers(run(PAIRS, times))
     assert (verdict.verdict, verdict.labels, verdict.window) == ("communication", "dp 2", "persistent")
-    assert "have rank 4, 5 in them" in said(verdict)
+    assert "have ranks 4 and 5 in them" in said(verdict)
 
 
 def test_the_host_of_the_ranks_that_all_slow_transfers_have_is_named() -> None:
@@ -246,4 +246,6 @@ def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -
         now = np.full(6, np.maximum(arrives, now + took).max())
     verdict = stragglers(_table(rows, None))
     assert verdict.verdict == "communication"
-    assert "All slow transfers have rank 1, 2 in them, but so have others of their kind." in verdict.evidence
+    assert (
+        "All slow transfers have ranks 1 and 2 in them, but so have others of their kind." in verdict.evidence
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
+from timing_logger.analysis.named_ranks import listed_ranks, named_ranks
 from timing_logger.cli import main
-from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle
+from timing_logger.report._text_tables import MOST_SHOWN, ends_and_middle
 from timing_logger.run_info import Counters
 
 
@@ -65,3 +67,23 @@ def test_what_is_not_known_is_at_the_far_end() -> None:
     shown = [row["ms"] for row in ends_and_middle(rows, "ms")]
     assert shown[:4] == [0.0, 1.0, 10.0, 19.0]
     assert shown[4] != shown[4]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "named", "listed"),
+    [
+        ([3], "rank 3", "3"),
+        ([1, 0, 1], "ranks 0 and 1", "0, 1"),
+        ([4, 5, 6], "ranks 4, 5 and 6", "4, 5, 6"),
+        ([64, *range(63)], "ranks 0 to 62 and 64", "0 to 62, 64"),
+        (range(0, 16, 2), "ranks 0, 2, 4, 6, 8, 10, 12 and 14", "0, 2, 4, 6, 8, 10, 12, 14"),
+        (
+            [*range(0, 16, 2), *range(20, 29)],
+            "ranks 0, 2, 4, 6, 8, 10, 12, 14 and 9 more",
+            "0, 2, 4, 6, 8, 10, 12, 14, 9 more",
+        ),
+    ],
+)
+def test_many_ranks_are_named_in_few_words(ranks: Iterable[int], named: str, listed: str) -> None:
+    assert named_ranks(ranks) == named
+    assert listed_ranks(ranks) == listed

@@ -50,7 +50,7 @@ def test_a_rank_that_lacks_a_row_shifts_nothing() -> None:
 
 def test_several_missing_ranks_are_all_named() -> None:
     matched = match_collectives(table(*[numbered(0, 1)] * 2, *[numbered(0)] * 2))
-    assert states(matched)[1] == ("incomplete", "ranks 2, 3 missing")
+    assert states(matched)[1] == ("incomplete", "ranks 2 and 3 missing")
 
 
 def test_ranks_without_any_row_cannot_be_named() -> None:
@@ -160,7 +160,7 @@ def test_a_part_that_did_not_finish_makes_it_incomplete(status: str) -> None:
 
 def test_a_part_that_raised_makes_it_incomplete() -> None:
     rows = [numbered(0, status="error:RuntimeError")] * 2 + [numbered(0)] * 2
-    assert states(match_collectives(table(*rows))) == [("incomplete", "ranks 0, 1 failed")]
+    assert states(match_collectives(table(*rows))) == [("incomplete", "ranks 0 and 1 failed")]
 
 
 def test_a_part_with_a_value_that_could_not_be_written_is_there() -> None:
@@ -172,14 +172,14 @@ def test_all_that_is_wrong_is_said() -> None:
     rows = [numbered(0, 1, status="unresolved"), numbered(0, 1, operation="BARRIER"), numbered(0)]
     matched = match_collectives(table(*rows, numbered(0)))
     assert states(matched)[1] == (
-        "mismatched", "operations ALLREDUCE, BARRIER; ranks 2, 3 missing; rank 0 did not finish"
+        "mismatched", "operations ALLREDUCE, BARRIER; ranks 2 and 3 missing; rank 0 did not finish"
     )  # fmt: skip
 
 
 def test_instances_with_other_troubles_have_other_reasons() -> None:
     rows = [numbered(0, 1, 2, 3), numbered(0, 3), numbered(0, 1, 3), numbered(0, 2, 3)]
     assert [why for _, why in states(match_collectives(table(*rows)))] == [
-        "", "ranks 1, 3 missing", "ranks 1, 2 missing", "",
+        "", "ranks 1 and 3 missing", "ranks 1 and 2 missing", "",
     ]  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def test_a_group_made_anew_is_matched_by_iteration_where_a_rank_lacks_rows(lost:
 def test_different_lives_of_a_group_are_a_mismatch_where_no_rank_tells_them_apart() -> None:
     matched = match_collectives(table(TWO_LIVES[:50], TWO_LIVES[:50], TWO_LIVES[50:]))
     why = "ranks are 50 iterations apart: these are probably rows of different runs, or of a group that was "
-    assert states(matched) == [("mismatched", why + "made anew")] * 50
+    assert states(matched) == [("mismatched", why + "created again")] * 50
 
 
 def test_ranks_may_be_an_iteration_apart_or_not_say_in_which_they_were() -> None:
@@ -333,5 +333,6 @@ def test_reasons_of_many_kinds_of_instances_are_told_apart() -> None:
     matched = match_collectives(table(*rows))
     for _, instance in matched.groupby("instance"):
         missing = sorted(set(range(RANKS)) - set(instance["rank"]))
-        named = f"rank{'s' if len(missing) > 1 else ''} {', '.join(map(str, missing))} missing"
-        assert set(instance["why"]) == {named if missing else ""}
+        named = " and ".join(filter(None, [", ".join(map(str, missing[:-1])), *map(str, missing[-1:])]))
+        why = f"rank{'s' if len(missing) > 1 else ''} {named} missing"
+        assert set(instance["why"]) == {why if missing else ""}

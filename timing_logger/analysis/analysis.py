@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Generic, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,7 +17,8 @@ def _no_other(operation: str) -> bool:
     return False
 
 
-class Analysis(NamedTuple, Generic[PartT, AnswerT]):
+@dataclass(frozen=True)
+class Analysis(Generic[PartT, AnswerT]):
     """An analysis in two steps: parts of the rows are mapped, and the results reduced to one answer.
 
     The answer from any division of the rows is that from all rows, to the last bit.

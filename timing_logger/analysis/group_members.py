@@ -10,11 +10,11 @@ number is converted only where every member is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbers
 
@@ -27,13 +27,13 @@ _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
 
 
-def stated_world_size(files: Iterable[Mapping[str, Any]]) -> int | None:
+def stated_world_size(files: Iterable[File]) -> int | None:
     """Return the number of ranks in the run that its sidecars state; None if none does, or they disagree.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
     """
-    stated = {(file.get("sidecar") or {}).get("world_size") for file in files} - {None}
+    stated = {sidecar_of(file).get("world_size") for file in files} - {None}
     return stated.pop() if len(stated) == 1 else None
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.tables import Floats, Ints, Rows
 
 
 def any_row_of(group: Ints) -> Ints:
@@ -17,7 +16,7 @@ def any_row_of(group: Ints) -> Ints:
     return rows
 
 
-def rows_of_each(group: Ints) -> Iterator[Any]:
+def rows_of_each(group: Ints) -> Iterator[Rows]:
     """Yield an index that selects the rows of each group, in their order; a slice if there is one group."""
     n_rows = np.bincount(group)
     if len(n_rows) == 1:
@@ -41,7 +40,7 @@ def _order_of_groups(group: Ints) -> Ints:
     return np.argsort(small, kind="stable")
 
 
-def sums(values: Floats, group: Ints, n_groups: int) -> Floats:
+def sums(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
     """Sum the known values of each group; 0 for a group without any."""
     return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)
 

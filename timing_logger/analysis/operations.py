@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, TypeVar
 
 from timing_logger.record import MESSAGES as MESSAGES
 from timing_logger.record import WAIT as WAIT
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.tables import Floats
 
 SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
 """Operations that no rank leaves before every rank has arrived, so that early ranks wait in them."""
@@ -61,9 +64,11 @@ _SAME_AS = {
     "PRECV": "RECV",
 }
 
+NumberT = TypeVar("NumberT", float, "Floats")
+
 _GATHERS = frozenset({"ALLGATHER", "ALLGATHERV", "GATHER", "GATHERV"})
 
-BUS_FACTORS: dict[str, Callable[[Any], Any]] = {
+BUS_FACTORS: dict[str, Callable[[float], float]] = {
     "ALLREDUCE": lambda n: 2 * (n - 1) / n,
     **dict.fromkeys(
         _GATHERS | {"REDUCE_SCATTER", "ALLTOALL", "ALLTOALLV", "ALLTOALLW", "SCATTER", "SCATTERV"},
@@ -128,7 +133,7 @@ def synchronises_all_ranks(name: str) -> bool:
     return base_operation(name) in SYNCHRONISING
 
 
-def algorithm_bytes(base: str, message_size_bytes: Any, group_size: Any) -> Any:
+def algorithm_bytes(base: str, message_size_bytes: NumberT, group_size: NumberT) -> NumberT:
     """Return S of nccl-tests: all bytes that one operation handles.
 
     Args:
@@ -139,12 +144,12 @@ def algorithm_bytes(base: str, message_size_bytes: Any, group_size: Any) -> Any:
     return message_size_bytes * group_size if base in _GATHERS else message_size_bytes
 
 
-def bus_factor(base: str, group_size: Any) -> Any:
+def bus_factor(base: str, group_size: float) -> float:
     """Return bus bandwidth divided by algorithm bandwidth of a base operation; NaN where nccl-tests has none.
 
     Args:
         base: a base operation.
-        group_size: the number of ranks in the group, a number or an array.
+        group_size: the number of ranks in the group.
     """
     return BUS_FACTORS[base](group_size) if base in BUS_FACTORS else float("nan")
 

@@ -10,7 +10,7 @@ from timing_logger.reading.sources import joined
 if TYPE_CHECKING:
     import pandas as pd
 
-Columns: TypeAlias = "dict[str, Any]"
+Columns: TypeAlias = "dict[str, pd.Series[Any]]"
 """A table as a dict of its columns."""
 
 _TEXTS = ("operation", "group", "layer_name", "phase", "state", "why")

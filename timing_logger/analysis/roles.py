@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Iterable, Mapping, Sequence
 
 import narwhals as nw
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
+
+from timing_logger.analysis.files import File, sidecar_of
 
 NO_ROLE = ""
 """The role of every rank where none is stated."""
 
 
 def roles_of(
-    timings: IntoDataFrameT, ranks: Iterable[int], stated: Mapping[int, Any] | None
+    timings: IntoDataFrameT, ranks: Iterable[int], stated: Mapping[int, object] | None
 ) -> dict[int, str]:
     """Return the role of each rank, as text.
 
@@ -30,12 +31,12 @@ def roles_of(
     return {rank: known.get(rank, NO_ROLE) for rank in ranks}
 
 
-def _stated(roles: Mapping[int, Any] | None) -> dict[int, str]:
+def _stated(roles: Mapping[int, object] | None) -> dict[int, str]:
     return {rank: _text(role) for rank, role in (roles or {}).items()}
 
 
 def _from_column(timings: IntoDataFrameT) -> dict[int, str]:
-    frame = nw.from_native(cast("Any", timings))
+    frame = nw.from_native(timings)
     if "role" not in frame.collect_schema().names():
         return {}
     stated = frame.select("rank", "role").unique()
@@ -43,12 +44,12 @@ def _from_column(timings: IntoDataFrameT) -> dict[int, str]:
     return {rank: _text(role) for rank, role in stated.iter_rows()}
 
 
-def _from_labels(timings: Any) -> dict[int, str]:
-    files = getattr(timings, "attrs", {}).get("files", [])
-    return {file["rank"]: _text((file.get("sidecar") or {}).get("labels")) for file in files}
+def _from_labels(timings: IntoDataFrame) -> dict[int, str]:
+    files: Sequence[File] = getattr(timings, "attrs", {}).get("files", [])
+    return {file["rank"]: _text(sidecar_of(file).get("labels")) for file in files}
 
 
-def _text(role: Any) -> str:
+def _text(role: object) -> str:
     if isinstance(role, Mapping):
         return ", ".join(f"{name}={value}" for name, value in sorted(role.items()))
     return NO_ROLE if role is None or role != role else str(role)

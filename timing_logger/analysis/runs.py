@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.files import File, Sidecar, sidecar_of
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.tables import Ints, dense_codes
 from timing_logger.record import NS_PER_S
 
@@ -33,19 +35,13 @@ MAX_APART_S = 60
 """The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
 
 
-_MAX_NAMED = 8
-
-
-_File = Mapping[str, Any]
-
-
 class _Lifetime(NamedTuple):
     began_ns: int
     ended_ns: int
     rank: int
 
 
-def different_runs(files: Sequence[_File]) -> str:
+def different_runs(files: Sequence[File]) -> str:
     """State why files look as if they were of different runs; "" if they do not.
 
     Only files that count as one run are compared, see ``runs_of``: a restart into the same folder is not a
@@ -61,7 +57,7 @@ def different_runs(files: Sequence[_File]) -> str:
     return ""
 
 
-def _by_run(files: Sequence[_File]) -> Iterable[list[_File]]:
+def _by_run(files: Sequence[File]) -> Iterable[list[File]]:
     in_order = sorted(files, key=lambda file: (file["rank"], file.get("incarnation", 1)))
     processes = [(file["rank"], file.get("incarnation", 1)) for file in in_order]
     runs = defaultdict(list)
@@ -70,26 +66,27 @@ def _by_run(files: Sequence[_File]) -> Iterable[list[_File]]:
     return runs.values()
 
 
-def _world_sizes(files: Sequence[_File]) -> str:
+def _world_sizes(files: Sequence[File]) -> str:
     sizes = _ranks_by(files, lambda sidecar: sidecar.get("world_size"))
     if len(sizes) < 2:
         return ""
     return "the number of ranks is " + ", ".join(
-        f"{size} of {_named(ranks)}" for size, ranks in sizes.items()
+        f"{size} of {named_ranks(ranks)}" for size, ranks in sizes.items()
     )
 
 
-def _boots(files: Sequence[_File]) -> str:
+def _boots(files: Sequence[File]) -> str:
     """Name a host that was rebooted between its files; "" if there is none."""
-    for host in sorted({str(_sidecar(file).get("host") or "") for file in files} - {""}):
-        here = [file for file in files if _sidecar(file).get("host") == host]
+    for host in sorted({str(sidecar_of(file).get("host") or "") for file in files} - {""}):
+        here = [file for file in files if sidecar_of(file).get("host") == host]
         boots = _ranks_by(here, lambda sidecar: sidecar.get("boot_id"))
         if len(boots) > 1:
-            return f"the host {host} was started anew between {' and '.join(map(_named, boots.values()))}"
+            whose = " and those of ".join(named_ranks(ranks) for ranks in boots.values())
+            return f"the host {host} was rebooted between the files of {whose}"
     return ""
 
 
-def _apart(files: Sequence[_File]) -> str:
+def _apart(files: Sequence[File]) -> str:
     """Name files that had ended long before others began; "" if there are none."""
     lifetimes = sorted(filter(None, map(_lifetime, files)))
     for i in range(1, len(lifetimes)):
@@ -97,13 +94,13 @@ def _apart(files: Sequence[_File]) -> str:
         apart_s = (lifetimes[i].began_ns - ended_ns) / NS_PER_S
         if apart_s > MAX_APART_S:
             earlier, later = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
-            return f"{_named(earlier)} had ended {apart_s:.0f} s before {_named(later)} began"
+            return f"{named_ranks(earlier)} had ended {apart_s:.0f} s before {named_ranks(later)} began"
     return ""
 
 
-def _lifetime(file: _File) -> _Lifetime | None:
+def _lifetime(file: File) -> _Lifetime | None:
     """Return the lifetime of a file as the file states it, or its sidecar, while a run is watched."""
-    sidecar = _sidecar(file)
+    sidecar = sidecar_of(file)
     span = file.get("span_unix_ns") or (sidecar.get("started_unix_ns"), sidecar.get("updated_unix_ns"))
     began_ns, ended_ns = span
     if not isinstance(began_ns, int) or not isinstance(ended_ns, int):
@@ -111,21 +108,11 @@ def _lifetime(file: _File) -> _Lifetime | None:
     return _Lifetime(began_ns, ended_ns, file["rank"])
 
 
-def _sidecar(file: _File) -> Mapping[str, Any]:
-    return file.get("sidecar") or {}
-
-
-def _ranks_by(files: Sequence[_File], value_of: Any) -> dict[Any, list[int]]:
+def _ranks_by(files: Sequence[File], value_of: Callable[[Sidecar], object]) -> dict[int | str, list[int]]:
     """Return the ranks that state each value; a rank that states none agrees with all."""
-    ranks = defaultdict(list)
+    ranks: dict[int | str, list[int]] = defaultdict(list)
     for file in files:
-        value = value_of(_sidecar(file))
+        value = value_of(sidecar_of(file))
         if isinstance(value, (int, str)) and value != "":
             ranks[value].append(file["rank"])
     return dict(ranks)
-
-
-def _named(ranks: Sequence[int]) -> str:
-    ordered = sorted(ranks)
-    more = f" and {len(ordered) - _MAX_NAMED} more" if len(ordered) > _MAX_NAMED else ""
-    return f"rank{'s' * (len(ordered) > 1)} {', '.join(map(str, ordered[:_MAX_NAMED]))}{more}"

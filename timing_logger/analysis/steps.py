@@ -7,13 +7,12 @@ so a step is known by its epoch and iteration. Where iterations never restart, a
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import narwhals as nw
 import numpy as np
 
 from timing_logger.analysis.epochs import Epochs, Meaning, epochs_of
-from timing_logger.analysis.tables import Floats, Frame, Ints, nullable_integers, numbers
+from timing_logger.analysis.tables import Column, Floats, Frame, Ints, nullable_integers, numbers
 from timing_logger.record import LARGEST
 
 
@@ -88,7 +87,7 @@ class Steps(NamedTuple):
     number: Floats
     numbering: Numbering
 
-    def columns(self, frame: Frame, rows: Ints) -> dict[str, nw.Series[Any]]:
+    def columns(self, frame: Frame, rows: Ints) -> dict[str, Column]:
         """Return the column ``epoch`` for these rows, by name; nothing if iterations do not restart.
 
         Args:
@@ -133,7 +132,7 @@ def numbered(epochs: Epochs, iteration: Floats) -> Steps:
     return Steps(number, Numbering(np.zeros(0)))
 
 
-def numbered_by_epoch(epoch: Floats, iteration: Any, *, counted: bool) -> tuple[Numbering, Ints]:
+def numbered_by_epoch(epoch: Floats, iteration: Floats, *, counted: bool) -> tuple[Numbering, Ints]:
     """Number steps whose iterations restart.
 
     Args:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
 
 import narwhals as nw
 import numpy as np
@@ -15,11 +15,31 @@ from timing_logger.record import COLUMNS, FIELDS, HOST_CLOCK, LARGEST, OK
 
 if TYPE_CHECKING:
     import pandas as pd
+    from narwhals.typing import IntoDType, IntoSeries
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Ints: TypeAlias = npt.NDArray[np.int64]
 Bools: TypeAlias = npt.NDArray[np.bool_]
+Array: TypeAlias = npt.NDArray[np.generic]
+"""Values of any one type."""
+
+ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+Rows: TypeAlias = "slice | Ints"
+"""What selects rows of a table or array: their positions, or a slice."""
+
 Frame: TypeAlias = "nw.DataFrame[Any]"
+"""A table of any library. ``nw.DataFrame`` is invariant, so no narrower type has those of all libraries."""
+
+Column: TypeAlias = "nw.Series[IntoSeries]"
+"""A column of a table of any library."""
+
+Schema: TypeAlias = "Mapping[str, IntoDType]"
+"""The type of each column of a table, by its name."""
+
+Record: TypeAlias = "Mapping[Hashable, Any]"
+"""A row of a table, as pandas' ``to_dict("records")`` returns it, with values of several types."""
+
 
 _TEXT_WHERE_LACKING = {"clock": HOST_CLOCK, "status": OK}
 _FLOAT_KINDS = ("milliseconds", "seconds")
@@ -68,14 +88,15 @@ def opened(
 
 def _with_exact_integers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[IntoDataFrameT]:
     """Return the table with integers that a float cannot hold exactly made blank, as if unknown."""
-    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame[name])]
+    names = [name for name in _INTEGERS if name in frame.columns and _has_inexact(frame, name)]
     exact = [
         nw.when(nw.col(name).is_between(-LARGEST, LARGEST)).then(nw.col(name)).alias(name) for name in names
     ]
     return frame.with_columns(*exact) if exact else frame
 
 
-def _has_inexact(column: nw.Series[Any]) -> bool:
+def _has_inexact(frame: Frame, name: str) -> bool:
+    column = frame[name]
     if not column.dtype.is_numeric() or not len(column):
         return False
     if column.dtype == nw.Int64 and column.implementation.is_pandas_like():  # masks take thrice as long
@@ -105,7 +126,7 @@ def _with_whole_numbers(frame: nw.DataFrame[IntoDataFrameT]) -> nw.DataFrame[Int
     return frame.with_columns(*(column for name in names if (column := _repaired(frame, name)) is not None))
 
 
-def _repaired(frame: Frame, name: str) -> nw.Series[Any] | None:
+def _repaired(frame: Frame, name: str) -> Column | None:
     """Return the column as int64; None if it needs no change."""
     column = frame[name]
     if column.dtype.is_integer() and not column.null_count():
@@ -123,7 +144,7 @@ def _repaired(frame: Frame, name: str) -> nw.Series[Any] | None:
     return new_column(frame, name, values.astype(np.int64))
 
 
-def _blank(frame: Frame, name: str, kind: str) -> nw.Series[Any]:
+def _blank(frame: Frame, name: str, kind: str) -> Column:
     if kind == "integer":
         return nullable_integers(frame, name, np.full(len(frame), np.nan))
     if kind in _FLOAT_KINDS:
@@ -151,7 +172,7 @@ def coded_text(frame: Frame, name: str) -> tuple[Ints, list[str]]:
     return column.replace_strict(texts, list(range(len(texts))), return_dtype=nw.Int64).to_numpy(), texts
 
 
-def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
+def _coded_categories(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     """Return the codes and texts of a categorical, without texts that no row has any more."""
     codes = column.cat.codes.to_numpy()
     texts = np.array(column.cat.categories, dtype=object)
@@ -164,9 +185,19 @@ def _coded_categories(column: pd.Series[Any]) -> tuple[Ints, list[str]]:
     return number_of[codes], [str(text) for text in texts[ascending]]
 
 
+@overload
+def each_text(column: tuple[Ints, list[str]], function: Callable[[str], bool]) -> Bools: ...
+
+
+@overload
 def each_text(
-    column: tuple[Ints, list[str]], function: Callable[[str], Any], dtype: Any = np.bool_
-) -> npt.NDArray[Any]:
+    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.int64]
+) -> Ints: ...
+
+
+def each_text(
+    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.generic] = np.bool_
+) -> Array:
     """Apply a function to the text of each row, once for each distinct text.
 
     Args:
@@ -181,7 +212,7 @@ def each_text(
     return np.array([function(text) for text in texts], dtype)[codes]
 
 
-def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
+def dense_codes(*keys: Array) -> Ints:
     """Number the distinct combinations of ``keys`` from 0, in their lexicographic order.
 
     NaN comes before all numbers.
@@ -200,9 +231,9 @@ def dense_codes(*keys: npt.NDArray[Any]) -> Ints:
     return codes
 
 
-def _codes(values: npt.NDArray[Any]) -> Ints:
+def _codes(values: Array) -> Ints:
     if values.dtype.kind == "f":
-        values = _as_integers(values)
+        values = _as_integers(values.astype(np.float64, copy=False))
     if values.dtype.kind in "iub" and len(values):
         least, greatest = int(values.min()), int(values.max())  # Python's: their difference may be large
         if least == greatest:
@@ -216,7 +247,7 @@ def _codes(values: npt.NDArray[Any]) -> Ints:
     return codes.astype(np.int64) + has_unknown
 
 
-def _as_integers(values: Floats) -> npt.NDArray[Any]:
+def _as_integers(values: Floats) -> Floats | Ints:
     """Return values of the same order and equality, as integers if they are whole numbers with few gaps."""
     known = ~np.isnan(values)
     if not known.any():  # hashing would be slow: NaN are all alike
@@ -243,12 +274,12 @@ def _codes_by_counting(values: Ints) -> Ints:
 # -- columns of a result -----------------------------------------------------------------------------
 
 
-def new_column(frame: Frame, name: str, values: npt.NDArray[Any]) -> nw.Series[Any]:
+def new_column(frame: Frame, name: str, values: Array) -> Column:
     """Return ``values`` as a column in the library of ``frame``."""
     return nw.new_series(name, values, backend=frame.implementation)
 
 
-def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]:
+def nullable_integers(frame: Frame, name: str, values: Floats) -> Column:
     """Return a column of integers in the library of ``frame``, NA where ``values`` is NaN.
 
     In pandas its type is ``Int64``.
@@ -257,7 +288,7 @@ def nullable_integers(frame: Frame, name: str, values: Floats) -> nw.Series[Any]
     return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
 
 
-def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> nw.Series[Any]:
+def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> Column:
     """Return a column of booleans in the library of ``frame``, NA where ``missing``.
 
     In pandas its type is ``boolean``.
@@ -265,7 +296,7 @@ def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) ->
     return _nullable(frame, name, values, missing)
 
 
-def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools) -> nw.Series[Any]:
+def _nullable(frame: Frame, name: str, values: Array, missing: Bools) -> Column:
     if frame.implementation.is_pandas_like():
         import pandas as pd
 
@@ -276,7 +307,7 @@ def _nullable(frame: Frame, name: str, values: npt.NDArray[Any], missing: Bools)
     return both.select(nw.when(~nw.col("missing")).then(nw.col(name)))[name]
 
 
-def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> nw.Series[Any]:
+def text_column(frame: Frame, name: str, texts: Sequence[str], codes: Ints) -> Column:
     """Return a column with ``texts[codes[i]]`` in each row ``i``, in the library of ``frame``.
 
     It is a categorical if the operations in ``frame`` are one: text would take ten times the memory.
@@ -305,7 +336,7 @@ def taken(frame: Frame, columns: Sequence[str], rows: Ints) -> Frame:
 
 
 def like(
-    frame: nw.DataFrame[IntoDataFrameT], schema: Mapping[str, Any], rows: Sequence[tuple[Any, ...]]
+    frame: nw.DataFrame[IntoDataFrameT], schema: Schema, rows: Sequence[tuple[object, ...]]
 ) -> IntoDataFrameT:
     """Make a table of ``rows`` in the library of ``frame``, with the types of ``schema`` even if empty."""
     columns = zip(*rows, strict=True) if rows else [()] * len(schema)
@@ -314,7 +345,7 @@ def like(
     return table
 
 
-def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[Any, ...], Frame]]:
+def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[object, ...], Frame]]:
     """Yield the values of ``keys`` and the rows that have them, in ascending order of the values."""
     yield from sorted(frame.group_by(*keys), key=lambda group: group[0])
 

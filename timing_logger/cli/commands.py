@@ -8,15 +8,17 @@ import shutil
 import sys
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from timing_logger.analysis.analysis import Analysis
+    from timing_logger.analysis.files import File
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import Result
     from timing_logger.engine.workers import Cluster
+    from timing_logger.reading.runs_of_job import Incarnations
     from timing_logger.reading.timings import TimingFiles
 
 _MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
@@ -163,7 +165,7 @@ def report(arguments: argparse.Namespace) -> Answer:
 
 def trace(arguments: argparse.Namespace) -> Answer:
     """Write the trace for Perfetto."""
-    from timing_logger.reading.timings import known_unread
+    from timing_logger.analysis.files import unread_files
     from timing_logger.report import clocks_text
     from timing_logger.report.trace import write_trace_of_files
 
@@ -173,7 +175,7 @@ def trace(arguments: argparse.Namespace) -> Answer:
     return Answer(
         f"{arguments.output}: {counts.spans} spans and {counts.flows} flows of {counts.processes} processes, "
         f"{_size_of(arguments.output)}. Open it at ui.perfetto.dev, which keeps it in the browser.\n"
-        + clocks_text(known_unread(query.files), _width())
+        + clocks_text(unread_files(query.files), _width())
     )
 
 
@@ -229,6 +231,13 @@ class _Asked(NamedTuple):
         return self.result.answer
 
     @property
+    def files(self) -> list[File]:
+        """What is known of the files without reading their rows again."""
+        from timing_logger.analysis.files import unread_files
+
+        return unread_files(self.query.files)
+
+    @property
     def how(self) -> str:
         """A note on how the rows were read; "" if there is nothing to mention."""
         from timing_logger.report import reading_text
@@ -246,18 +255,15 @@ class _Asked(NamedTuple):
         from timing_logger.analysis.runs import different_runs
         from timing_logger.report import different_runs_text
 
-        said = different_runs_text(
-            different_runs([source.stated() for source, _ in self.query.files]), _width()
-        )
+        said = different_runs_text(different_runs(self.files), _width())
         return f"\n{said}" if said else ""
 
     @property
     def clocks(self) -> str:
         """The warning about comparing instants of these files; "" if there is none."""
-        from timing_logger.reading.timings import known_unread
         from timing_logger.report import clocks_text
 
-        said = clocks_text(known_unread(self.query.files), _width())
+        said = clocks_text(self.files, _width())
         return f"\n{said}" if said else ""
 
 
@@ -293,7 +299,10 @@ def _query(arguments: argparse.Namespace, columns: Collection[str] | None) -> Qu
 
 
 def _files(
-    paths: Any, incarnations: Any, arguments: argparse.Namespace, columns: Collection[str] | None
+    paths: Sequence[str],
+    incarnations: Incarnations,
+    arguments: argparse.Namespace,
+    columns: Collection[str] | None,
 ) -> TimingFiles:
     """Return the timing files under ``paths``; only ``columns`` are read, or all if that is None."""
     from timing_logger.reading.timings import timing_files

@@ -1,6 +1,6 @@
 """Reports drawn from the results of analyses, without computing any. A report is a string, a trace a file."""
 
-from timing_logger.report._words import size
+from timing_logger.report._wording import size
 from timing_logger.report.answers import (
     bandwidth_text,
     clocks_text,

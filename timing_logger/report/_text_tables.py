@@ -1,18 +1,31 @@
-"""Tables and paragraphs of a text report: columns, the formatting of cells, and the layout."""
+"""Tables and paragraphs of a text report, drawn in plain ASCII of a given width."""
 
 from __future__ import annotations
 
+import math
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from io import StringIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from timing_logger.record import escape_text
-from timing_logger.report._drawing import drawn, new_table, wrapped
-from timing_logger.report._words import UNKNOWN, fixed
+from timing_logger.report._wording import UNKNOWN, fixed
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.table import Table
 
+    from timing_logger.analysis.tables import Record
+
+MOST_SHOWN = 16
+"""The most rows that a table shows in full."""
+
+_AT_EACH_END = 2
+_LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
 _LEAST_WIDTH_OF_NAMES = 14
+
+
+_RowT = TypeVar("_RowT", bound="Record")
 
 
 class Column(NamedTuple):
@@ -88,7 +101,7 @@ def as_gb_per_s(value: float) -> str:
     return f"{value:.3f}" if value >= 0.01 else f"{value:.1e}"
 
 
-def as_word(value: Any) -> str:
+def as_word(value: object) -> str:
     return escape_text(str(value))
 
 
@@ -99,3 +112,53 @@ def paragraph(width: int, *sentences: str) -> Iterable[str]:
 
 def page(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+# -- drawing -------------------------------------------------------------------------------------
+
+
+def new_table(first: str, *others: str) -> Table:
+    from rich.box import Box
+    from rich.table import Table
+
+    table = Table(box=Box(_LINES, ascii=True), pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    table.add_column(first, overflow="fold")
+    for head in others:
+        table.add_column(head, justify="right", no_wrap=True)
+    return table
+
+
+def drawn(table: Table, width: int) -> str:
+    from rich.console import Console
+
+    page = StringIO()
+    console = Console(
+        file=page, width=width, color_system=None, force_terminal=False, legacy_windows=False,
+        markup=False, emoji=False, highlight=False,
+    )  # fmt: skip
+    console.print(table)
+    return "\n".join(line.rstrip() for line in page.getvalue().splitlines()).rstrip()
+
+
+def wrapped(line: str, width: int) -> str:
+    return textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False)
+
+
+def bar(value: float, most: float, width: int) -> str:
+    """Return a bar of ``#`` for ``value``, ``width`` long at ``most``; every value above 0 is visible."""
+    return "#" * math.ceil(width * value / most) if most > 0 else ""
+
+
+# -- many ranks ----------------------------------------------------------------------------------
+
+
+def ends_and_middle(rows: Sequence[_RowT], name: str) -> list[_RowT]:
+    """Return all rows if they are few; else those with the extreme values of ``name``, and the middle one.
+
+    In the latter case the smallest comes first; a NaN counts as more than any number.
+    """
+    if len(rows) <= MOST_SHOWN:
+        return list(rows)
+    ordered = sorted(rows, key=lambda row: (row[name] != row[name], row[name]))
+    middle = (len(rows) - 1) // 2
+    return [*ordered[:_AT_EACH_END], ordered[middle], *ordered[-_AT_EACH_END:]]

@@ -95,7 +95,7 @@ def _chained(frame: Frame, row: Ints, number: Ints) -> FlowsOf:
     position = _rows_of_processes(frame)[whole.row]
     whole = whole._replace(row=position)
     return {
-        process: Flows(*(column[here] for column in whole))
+        process: Flows._make(column[here] for column in whole)
         for process, here in rows_by_process(frame.select(Process._fields)[row[joined]])
     }
 

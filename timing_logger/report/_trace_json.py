@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.tables import Ints
-from timing_logger.report._trace_counters import Counters
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_lanes import Lanes
-from timing_logger.report._trace_rows import TraceRows
+from timing_logger.report._trace_rows import Counters, TraceRows
 
 ARGUMENTS = (
     "iteration", "epoch", "layer_name", "phase", "message_size_bytes", "group", "group_size", "seq", "peer",
@@ -35,7 +34,7 @@ class Lines(NamedTuple):
     first_tid: int
 
 
-def _json(value: Any) -> str:
+def _json(value: object) -> str:
     r"""Return the JSON of ``value`` in a form that Perfetto parses correctly.
 
     Perfetto shows ``\u00e4`` as it stands, and takes the quote in ``"\\"`` for an escaped one.
@@ -44,7 +43,7 @@ def _json(value: Any) -> str:
     return text.replace(r"\\", r"\u005c")
 
 
-class _Argument(dict[Any, str]):
+class _Argument(dict[object, str]):
     """A cache from the values of one column to their text, since most values repeat."""
 
     MAX_VALUES = 4096
@@ -53,19 +52,19 @@ class _Argument(dict[Any, str]):
         super().__init__()
         self._name = name
 
-    def __missing__(self, value: Any) -> str:
+    def __missing__(self, value: object) -> str:
         if len(self) >= self.MAX_VALUES:
             self.clear()
         text = self[value] = _argument(self._name, value)
         return text
 
-    def texts(self, values: Sequence[Any]) -> Iterable[str]:
+    def texts(self, values: Sequence[object]) -> Iterable[str]:
         if self._name == "metadata":  # mappings, which are not hashable
             return [_argument(self._name, value) for value in values]
         return map(self.__getitem__, values)
 
 
-def _argument(name: str, value: Any) -> str:
+def _argument(name: str, value: object) -> str:
     is_blank = value is None or value is pd.NA or value != value or value == ""
     return "" if is_blank else f',"{name}":{_json(value)}'
 

@@ -1,23 +1,27 @@
-"""The processes of a trace, and the rows of each with their positions on an axis that begins at 0."""
+"""The processes of a trace, and the rows of each on an axis that begins at 0, with their bytes in flight."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.matching import instants
+from timing_logger.analysis.collectives.matching import covers_issue_alone, instants
+from timing_logger.analysis.files import File, Sidecar, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.operations import is_communication
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
     Frame,
     Ints,
+    Rows,
     coded_text,
     dense_codes,
     each_text,
+    numbers,
     opened,
 )
 from timing_logger.record import COLUMNS, NS_PER_S
@@ -46,7 +50,7 @@ class Traced(NamedTuple):
     is_aligned: bool
 
 
-def rows_by_process(frame: Frame) -> list[tuple[Process, Any]]:
+def rows_by_process(frame: Frame) -> list[tuple[Process, Rows]]:
     """Return each process of a table with an index that selects its rows, by rank and incarnation."""
     rank, incarnation = (frame[name].to_numpy().astype(np.int64) for name in Process._fields)
     found = []
@@ -68,12 +72,12 @@ def traced_in(frame: Frame) -> list[Traced]:
     return found
 
 
-def _joined(parts: Sequence[list[Traced]]) -> list[Traced]:
+def _reduce(parts: Sequence[list[Traced]]) -> list[Traced]:
     return sorted(traced for part in parts for traced in part)
 
 
 PROCESSES = Analysis(
-    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _joined
+    (*COLUMNS, "start_s", "end_s", "clock_uncertainty_s"), lambda t: traced_in(opened(t)), _reduce
 )
 """The analysis that lists all processes that have rows."""
 
@@ -132,7 +136,7 @@ def _since(origin_s: float, instants_s: Floats) -> Ints:
     return ns
 
 
-def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) -> list[str]:
+def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
     """Return the name of each process: ``"rank 3"``, and in brackets what distinguishes it from others.
 
     That is its run, host, labels, and whether its clock is not aligned.
@@ -141,14 +145,39 @@ def process_names(traced: Sequence[Traced], files: Sequence[Mapping[str, Any]]) 
         traced: all processes.
         files: ``attrs["files"]`` of the table, whose sidecars contain hosts and labels.
     """
-    sidecars = {Process(file["rank"], file["incarnation"]): file["sidecar"] or {} for file in files}
+    sidecars = {Process(file["rank"], file["incarnation"]): sidecar_of(file) for file in files}
     several_hosts = len({sidecar.get("host") for sidecar in sidecars.values()}) > 1
     names = []
     for process, _, _, is_aligned in traced:
-        sidecar = sidecars.get(process, {})
+        sidecar = sidecars.get(process, Sidecar())
         remarks = [f"run {process.incarnation}"] if process.incarnation > 1 else []
         remarks += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
         remarks += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]
         remarks += ["clock not aligned"] if len(traced) > 1 and not is_aligned else []
         names.append(f"rank {process.rank}" + (f" ({', '.join(remarks)})" if remarks else ""))
     return names
+
+
+class Counters(NamedTuple):
+    """The changes of the number of bytes in flight: the instant in ns, and the new number."""
+
+    at_ns: Ints
+    n_bytes: Ints
+
+
+def bytes_in_flight(rows: TraceRows) -> Counters:
+    """Return the sum of ``message_size_bytes`` over the communication in progress, by time.
+
+    Operations whose end is not known are left out.
+    """
+    size = numbers(rows.frame, "message_size_bytes")
+    has_end = rows.ended & ~covers_issue_alone(rows.frame)
+    row = np.flatnonzero(rows.operation_is(is_communication) & has_end & (size > 0))
+    at_ns = np.concatenate([rows.start_ns[row], rows.end_ns[row]])
+    change = np.concatenate([size[row], -size[row]]).astype(np.int64)
+    order = np.argsort(at_ns, kind="stable")
+    at_ns, n_bytes = at_ns[order], np.cumsum(change[order])
+    last_of_instant = np.diff(at_ns, append=-1) != 0
+    at_ns, n_bytes = at_ns[last_of_instant], n_bytes[last_of_instant]
+    differs = np.diff(n_bytes, prepend=0) != 0
+    return Counters(at_ns[differs], n_bytes[differs])

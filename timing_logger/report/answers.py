@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from timing_logger.report._drawing import wrapped
-from timing_logger.report._remarks import on_different_runs, on_overlap, on_problems
+from timing_logger.analysis.files import File
+from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._text_tables import (
     Column,
     as_gb_per_s,
@@ -18,8 +18,9 @@ from timing_logger.report._text_tables import (
     page,
     paragraph,
     table_text,
+    wrapped,
 )
-from timing_logger.report._words import count, percent, size
+from timing_logger.report._wording import count, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -238,7 +239,7 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
         )
 
 
-# -- remarks on the reading ---------------------------------------------------------------------------
+# -- how it was read -------------------------------------------------------------------------------------
 
 
 def different_runs_text(why: str, width: int) -> str:
@@ -246,7 +247,7 @@ def different_runs_text(why: str, width: int) -> str:
     return page(*paragraph(width, *on_different_runs(why))) if why else ""
 
 
-def clocks_text(files: Iterable[Mapping[str, Any]], width: int) -> str:
+def clocks_text(files: Iterable[File], width: int) -> str:
     """Return warnings about clocks that were stepped and about implausible sidecars; "" if there are none."""
     said = list(on_problems(files))
     return page(*paragraph(width, *said)) if said else ""

@@ -5,8 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from timing_logger.record import escape_text
-from timing_logger.report._many_ranks import MOST_SHOWN
-from timing_logger.report._text_tables import Column, as_tenths, as_word, page, paragraph, table_text
+from timing_logger.report._text_tables import (
+    MOST_SHOWN,
+    Column,
+    as_tenths,
+    as_word,
+    page,
+    paragraph,
+    table_text,
+)
 
 if TYPE_CHECKING:
     from timing_logger.analysis import RankEnd, RunEnd

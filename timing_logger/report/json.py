@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from timing_logger.analysis import RunEnd, Summary, Verdict
 
@@ -50,11 +51,11 @@ def rows_json(**tables: pd.DataFrame) -> str:
     return _dumped({name: table.to_dict("records") for name, table in tables.items()})
 
 
-def _dumped(content: dict[str, Any]) -> str:
+def _dumped(content: Mapping[str, object]) -> str:
     return json.dumps(_strict(content), indent=1, allow_nan=False) + "\n"
 
 
-def _strict(value: Any) -> Any:
+def _strict(value: object) -> object:
     if isinstance(value, dict):
         return {key: _strict(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

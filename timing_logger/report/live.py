@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timing_logger.report._drawing import drawn, new_table, wrapped
-from timing_logger.report._words import count, fixed, or_unknown, percent
+from timing_logger.report._text_tables import drawn, new_table, wrapped
+from timing_logger.report._wording import count, fixed, or_unknown, percent
 from timing_logger.report.verdict_text import verdict_sentence
 
 if TYPE_CHECKING:

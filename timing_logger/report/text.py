@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from timing_logger.analysis import Summary, base_operation
+from timing_logger.analysis.files import File, FileCounters
 from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
+from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
-from timing_logger.report._drawing import bar, drawn, new_table, wrapped
-from timing_logger.report._many_ranks import MOST_SHOWN, ends_and_middle, on_many_ranks
-from timing_logger.report._remarks import remarks
-from timing_logger.report._words import UNKNOWN, count, fixed, or_unknown, percent, seconds, size
+from timing_logger.report._diagnostics import diagnostics
+from timing_logger.report._text_tables import MOST_SHOWN, bar, drawn, ends_and_middle, new_table, wrapped
+from timing_logger.report._wording import count, fixed, or_unknown, percent, seconds, size, yes_or_no
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
-
-_Row: TypeAlias = Mapping[str, Any]
 
 
 def summary_text(summary: Summary, width: int = 100) -> str:
@@ -37,7 +36,7 @@ def summary_text(summary: Summary, width: int = 100) -> str:
         *(wrapped(line, width) for line in _on_operations(summary)),
         drawn(_ranks_table(summary), width),
         _files(summary, width),
-        "\n".join(wrapped(line, width) for line in remarks(summary)),
+        "\n".join(wrapped(line, width) for line in diagnostics(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -97,26 +96,29 @@ def _files(summary: Summary, width: int) -> str:
     return drawn(_files_table(files), width) if files else ""
 
 
-def _files_table(files: Sequence[tuple[_Row, _Row]]) -> Table:
+def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
     table = new_table("file", "rows", "size", "accepted", "written", "dropped", "pending", "closed")
     for file, counters in files:
-        counts = [or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")]
-        closed = {True: "yes", False: "no"}.get(counters["closed"], UNKNOWN)
+        known = (counters["accepted"], counters["written"], counters["dropped"], counters["pending"])
         table.add_row(
-            escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]), *counts, closed
+            escape_text(counters["file"]),
+            str(counters["rows"]),
+            size(file["bytes"]),
+            *map(or_unknown, known),
+            yes_or_no(counters["closed"]),
         )
     return table
 
 
-def _is_complete(counters: _Row) -> bool:
+def _is_complete(counters: FileCounters) -> bool:
     return bool(counters["closed"]) and not counters["dropped"] and not counters["pending"]
 
 
-def _records(table: pd.DataFrame) -> list[_Row]:
-    return cast("list[_Row]", table.to_dict("records"))
+def _records(table: pd.DataFrame) -> list[Record]:
+    return cast("list[Record]", table.to_dict("records"))
 
 
-def _several_incarnations(rows: Sequence[_Row]) -> bool:
+def _several_incarnations(rows: Sequence[Record]) -> bool:
     return len({row["incarnation"] for row in rows}) > 1
 
 
@@ -124,7 +126,7 @@ def _process_heads(several: bool) -> list[str]:
     return ["rank", "run"] if several else ["rank"]
 
 
-def _process_cells(row: _Row, several: bool) -> list[str]:
+def _process_cells(row: Record, several: bool) -> list[str]:
     return [str(row["rank"]), str(row["incarnation"])] if several else [str(row["rank"])]
 
 
@@ -132,10 +134,20 @@ def _process_cells(row: _Row, several: bool) -> list[str]:
 
 
 def _on_operations(summary: Summary) -> Iterable[str]:
-    yield from on_many_ranks(len(summary.ranks))
+    yield from _on_many_ranks(len(summary.ranks))
     yield from _on_waits(summary)
     yield from _on_backends(summary)
     yield from _standing_out(summary)
+
+
+def _on_many_ranks(n_processes: int) -> Iterable[str]:
+    """Yield the sentence that explains which rows such tables show, if ``n_processes`` is large."""
+    if n_processes > MOST_SHOWN:
+        yield (
+            f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "
+            "and the two that spent most; the table of ranks goes by their communication, and that of files "
+            "shows those that are not complete. --ranks LIST shows the ranks that you name, --json all."
+        )
 
 
 def _on_waits(summary: Summary) -> Iterable[str]:
@@ -167,7 +179,7 @@ def _standing_out(summary: Summary) -> Iterable[str]:
             )
 
 
-def _others(row: _Row) -> str:
+def _others(row: Record) -> str:
     low, high = seconds(row["others_min_ms"]), seconds(row["others_max_ms"])
     who = "the other" if row["ranks"] == 2 else "the others"
     return f"{who} {low}" if low == high else f"{who} {low} to {high}"

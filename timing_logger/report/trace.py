@@ -9,19 +9,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
+from timing_logger.analysis.files import File, unread_files
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import Frame, Ints, opened
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
-from timing_logger.report._trace_counters import Counters, bytes_in_flight
 from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,
@@ -41,8 +41,10 @@ from timing_logger.report._trace_json import (
 from timing_logger.report._trace_lanes import assign_lanes
 from timing_logger.report._trace_rows import (
     PROCESSES,
+    Counters,
     Traced,
     TraceRows,
+    bytes_in_flight,
     origin_of,
     process_names,
     rows_by_process,
@@ -133,7 +135,7 @@ def write_trace_of_files(
         LogPathError: as for :func:`write_trace`.
     """
     traced, *flows = run(query, PROCESSES, FLOWS_OF_COLLECTIVES, FLOWS_OF_MESSAGES).answers
-    trace = _Trace(traced, joined_flows(flows), [source.stated() for source, _ in query.files])
+    trace = _Trace(traced, joined_flows(flows), unread_files(query.files))
     tables = (
         (opened(rows), opened(rows, as_recorded=True))
         for rows in map(query.rows_of, query.files)
@@ -151,7 +153,7 @@ class _Trace:
         files: descriptions of the files, as in ``attrs["files"]``.
     """
 
-    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(self, traced: Sequence[Traced], flows: FlowsOf, files: Sequence[File]) -> None:
         self._traced = traced
         self._flows = flows
         self._names = process_names(traced, files)

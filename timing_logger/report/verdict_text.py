@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from timing_logger.analysis.named_ranks import listed_ranks, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._text_tables import (
     Column,
@@ -16,7 +17,7 @@ from timing_logger.report._text_tables import (
     paragraph,
     table_text,
 )
-from timing_logger.report._words import percent, seconds
+from timing_logger.report._wording import percent, seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +43,6 @@ _SUSPECTS = (
 )  # fmt: skip
 
 _MOST_WINDOWS = 12
-_MOST_NAMED = 8
 
 
 def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int) -> str:
@@ -74,7 +74,7 @@ def verdict_sentence(verdict: Verdict) -> str:
         return f"Verdict: nobody could be judged: {escape_text(verdict.why)}."
     ranks = ", ".join(map(str, verdict.ranks))
     who = {
-        "healthy": f"healthy. Nobody is slow{_of_the_judged(verdict)}",
+        "healthy": f"healthy. Nobody is slow{_of_conclusive_ranks(verdict)}",
         "rank": f"rank {ranks} is slow" if len(verdict.ranks) == 1 else f"ranks {ranks} are slow",
         "suspect": f"probably {who_is_suspected(verdict)}",
         "role": f"the role {verdict.labels} is slower than the others (ranks {ranks})",
@@ -94,20 +94,7 @@ def who_is_suspected(verdict: Verdict) -> str:
     ranks = verdict.suspects[0].ranks if verdict.suspects else ()
     if len(ranks) == 1:
         return f"rank {ranks[0]} is slow"
-    return f"one of ranks {ranges(ranks)} is slow, which wait for each other in something that is not logged"
-
-
-def ranges(ranks: Sequence[int]) -> str:
-    """Return ranks as text in which consecutive ones are a range: ``4 to 7``, ``0, 4, 8``."""
-    rows: list[list[int]] = []
-    for rank in sorted(ranks):
-        if rows and rank == rows[-1][-1] + 1:
-            rows[-1].append(rank)
-        else:
-            rows.append([rank])
-    told = [f"{row[0]} to {row[-1]}" if len(row) > 2 else ", ".join(map(str, row)) for row in rows]
-    more = [f"{len(told) - _MOST_NAMED} more"] if len(told) > _MOST_NAMED else []
-    return ", ".join([*told[:_MOST_NAMED], *more])
+    return f"one of {named_ranks(ranks)} is slow, which wait for each other in something that is not logged"
 
 
 def what_communication_does(verdict: Verdict) -> str:
@@ -120,13 +107,10 @@ def what_communication_does(verdict: Verdict) -> str:
     return f"communication is slow{f' in group {verdict.labels}' if verdict.labels else ''}"
 
 
-def _of_the_judged(verdict: Verdict) -> str:
-    n_unknown = len(verdict.unjudged_ranks)
-    if not n_unknown:
+def _of_conclusive_ranks(verdict: Verdict) -> str:
+    if not verdict.unjudged_ranks:
         return ""
-    named = ", ".join(map(str, verdict.unjudged_ranks[:_MOST_NAMED]))
-    more = f" and {n_unknown - _MOST_NAMED} more" if n_unknown > _MOST_NAMED else ""
-    return f" of those that could be judged; not rank{'s' * (n_unknown > 1)} {named}{more}"
+    return f" of those that could be judged; not {named_ranks(verdict.unjudged_ranks)}"
 
 
 def _particulars(verdict: Verdict) -> Iterable[str]:
@@ -160,5 +144,5 @@ def _suspects_text(verdict: Verdict, width: int) -> str:
         return ""
     import pandas as pd
 
-    rows = [{**suspect._asdict(), "ranks": ranges(suspect.ranks)} for suspect in verdict.suspects]
+    rows = [{**suspect._asdict(), "ranks": listed_ranks(suspect.ranks)} for suspect in verdict.suspects]
     return table_text(pd.DataFrame(rows), _SUSPECTS, width)

@@ -158,13 +158,13 @@ def bandwidth_in(kinds: pd.DataFrame, measured: Measured) -> pd.DataFrame:
 # -- from parts --------------------------------------------------------------------------------------
 
 
-def _part(timings: pd.DataFrame) -> MeasuredPart:
+def _map(timings: pd.DataFrame) -> MeasuredPart:
     frame = opened(timings, COLUMNS_OF["bandwidth"])
     measured = Measured.of(frame, complete_instances(frame))
     return MeasuredPart.of(frame, measured.only(measured.has_bandwidth))
 
 
-def _whole(parts: Sequence[MeasuredPart]) -> pd.DataFrame:
+def _reduce(parts: Sequence[MeasuredPart]) -> pd.DataFrame:
     return bandwidth_in(*joined_measured(parts))
 
 
@@ -172,5 +172,5 @@ def _moves_bytes(operation: str) -> bool:
     return base_operation(operation) in MOVES
 
 
-BANDWIDTH = Analysis(COLUMNS_OF["bandwidth"], _part, _whole, "collective", _moves_bytes)
+BANDWIDTH = Analysis(COLUMNS_OF["bandwidth"], _map, _reduce, "collective", _moves_bytes)
 """The analysis :func:`bandwidth` in parts: a part holds three numbers for each row that moves bytes."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import narwhals as nw
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.bandwidth import bandwidth, bandwidth_of
@@ -86,7 +86,9 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     return cast("IntoDataFrameT", found.to_native())
 
 
-def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: Any = None) -> Frame:
+def compression_of(
+    frame: Frame, measured: Measured, sends: Bools, dense: IntoDataFrame | None = None
+) -> Frame:
     """Compute the table of :func:`compression` from measured rows.
 
     Args:
@@ -142,9 +144,13 @@ def _sums_of_known(values: Floats, group: Ints, n_groups: int) -> Floats:
     return np.where(has_unknown, np.nan, ordered_sums(values, group, n_groups))
 
 
-def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tuple[Floats, Floats]:
+def _dense_estimates(
+    dense: IntoDataFrame | None, dense_bytes: Floats, group_sizes: Floats
+) -> tuple[Floats, Floats]:
     """Estimate for each layer the time of an allreduce in ms, and how far its size is from those measured."""
     estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
+    if dense is None:  # there is no layer
+        return estimate_ms, extrapolated_by
     for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
         measured_bytes, gb_per_s = _allreduce_speeds(dense, group_size)
         if not len(measured_bytes):
@@ -158,7 +164,7 @@ def _dense_estimates(dense: Any, dense_bytes: Floats, group_sizes: Floats) -> tu
     return estimate_ms, extrapolated_by
 
 
-def _allreduce_speeds(dense: Any, group_size: float) -> tuple[Floats, Floats]:
+def _allreduce_speeds(dense: IntoDataFrame, group_size: float) -> tuple[Floats, Floats]:
     """Return message sizes in ascending order, and the bus bandwidth measured at each, in 1e9 bytes/s.
 
     The bandwidth without waiting is used where it is known.
@@ -207,12 +213,12 @@ def compression_in(
     return as_pandas
 
 
-def _part(timings: pd.DataFrame) -> MeasuredPart:
+def _map(timings: pd.DataFrame) -> MeasuredPart:
     frame = opened(timings, COLUMNS_OF["compression"])
     return with_work(frame, complete_instances(frame))
 
 
-def _whole(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
+def _reduce(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
     return compression_in(*joined_measured(parts), dense)
 
 
@@ -230,5 +236,5 @@ def compression_against(dense: pd.DataFrame | None) -> Analysis[MeasuredPart, pd
         dense: the table that ``bandwidth`` returned for another run, without compression; None to take
             this run's speeds.
     """
-    reduce = partial(_whole, dense=dense)
-    return Analysis(COLUMNS_OF["compression"], _part, reduce, "collective", moves_bytes_or_is_work)
+    reduce = partial(_reduce, dense=dense)
+    return Analysis(COLUMNS_OF["compression"], _map, reduce, "collective", moves_bytes_or_is_work)

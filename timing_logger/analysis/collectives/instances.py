@@ -7,7 +7,7 @@ matched by their order in the group, counted from 0 in each step: a lost row spo
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from timing_logger.analysis.tables import (
     Floats,
     Frame,
     Ints,
+    ScalarT,
     coded_text,
     dense_codes,
     each_text,
@@ -70,7 +71,7 @@ class Instances(NamedTuple):
         """The number of parts of each instance."""
         return np.diff(self.first, append=len(self.row))
 
-    def for_parts(self, of_instances: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def for_parts(self, of_instances: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
         """Repeat the value of each instance for each of its parts."""
         return np.repeat(of_instances, self.n_parts)
 

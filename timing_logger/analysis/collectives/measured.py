@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
-import narwhals as nw
 import numpy as np
 import numpy.typing as npt
 
@@ -22,7 +21,9 @@ from timing_logger.analysis.operations import (
 )
 from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import (
+    Array,
     Bools,
+    Column,
     Floats,
     Frame,
     Ints,
@@ -44,8 +45,6 @@ _MOST_OF_RANKS = frozenset({"ALLTOALLV", "ALLTOALLW", "SCATTERV"})
 
 MOVES = COMMUNICATION | COPIES
 """The base operations that have a row in ``bandwidth``."""
-
-Column: TypeAlias = "nw.Series[Any]"
 
 
 class Measured(NamedTuple):
@@ -85,7 +84,7 @@ class Measured(NamedTuple):
         frame: Frame,
         parts: Instances,
         others: Collection[str] = (),
-        apart: Sequence[npt.NDArray[Any]] = (),
+        apart: Sequence[Array] = (),
     ) -> Measured:
         """Collect the rows that move bytes of a table.
 
@@ -199,7 +198,7 @@ class MeasuredPart(NamedTuple):
     """
 
     kinds: Columns
-    kind: npt.NDArray[Any]
+    kind: npt.NDArray[np.integer]
     time_ms: Floats
     transfer_ms: Floats
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.collectives.instances import Instances, find_instances
 from timing_logger.analysis.collectives.matching import durations_ms
@@ -29,6 +30,9 @@ from timing_logger.analysis.tables import (
     taken,
 )
 from timing_logger.reading.sources import compact, joined
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _COLUMNS = (
     "rank", "incarnation", "operation", "group", "group_size", "seq", "peer", "message_size_bytes",
@@ -83,7 +87,7 @@ class Waits(NamedTuple):
     last_share: Floats
 
 
-def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
+def rows_to_match(frame: Frame, process: Ints, place: Ints) -> IntoDataFrame:
     """Return the rows of collectives and messages as a table of their own, for ``meetings``.
 
     Args:
@@ -100,7 +104,8 @@ def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Any:
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
     )
-    return table.to_native()
+    native: IntoDataFrame = table.to_native()
+    return native
 
 
 def _is_matched(name: str) -> bool:
@@ -115,7 +120,7 @@ class Part(NamedTuple):
         incarnations: the incarnation of each of these processes.
     """
 
-    rows: Any
+    rows: IntoDataFrame
     incarnations: Sequence[int]
 
 
@@ -149,9 +154,10 @@ def _of_all(parts: Sequence[Part]) -> Frame:
         return nw.from_native(parts[0].rows, eager_only=True)
     n_processes = [len(part.incarnations) for part in parts]
     first = np.cumsum(n_processes) - n_processes
+    tables = [cast("pd.DataFrame", part.rows) for part in parts]  # of other libraries all rows are one part
     moved = [
         {str(name): small[name] for name in small} | {_PROCESS: small[_PROCESS] + before}
-        for small, before in zip((compact(part.rows) for part in parts), first, strict=True)
+        for small, before in zip((compact(rows) for rows in tables), first, strict=True)
     ]
     return nw.from_native(joined(moved, [*_COLUMNS, *_OF_EPOCHS, _PROCESS, _PLACE]), eager_only=True)
 

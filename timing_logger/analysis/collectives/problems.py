@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from enum import IntFlag
 
 import numpy as np
@@ -12,6 +12,7 @@ from timing_logger.analysis.collectives.instances import Instances
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.analysis.tables import (
     Bools,
@@ -221,7 +222,7 @@ def _sentences(
     if Problem.ITERATIONS in problems:
         yield (
             f"ranks are {apart:.0f} iterations apart: these are probably rows of different runs, or of a "
-            "group that was made anew"
+            "group that was created again"
         )
     if Problem.MISSING in problems and Problem.NAME_SHARED not in problems:
         yield from _missing(np.setdiff1d(known, parts.rank[here]), size - len(known))
@@ -231,7 +232,7 @@ def _sentences(
 
 def _missing(ranks: Ints, unheard_of: float) -> Iterator[str]:
     if len(ranks):
-        yield f"{_named(ranks)} missing"
+        yield f"{named_ranks(ranks)} missing"
     if unheard_of > 0:
         yield f"no rows of {unheard_of:.0f} of the group's ranks"
 
@@ -242,8 +243,4 @@ def _unfinished(parts: Instances, here: slice, statuses: tuple[Ints, list[str]])
     failed = np.array([text not in _OPEN | _FINISHED for text in status])
     for those, what in ((is_open, "did not finish"), (failed, "failed")):
         if those.any():
-            yield f"{_named(parts.rank[here][those])} {what}"
-
-
-def _named(ranks: Sequence[int] | Ints) -> str:
-    return f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks))}"
+            yield f"{named_ranks(parts.rank[here][those])} {what}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class _Part(NamedTuple):
     flawed: Counter[tuple[str, str]]
 
 
-def _part(timings: pd.DataFrame) -> _Part:
+def _map(timings: pd.DataFrame) -> _Part:
     frame = opened(timings, LOOKS_AT)
     parts = find_instances(frame)
     problems = find_problems(frame, parts)
@@ -100,7 +100,7 @@ def _flawed(frame: Frame, parts: Instances, problems: Ints) -> Counter[tuple[str
     return counts
 
 
-def _whole(parts: Sequence[_Part]) -> Collectives:
+def _reduce(parts: Sequence[_Part]) -> Collectives:
     kinds, measured = joined_measured([part.measured for part in parts])
     flawed: Counter[tuple[str, str]] = Counter()
     for part in parts:
@@ -114,12 +114,12 @@ def _whole(parts: Sequence[_Part]) -> Collectives:
     )
 
 
-def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[Any, ...]:
+def _most_first(counted: tuple[tuple[str, str], int]) -> tuple[int, tuple[str, str]]:
     why, count = counted
     return -count, why
 
 
-COLLECTIVES = Analysis(LOOKS_AT, _part, _whole, "collective", moves_bytes_or_is_work)
+COLLECTIVES = Analysis(LOOKS_AT, _map, _reduce, "collective", moves_bytes_or_is_work)
 """The analysis that makes :class:`Collectives`.
 
 A part holds three numbers for each row that moves bytes, and five for each wait."""

@@ -9,11 +9,10 @@ came late is another question.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import narwhals as nw
 import numpy as np
-import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.collectives.synchronised_steps import SynchronisedSteps, synchronised_steps
@@ -21,7 +20,18 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import Epochs, Meaning, processes_that_restart
 from timing_logger.analysis.grouping import sums
 from timing_logger.analysis.steps import numbered
-from timing_logger.analysis.tables import Floats, dense_codes, groups, known, like, opened, wall_s
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Ints,
+    Schema,
+    dense_codes,
+    groups,
+    known,
+    like,
+    opened,
+    wall_s,
+)
 
 MIN_RATIO = 1.5
 """The least ratio of each other rank's time to that of the rank that stands out."""
@@ -35,7 +45,7 @@ MIN_STEP_SHARE = 0.5
 MIN_WALL_SHARE = 0.01
 """The least extra time of the other ranks in the operation (their median), as a fraction of the wall time."""
 
-_SCHEMA = {
+_SCHEMA: Schema = {
     "operation": nw.String, "group": nw.String, "ranks": nw.Int64, "steps": nw.Int64,
     "least_rank": nw.Int64, "least_ms": nw.Float64, "least_in_steps": nw.Int64,
     "others_min_ms": nw.Float64, "others_median_ms": nw.Float64, "others_max_ms": nw.Float64,
@@ -110,7 +120,7 @@ def spread_of_steps(
     return like(frame, _SCHEMA, found)
 
 
-def _compared(steps: _Steps, wall_ms: float) -> tuple[Any, ...]:
+def _compared(steps: _Steps, wall_ms: float) -> tuple[object, ...]:
     total_ms = steps.time_ms.sum(axis=0)
     least = int(total_ms.argmin())
     others = np.delete(total_ms, least)
@@ -141,7 +151,7 @@ def _common_steps(part: SynchronisedSteps, *, is_named: bool) -> _Steps | None:
     ranks, rank_at = np.unique(part.rank, return_inverse=True)
     steps, step_at = np.unique(step, return_inverse=True)
 
-    def placed(values: npt.NDArray[Any]) -> Floats:
+    def placed(values: Floats | Ints) -> Floats:
         return sums(values, step_at * len(ranks) + rank_at, len(steps) * len(ranks)).reshape(len(steps), -1)
 
     alike = _same_on_all(placed(part.n_rows))
@@ -158,8 +168,9 @@ def _steps(part: SynchronisedSteps) -> Floats:
     return numbered(Epochs(part.epoch, restarts, meaning), part.iteration).number
 
 
-def _same_on_all(by_step_and_rank: Floats) -> Any:
-    return (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+def _same_on_all(by_step_and_rank: Floats) -> Bools:
+    alike: Bools = (by_step_and_rank == by_step_and_rank[:, :1]).all(axis=1)
+    return alike
 
 
 def _all_ranks_once(part: SynchronisedSteps) -> bool:

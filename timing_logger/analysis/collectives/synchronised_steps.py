@@ -7,7 +7,7 @@ file and joined.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -54,8 +54,7 @@ class SynchronisedSteps(NamedTuple):
 
     def only(self, wanted: Bools) -> SynchronisedSteps:
         """Return the entries that are ``wanted``, with the same ``names``."""
-        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
-        return SynchronisedSteps(self.names, *chosen)
+        return SynchronisedSteps._make((self.names, *(values[wanted] for values in self[1:])))
 
 
 def synchronised_steps(frame: Frame) -> SynchronisedSteps:
@@ -98,7 +97,5 @@ def joined_steps(parts: Sequence[SynchronisedSteps]) -> SynchronisedSteps:
         part._replace(name=np.array([place[name] for name in part.names], np.int64)[part.name])
         for part in parts
     ]
-    columns: list[Any] = [
-        np.concatenate(values) for values in zip(*(part[1:] for part in moved), strict=True)
-    ]
-    return SynchronisedSteps(names, *columns)
+    columns = (np.concatenate(values) for values in zip(*(part[1:] for part in moved), strict=True))
+    return SynchronisedSteps._make((names, *columns))

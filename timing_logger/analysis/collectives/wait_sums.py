@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-import numpy.typing as npt
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
@@ -17,6 +16,7 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.part_tables import Columns, compact_columns, joined_columns
 from timing_logger.analysis.tables import (
+    Floats,
     Frame,
     Ints,
     coded_text,
@@ -64,7 +64,7 @@ def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
     return cast("IntoDataFrameT", table.to_native())
 
 
-def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, npt.NDArray[Any]]:
+def _wait_figures(frame: Frame, key: Ints, n_groups: int) -> dict[str, Floats | Ints]:
     is_last = (numbers(frame, "last_arriver") == numbers(frame, "rank")).astype(np.float64)
     violates = frame["clock_violation"].to_numpy().astype(np.float64)
     return {
@@ -102,20 +102,20 @@ class WaitsAndStates(NamedTuple):
     flawed: pd.DataFrame
 
 
-class _PartOfWaits(NamedTuple):
+class _WaitsPart(NamedTuple):
     waits: Columns
     states: dict[str, int]
     flawed: Columns
 
 
-def _part_of_waits(timings: pd.DataFrame) -> _PartOfWaits:
+def _map_waits(timings: pd.DataFrame) -> _WaitsPart:
     matched = match_collectives(timings).drop_duplicates("instance")
     states = {str(state): int(count) for state, count in matched["state"].value_counts().items() if count}
     flawed = matched.loc[matched["state"] != "complete", _OF_THE_FLAWED]
-    return _PartOfWaits(compact_columns(waits(timings)[list(_OF_TOTALS)]), states, compact_columns(flawed))
+    return _WaitsPart(compact_columns(waits(timings)[list(_OF_TOTALS)]), states, compact_columns(flawed))
 
 
-def _waits(parts: Sequence[_PartOfWaits]) -> WaitsAndStates:
+def _reduce_waits(parts: Sequence[_WaitsPart]) -> WaitsAndStates:
     states: Counter[str] = Counter()
     for part in parts:
         states.update(part.states)
@@ -123,7 +123,7 @@ def _waits(parts: Sequence[_PartOfWaits]) -> WaitsAndStates:
     return WaitsAndStates(totals, dict(states), joined_columns([part.flawed for part in parts]))
 
 
-WAITS = Analysis(COLUMNS_OF["waits"], _part_of_waits, _waits, "collective")
+WAITS = Analysis(COLUMNS_OF["waits"], _map_waits, _reduce_waits, "collective")
 """The analysis ``summarize_waits(waits(timings))``, with the collectives that are not complete.
 
 A part holds eleven numbers of each wait."""

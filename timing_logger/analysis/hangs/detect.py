@@ -7,12 +7,16 @@ written after ``hang_after``, and sidecars that every living process refreshes e
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
+
+from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.last_words import HANG_AFTER_S, last_words, stated_world_size_of
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
@@ -23,6 +27,7 @@ from timing_logger.analysis.hangs.who_waits import blocked, causes, who_waits
 from timing_logger.analysis.hangs.wording import in_words
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.tables import Record
 from timing_logger.record import INFLIGHT
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ GONE_AFTER_S = 30.0
 """A process is gone if it did not refresh its sidecar for this long; a living one does so every 10 s."""
 
 
-def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
+def hang(timings: IntoDataFrame, *, now_unix_s: float | None = None) -> RunEnd:
     """Find out whether the run came to its end, and which ranks hang if not.
 
     Args:
@@ -45,7 +50,7 @@ def hang(timings: Any, *, now_unix_s: float | None = None) -> RunEnd:
 
 
 def run_end_of(
-    parts: Sequence[pd.DataFrame], files: Sequence[Mapping[str, Any]], now_unix_s: float | None = None
+    parts: Sequence[pd.DataFrame], files: Sequence[File], now_unix_s: float | None = None
 ) -> RunEnd:
     """Find out from the last rows of all processes whether the run ended, as :func:`hang` does.
 
@@ -135,9 +140,7 @@ def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
         yield _rank_end(ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone)
 
 
-def _rank_end(
-    ending: Ending, rank: int, last: Mapping[Any, Any] | None, busy: pd.DataFrame, *, gone: bool
-) -> RankEnd:
+def _rank_end(ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame, *, gone: bool) -> RankEnd:
     """Collect the last that is known of a rank.
 
     Args:
@@ -170,25 +173,28 @@ def _rank_end(
 # -- from parts --------------------------------------------------------------------------------------
 
 
-def _part(timings: pd.DataFrame) -> tuple[pd.DataFrame, list[dict[str, Any]]]:
-    return last_rows(timings), timings.attrs.get("files", [])
+class _Part(NamedTuple):
+    rows: pd.DataFrame
+    files: list[File]
 
 
-def _whole(
-    parts: Sequence[tuple[pd.DataFrame, list[dict[str, Any]]]], now_unix_s: float | None = None
-) -> RunEnd:
-    files = [file for _, of_part in parts for file in of_part]
-    return run_end_of([rows for rows, _ in parts], files, now_unix_s)
+def _map(timings: pd.DataFrame) -> _Part:
+    return _Part(last_rows(timings), timings.attrs.get("files", []))
 
 
-HANG = Analysis(COLUMNS_OF["hang"], _part, _whole)
+def _reduce(parts: Sequence[_Part], now_unix_s: float | None = None) -> RunEnd:
+    files = [file for part in parts for file in part.files]
+    return run_end_of([part.rows for part in parts], files, now_unix_s)
+
+
+HANG = Analysis(COLUMNS_OF["hang"], _map, _reduce)
 """The analysis :func:`hang` in parts: a part holds the last rows of each process."""
 
 
-def hang_asked_at(now_unix_s: float) -> Analysis[Any, RunEnd]:
+def hang_asked_at(now_unix_s: float) -> Analysis[_Part, RunEnd]:
     """Return the analysis :func:`hang` of files that may still be written.
 
     Args:
         now_unix_s: the current Unix time in seconds.
     """
-    return HANG._replace(reduce=partial(_whole, now_unix_s=now_unix_s))
+    return replace(HANG, reduce=partial(_reduce, now_unix_s=now_unix_s))

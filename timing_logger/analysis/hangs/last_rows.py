@@ -7,15 +7,17 @@ for all ranks at once.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.collectives.instances import communicators, earlier_in_step
 from timing_logger.analysis.columns import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.operations import is_collective, is_communication
 from timing_logger.analysis.tables import (
+    Array,
     Bools,
     Frame,
     Ints,
@@ -42,7 +44,7 @@ _NUMBERS = (
 _NOT_FAILED = frozenset({INVALID_VALUE, INCONSISTENT_COUNTERS})
 
 
-def last_rows(timings: Any) -> pd.DataFrame:
+def last_rows(timings: IntoDataFrame) -> pd.DataFrame:
     """Select the rows that tell how each process ended.
 
     Args:
@@ -57,7 +59,9 @@ def last_rows(timings: Any) -> pd.DataFrame:
     frame = opened(timings, COLUMNS_OF["hang"])
     kept = _kept(frame)
     small = taken(frame, ["rank", "incarnation", *_TEXTS, *_NUMBERS], kept)
-    columns: dict[str, Any] = {name: small[name].to_numpy() for name in ("rank", "incarnation")}
+    columns: dict[str, Array | pd.Series[str]] = {
+        name: small[name].to_numpy() for name in ("rank", "incarnation")
+    }
     for name in _TEXTS:
         codes, texts = coded_text(small, name)
         columns[name] = pd.Series(np.array([*texts, ""], dtype=object)[codes], dtype=object)

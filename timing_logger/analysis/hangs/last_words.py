@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from timing_logger.analysis.files import File
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.record import NS_PER_S
 
@@ -98,7 +98,7 @@ class LastWords:
         return (self.updated_ns - self.offset_ns - self.progressed_counter_ns) / NS_PER_S
 
 
-def last_words(files: Iterable[Mapping[str, Any]]) -> dict[int, LastWords]:
+def last_words(files: Iterable[File]) -> dict[int, LastWords]:
     """Return the last words of the newest process of each rank, by rank, ascending.
 
     Args:
@@ -112,7 +112,7 @@ def last_words(files: Iterable[Mapping[str, Any]]) -> dict[int, LastWords]:
     return dict(sorted(found.items()))
 
 
-def stated_world_size_of(files: Iterable[Mapping[str, Any]]) -> int | None:
+def stated_world_size_of(files: Iterable[File]) -> int | None:
     """Return the number of ranks in the run; None if no sidecar states it, or they disagree.
 
     Args:
@@ -123,12 +123,12 @@ def stated_world_size_of(files: Iterable[Mapping[str, Any]]) -> int | None:
     return size if size is not None and 0 < size <= MOST_RANKS else None
 
 
-def _sidecar(file: Mapping[str, Any]) -> Mapping[str, Any]:
-    sidecar = file.get("sidecar")
+def _sidecar(file: File) -> Mapping[str, object]:
+    sidecar: object = file.get("sidecar")
     return sidecar if isinstance(sidecar, dict) else {}
 
 
-def _words_of(file: Mapping[str, Any]) -> LastWords:
+def _words_of(file: File) -> LastWords:
     sidecar = _sidecar(file)
     closed, options = sidecar.get("closed"), sidecar.get("options")
     updated_ns = _integer(sidecar.get("updated_unix_ns"))
@@ -149,19 +149,19 @@ def _words_of(file: Mapping[str, Any]) -> LastWords:
     )
 
 
-def _hang_after_s(options: Any) -> float:
+def _hang_after_s(options: object) -> float:
     stated = options.get("hang_after") if isinstance(options, dict) else None
     if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 < stated < 1e9:
         return float(stated)
     return HANG_AFTER_S
 
 
-def _open_call(entry: Mapping[str, Any]) -> OpenCall:
+def _open_call(entry: Mapping[str, object]) -> OpenCall:
     texts = {name: _text(entry.get(name)) for name in _TEXTS}
     return OpenCall(**texts, **{name: _integer(entry.get(name)) for name in _INTEGERS})  # type: ignore[arg-type]
 
 
-def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress] | None:
+def _progress(entry: Mapping[str, object]) -> tuple[tuple[str, int | None], Progress] | None:
     issued, completed = _integer(entry.get("issued")), _integer(entry.get("completed"))
     if issued is None or issued < 0:
         return None
@@ -170,19 +170,20 @@ def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progres
     )
 
 
-def _objects(value: Any) -> Sequence[Mapping[str, Any]]:
+def _objects(value: object) -> Sequence[Mapping[str, object]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def _texts(value: Any) -> Sequence[str]:
+def _texts(value: object) -> Sequence[str]:
     return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return the value if it is text, with lone surrogates escaped as in the rows; else ""."""
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else ""
 
 
-def _integer(value: Any) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return value if whole and -_INT64 <= value < _INT64 else None
+def _integer(value: object) -> int | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if -_INT64 <= value < _INT64 else None

@@ -55,6 +55,11 @@ class Ending:
         return max(0.0, age_s) if math.isfinite(age_s) else None
 
 
+def integer_or_none(value: float | None) -> int | None:
+    """Return a number of a row as an integer; None if it is unknown."""
+    return None if value is None or math.isnan(value) else int(value)
+
+
 def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     """Combine what rows and sidecars say of the end of a run.
 
@@ -92,7 +97,7 @@ def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 def _of_newest(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
     """Keep the rows of each rank's newest process, and only the later ones of a group created again."""
-    newest: Any = rows.groupby("rank")["incarnation"].transform("max")
+    newest: pd.Series[int] = rows.groupby("rank")["incarnation"].transform("max")
     stated = rows["rank"].map({rank: one.incarnation for rank, one in words.items()}).fillna(0)
     kept = rows[rows["incarnation"] >= np.maximum(newest, stated)].reset_index(drop=True)
     found: pd.DataFrame = kept[~_is_of_earlier_life(kept)].reset_index(drop=True)
@@ -112,8 +117,8 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     fell_back = np.diff(seq[order], prepend=np.nan) < -_RESTART
     repeated = np.zeros(len(row), np.bool_)
     repeated[1:] = (np.diff(seq[order]) <= 0) & _seen_before(key[order], seq[order])[1:]
-    begins_anew = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
-    life = np.cumsum(begins_anew)
+    begins_again = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
+    life = np.cumsum(begins_again)
     last = np.zeros(key.max(initial=-1) + 1, np.int64)
     np.maximum.at(last, key[order], life)
     earlier = np.zeros(len(rows), np.bool_)
@@ -161,7 +166,7 @@ def _has_row(rows: pd.DataFrame, call: OpenCall) -> bool:
     return bool((alike & (seq == call.seq) & same_peer).any())
 
 
-def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, Any]:
+def _row_of(call: OpenCall, words: LastWords, mine: pd.DataFrame) -> dict[str, object]:
     blank = math.nan
     numbers = {
         name: blank if value is None else float(value)
@@ -236,11 +241,11 @@ def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s
     return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
 
 
-def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[Any]:
+def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[bool]:
     """Tell for each row whether its call raised; an interrupt counts only if it put an end to a hang."""
     hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
     lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
-    failed: pd.Series[Any] = rows["status"].map(has_failed).astype(bool) & (
+    failed: pd.Series[bool] = rows["status"].map(has_failed).astype(bool) & (
         ~rows["status"].isin(_INTERRUPTED) | lasted
     )
     return failed

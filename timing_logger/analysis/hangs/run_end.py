@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
@@ -43,6 +43,25 @@ class RankEnd:
     busy_s: float | None
     idle_stack: tuple[str, ...]
     signal: str
+
+
+class RunEndDict(TypedDict):
+    """A :class:`RunEnd` as plain values that JSON can hold, under the names of its attributes."""
+
+    ended: bool
+    state: RunState
+    culprits: list[int]
+    circle: list[int]
+    groups: list[dict[str, object]]
+    messages: list[dict[str, object]]
+    younger: list[dict[str, object]]
+    failed: list[dict[str, object]]
+    gone: list[int]
+    unclosed: list[int]
+    ranks: list[dict[str, object]]
+    hang_after_s: float
+    last_sign_unix_s: float | None
+    sentences: list[str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +116,7 @@ class RunEnd:
         """A sentence on a bad end of the run; "" if it ended well, is in progress, or nothing is known."""
         return self.sentences[0] if self.state in ("hang", "unfinished", "failed") else ""
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> RunEndDict:
         """Return the end of the run as plain values that JSON can hold."""
         return {
             "ended": self.ended,
@@ -125,7 +144,7 @@ class RunEnd:
         return {rank.rank: rank for rank in self.ranks}
 
 
-def _of_group(group: StuckGroup) -> dict[str, Any]:
+def _of_group(group: StuckGroup) -> dict[str, object]:
     lists = {
         name: list(getattr(group, name))
         for name in ("inside", "missing", "silent", "unread", "unblocked", "odd")
@@ -134,5 +153,5 @@ def _of_group(group: StuckGroup) -> dict[str, Any]:
     return {**asdict(group), **lists, **by_rank}
 
 
-def _with_text_keys(by_rank: Mapping[int, Any]) -> dict[str, Any]:
+def _with_text_keys(by_rank: Mapping[int, object]) -> dict[str, object]:
     return {str(rank): value for rank, value in by_rank.items()}

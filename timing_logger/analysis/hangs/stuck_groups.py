@@ -17,10 +17,10 @@ from timing_logger.analysis.collectives.instances import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.group_members import all_members
 from timing_logger.analysis.hangs.last_words import MOST_RANKS, LastWords, Progress
-from timing_logger.analysis.hangs.named_ranks import named_ranks
-from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending
+from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
-from timing_logger.analysis.tables import dense_codes, opened
+from timing_logger.analysis.tables import Floats, dense_codes, opened
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,7 +109,7 @@ def _by_rows(ending: Ending, world_size: int | None) -> Iterable[StuckGroup]:
             yield _stuck(ending, of_it, Problem(int(problems[number])), world_size)
 
 
-def _step_of(rows: pd.DataFrame) -> Any:
+def _step_of(rows: pd.DataFrame) -> Floats:
     """Number the step of each row, for collectives without a number; NaN outside of any iteration."""
     step = dense_codes(rows["epoch"].to_numpy(), rows["iteration"].to_numpy()).astype(np.float64)
     return np.where(rows["iteration"].isna(), np.nan, step)
@@ -133,7 +133,11 @@ def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
 
 def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: int | None) -> StuckGroup:
     first = parts.sort_values("began_s", kind="stable").iloc[0]
-    group, size, seq = str(first["group"]), _whole(first["group_size"]), _whole(first["seq"])
+    group, size, seq = (
+        str(first["group"]),
+        integer_or_none(first["group_size"]),
+        integer_or_none(first["seq"]),
+    )
     is_open = parts[parts["is_open"]]
     failed = {int(row["rank"]): row["status"] for _, row in parts[parts["failed"]].iterrows()}
     members, unread, n_unknown = _members(ending, group, float(first["group_size"]), world_size)
@@ -150,7 +154,7 @@ def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: i
         group_size=size,
         seq=seq,
         operation=", ".join(sorted({base_operation(name) for name in parts["operation"]})[:_MOST_KINDS]),
-        iteration=_whole(first["iteration"]),
+        iteration=integer_or_none(first["iteration"]),
         layer_name=str(first["layer_name"]),
         inside=tuple(sorted(inside_s)),
         inside_s=dict(sorted(inside_s.items())),
@@ -172,7 +176,7 @@ def _members(
 ) -> tuple[list[int], tuple[int, ...], int]:
     """Return the group's ranks with a file, those known to have none, and the number of unknown ranks."""
     rows = ending.rows
-    told = {rank for rank, one in ending.words.items() if (group, _whole(size)) in one.progress}
+    told = {rank for rank, one in ending.words.items() if (group, integer_or_none(size)) in one.progress}
     seen = np.array(sorted({*_of_group(rows, group, size)["rank"].tolist(), *told}), np.int64)
     if world_size is None and size == len(ending.words):
         world_size = int(size)
@@ -191,7 +195,7 @@ def _has_passed(ending: Ending, rank: int, part: pd.Series[Any]) -> bool:
     mine = _of_group(ending.rows, group, size)
     mine = mine[mine["rank"] == rank]
     if not math.isnan(seq):
-        told = ending.words[rank].progress.get((group, _whole(size)), Progress(0, 0)).issued
+        told = ending.words[rank].progress.get((group, integer_or_none(size)), Progress(0, 0)).issued
         return bool(told > seq or (mine["seq"] > seq).any())
     place = [mine[name].fillna(-1.0) for name in ("epoch", "iteration", "earlier_in_step")]
     at = tuple(_or_before_all(part[name]) for name in ("epoch", "iteration", "earlier_in_step"))
@@ -321,7 +325,3 @@ def _idle_before_the_end_s(ending: Ending, rank: int) -> float | None:
     if one.idle_s is None or one.updated_ns is None:
         return None
     return ending.before_the_end_s(one.updated_ns / 1e9 - one.idle_s)
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None or math.isnan(value) else int(value)

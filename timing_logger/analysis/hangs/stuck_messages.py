@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from timing_logger.analysis.collectives.instances import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.group_members import NONE, ranks_by_number
-from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending
+from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.operations import (
     PROBES,
     base_operation,
@@ -22,6 +21,9 @@ from timing_logger.analysis.operations import (
     is_wait,
 )
 from timing_logger.analysis.tables import numbers, opened
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +81,7 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
     return sorted(found, key=lambda one: (one.rank, -(one.since_s or 0.0)))
 
 
-def _is_told_here(rows: Any, row: int) -> bool:
+def _is_told_here(rows: pd.DataFrame, row: int) -> bool:
     name = rows["operation"].iloc[row]
     if is_wait(name):
         return not any(_is_waited_for(rows, row))
@@ -87,7 +89,7 @@ def _is_told_here(rows: Any, row: int) -> bool:
     return is_message or base_operation(name) in PROBES
 
 
-def _is_waited_for(rows: Any, row: int) -> Iterable[bool]:
+def _is_waited_for(rows: pd.DataFrame, row: int) -> Iterable[bool]:
     """Tell for each other open call of the rank whether this row waits for it."""
     this = rows.iloc[row]
     others = rows[(rows["rank"] == this["rank"]) & rows["is_open"]]
@@ -105,16 +107,12 @@ def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> Stuck
         rank=int(call["rank"]),
         operation=str(call["operation"]),
         group=str(call["group"]),
-        seq=_whole(call["seq"]),
+        seq=integer_or_none(call["seq"]),
         thread=str(call["thread"]),
-        iteration=_whole(call["iteration"]),
+        iteration=integer_or_none(call["iteration"]),
         peer=None if peer == NONE else peer,
         has_partner=has_partner,
         since_s=ending.before_the_end_s(float(call["began_s"])),
         hangs=bool(call["hangs"]),
         in_background=goes_on(str(call["operation"])),
     )
-
-
-def _whole(value: float) -> int | None:
-    return None if math.isnan(value) else int(value)

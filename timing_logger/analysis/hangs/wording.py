@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from timing_logger.analysis.hangs.named_ranks import named_ranks
 from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 
 _MOST_TOLD = 6
@@ -95,24 +95,24 @@ def _on_group(end: RunEnd, group: StuckGroup) -> str:
     if group.missing:
         among = _inside_or_failed(group)
         came = "left no sign of having entered" if group.silent == group.missing else "never entered"
-        return f"{_capital(named_ranks(group.missing))} {came} {what}, in which {among}."
+        return f"{capital(named_ranks(group.missing))} {came} {what}, in which {among}."
     if group.unread or group.unknown_ranks:
         inside = f"{who} {_have(group.inside)} been in {what}{long}" if group.inside else ""
         failures = f"{_failures(group)} in {what}" if group.failed else ""
-        return f"{_capital(' and '.join(filter(None, (inside, failures))))}; {_unread(group)}."
+        return f"{capital(' and '.join(filter(None, (inside, failures))))}; {_unread(group)}."
     lost = sorted(set(group.inside) & set(end.gone))
     if lost:
         return (
-            f"{_capital(named_ranks(lost))} fell silent inside {what}, in which {who} "
+            f"{capital(named_ranks(lost))} fell silent inside {what}, in which {who} "
             f"{_have(group.inside)} been{long}."
         )
     if group.unblocked:
         return (
-            f"{_capital(who)} {_have(group.inside)} been in {what}{long}; {named_ranks(group.unblocked)} "
+            f"{capital(who)} {_have(group.inside)} been in {what}{long}; {named_ranks(group.unblocked)} "
             f"{_have(group.unblocked)} it under way too, but {_are(group.unblocked)} not waiting for it."
         )
     return (
-        f"{_capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs "
+        f"{capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs "
         "is the exchange itself, in the network or the library, or ranks of which nothing was recorded."
     )
 
@@ -212,7 +212,7 @@ def _last(rank: RankEnd) -> str:
 def _circle(end: RunEnd) -> str:
     round_trip = " -> ".join(map(str, (*end.circle, end.circle[0])))
     return (
-        f"{_capital(named_ranks(end.circle))} wait for each other in a circle ({round_trip}): nobody in it "
+        f"{capital(named_ranks(end.circle))} wait for each other in a circle ({round_trip}): nobody in it "
         "can go on, so they communicate in different orders."
     )
 
@@ -234,7 +234,7 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
         )
     yield from _on_silent_and_idle(end)
     for group in end.younger[:_MOST_TOLD]:
-        told = f"{_capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
+        told = f"{capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
         absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
         if group.inside:
             yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
@@ -251,7 +251,7 @@ def _on_silent_and_idle(end: RunEnd) -> Iterable[str]:
 
 def _on_failed(end: RunEnd) -> Iterable[str]:
     for group in end.failed[:_MOST_TOLD]:
-        yield f"{_capital(_failures(group))} in {_collective(group)}, after which its group never met again."
+        yield f"{capital(_failures(group))} in {_collective(group)}, after which its group never met again."
 
 
 def _signalled(end: RunEnd) -> str:
@@ -283,10 +283,6 @@ def _ago(before_s: float | None) -> str:
 
 def _seconds(duration_s: float) -> str:
     return f"{duration_s:.0f} s" if duration_s >= 9.95 else f"{duration_s:.1f} s"
-
-
-def _capital(words: str) -> str:
-    return words[:1].upper() + words[1:]
 
 
 def _have(ranks: Iterable[int]) -> str:

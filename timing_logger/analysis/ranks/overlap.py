@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
@@ -88,10 +89,11 @@ def overlap(timings: IntoDataFrameT) -> IntoDataFrameT:
 
     Each time is 0 where there are no such rows, and NaN where no row of the step has instants.
     """
-    return overlap_of_parts([part_of_overlap(timings)])
+    return reduce_overlap([map_overlap(timings)])
 
 
-class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
+@dataclass(frozen=True)
+class OverlapPart(Generic[IntoDataFrameT]):
     """The overlap of some processes.
 
     Attributes:
@@ -103,7 +105,7 @@ class PartOfOverlap(NamedTuple, Generic[IntoDataFrameT]):
     numbering: Numbering
 
 
-def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
+def map_overlap(timings: IntoDataFrameT) -> OverlapPart[IntoDataFrameT]:
     """Compute the overlap of whole processes, such as those of one file."""
     frame = opened(timings, COLUMNS_OF["overlap"])
     steps = steps_of(frame)
@@ -115,14 +117,14 @@ def part_of_overlap(timings: IntoDataFrameT) -> PartOfOverlap[IntoDataFrameT]:
         nullable_integers(frame, "epoch", epoch[row]),
         *(new_column(frame, name, values) for name, values in figures.items()),
     )
-    return PartOfOverlap(table, steps.numbering)
+    return OverlapPart(table, steps.numbering)
 
 
-def overlap_of_parts(parts: Sequence[PartOfOverlap[IntoDataFrameT]]) -> IntoDataFrameT:
+def reduce_overlap(parts: Sequence[OverlapPart[IntoDataFrameT]]) -> IntoDataFrameT:
     """Join the overlap of all processes, as :func:`overlap` returns it.
 
     Args:
-        parts: as ``part_of_overlap`` returned them; no process is in two parts.
+        parts: as ``map_overlap`` returned them; no process is in two parts.
     """
     table = nw.maybe_reset_index(nw.concat([part.table for part in parts]))
     if not any(part.numbering.restarts for part in parts):
@@ -166,8 +168,7 @@ class _Rows(NamedTuple):
         )
 
     def only(self, wanted: Bools) -> _Rows:
-        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self)
-        return _Rows(*chosen)
+        return _Rows._make(values[wanted] for values in self)
 
 
 def _kind_of(name: str) -> int:
@@ -409,7 +410,9 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
 
 # -- from parts --------------------------------------------------------------------------------------
 
-OVERLAP: Analysis[Any, Any] = Analysis(COLUMNS_OF["overlap"], part_of_overlap, overlap_of_parts)
+OVERLAP: Analysis[OverlapPart[pd.DataFrame], pd.DataFrame] = Analysis(
+    COLUMNS_OF["overlap"], map_overlap, reduce_overlap
+)
 """The analysis :func:`overlap` in parts."""
 
 

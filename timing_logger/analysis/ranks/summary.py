@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import narwhals as nw
 import numpy as np
@@ -18,6 +18,7 @@ from timing_logger.analysis.collectives.synchronised_steps import (
     synchronised_steps,
 )
 from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.files import File, FileCounters, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each, sums
 from timing_logger.analysis.hangs.detect import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
@@ -32,6 +33,8 @@ from timing_logger.analysis.tables import (
     Floats,
     Frame,
     Ints,
+    Rows,
+    Schema,
     coded_text,
     dense_codes,
     each_text,
@@ -48,13 +51,13 @@ if TYPE_CHECKING:
 
 _NAN = float("nan")
 
-_RANK_SCHEMA = {
+_RANK_SCHEMA: Schema = {
     "rank": nw.Int64, "incarnation": nw.Int64, "rows": nw.Int64, "iterations": nw.Int64,
     "wall_s": nw.Float64, "communication_ms": nw.Float64, "communication_share": nw.Float64,
     "waited_ms": nw.Float64,
 }  # fmt: skip
 
-_STATUS_SCHEMA = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
+_STATUS_SCHEMA: Schema = {"operation": nw.String, "status": nw.String, "count": nw.Int64, "of": nw.Int64}
 
 
 class Summary(NamedTuple):
@@ -76,8 +79,8 @@ class Summary(NamedTuple):
     ranks: pd.DataFrame
     spread: pd.DataFrame
     statuses: pd.DataFrame
-    counters: list[dict[str, Any]]
-    files: list[dict[str, Any]]
+    counters: list[FileCounters]
+    files: list[File]
     left_out: list[dict[str, str]]
     different_runs: str
     end: RunEnd
@@ -89,10 +92,10 @@ def overview(timings: pd.DataFrame) -> Summary:
     Args:
         timings: as ``read_timings`` returns, with its attributes.
     """
-    return whole_summary([part_of_summary(timings)])
+    return reduce_summary([map_summary(timings)])
 
 
-class PartOfSummary(NamedTuple):
+class SummaryPart(NamedTuple):
     """What a summary needs of some of the processes: a few rows each, however many there were.
 
     Attributes:
@@ -107,13 +110,13 @@ class PartOfSummary(NamedTuple):
     statuses: pd.DataFrame
     steps: SynchronisedSteps
     last: pd.DataFrame
-    files: list[dict[str, Any]]
+    files: list[File]
     left_out: list[dict[str, str]]
 
 
-def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
+def map_summary(timings: pd.DataFrame) -> SummaryPart:
     """Reduce the rows of whole processes, such as those of one file, to what a summary needs."""
-    return PartOfSummary(
+    return SummaryPart(
         operations=summarize(timings).astype({"operation": "str"}),
         ranks=summarize_ranks(timings),
         statuses=summarize_statuses(timings),
@@ -124,7 +127,7 @@ def part_of_summary(timings: pd.DataFrame) -> PartOfSummary:
     )
 
 
-def whole_summary(parts: Sequence[PartOfSummary]) -> Summary:
+def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
     """Summarize a run by the parts of all its processes, with the same result as by all rows at once."""
     import pandas as pd
 
@@ -210,7 +213,7 @@ class _RankRows(NamedTuple):
     communicates: Bools
 
 
-def _rank_row(rows: _RankRows, chosen: Any) -> tuple[Any, ...]:
+def _rank_row(rows: _RankRows, chosen: Rows) -> tuple[object, ...]:
     """Compute all columns but the last for one process, whose rows ``chosen`` selects."""
     start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
     communicates = rows.communicates[chosen]
@@ -270,7 +273,7 @@ def _share(part_ms: float, whole_s: float) -> float:
     return part_ms / (1000 * whole_s) if whole_s > 0 else _NAN
 
 
-def compare_counters(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def compare_counters(files: Iterable[File]) -> list[FileCounters]:
     """Compare for each file the counts in its sidecar with the rows that were read from it.
 
     Args:
@@ -285,8 +288,8 @@ def compare_counters(files: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]
     return [_counters_of(file) for file in files]
 
 
-def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
-    sidecar = file["sidecar"] or {}
+def _counters_of(file: File) -> FileCounters:
+    sidecar = sidecar_of(file)
     stated = sidecar.get("counters")
     counters = stated if isinstance(stated, dict) else {}
     written, closed = counters.get("written"), sidecar.get("closed")
@@ -296,11 +299,14 @@ def _counters_of(file: Mapping[str, Any]) -> dict[str, Any]:
         "file": Path(file["path"]).name,
         "rows": file["rows"],
         "has_sidecar": file["sidecar"] is not None,
-        **{name: counters.get(name) for name in ("accepted", "written", "dropped", "pending")},
+        "accepted": counters.get("accepted"),
+        "written": written,
+        "dropped": counters.get("dropped"),
+        "pending": counters.get("pending"),
         "closed": closed if isinstance(closed, bool) else None,
         "agrees": None if written is None else written == file["rows"],
     }
 
 
-OVERVIEW = Analysis(COLUMNS_OF["overview"], part_of_summary, whole_summary)
+OVERVIEW = Analysis(COLUMNS_OF["overview"], map_summary, reduce_summary)
 """The analysis :func:`overview` in parts."""

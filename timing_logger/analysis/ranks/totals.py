@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import narwhals as nw
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -31,6 +31,9 @@ from timing_logger.analysis.tables import (
 )
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PROCESS = ("rank", "incarnation")
 _KEYS = ("operation", *_PROCESS, "epoch", "iteration", "phase", "layer_name", "group")
@@ -68,10 +71,10 @@ def summarize(timings: IntoDataFrameT, by: Sequence[str] = BY_PROCESS) -> IntoDa
     Raises:
         ConfigurationError: ``by`` is empty, or names another column.
     """
-    return cast("IntoDataFrameT", whole_totals([part_of_totals(timings, by)], by))
+    return cast("IntoDataFrameT", reduce_totals([map_totals(timings, by)], by))
 
 
-class PartOfTotals(NamedTuple):
+class TotalsPart(NamedTuple):
     """What the totals need of some of the processes.
 
     Attributes:
@@ -84,7 +87,7 @@ class PartOfTotals(NamedTuple):
             wall time of the processes that have such rows.
     """
 
-    keys: Any
+    keys: IntoDataFrame
     group: Ints
     elapsed_ms: Floats
     repeated: Bools
@@ -94,7 +97,7 @@ class PartOfTotals(NamedTuple):
     wall_ms: Floats
 
 
-def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
+def map_totals(timings: IntoDataFrameT, by: Sequence[str]) -> TotalsPart:
     """Reduce the rows of whole processes, such as those of one file, to what the totals need.
 
     Args:
@@ -111,7 +114,7 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
     elapsed_ms, sizes = numbers(frame, "elapsed_ms"), numbers(frame, "message_size_bytes")
     repeated = seen_before(frame, group, each_text(operation, is_wait))
     under_way_ms, wall_ms = _wall_times(frame, group, len(row), _counted_ms(elapsed_ms, repeated))
-    return PartOfTotals(
+    return TotalsPart(
         keys=taken(frame, by, row).to_native(),
         group=group,
         elapsed_ms=elapsed_ms,
@@ -123,11 +126,11 @@ def part_of_totals(timings: IntoDataFrameT, by: Sequence[str]) -> PartOfTotals:
     )
 
 
-def whole_totals(parts: Sequence[PartOfTotals], by: Sequence[str]) -> Any:
+def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFrame:
     """Compute :func:`summarize` from the parts of all processes, in their library.
 
     Args:
-        parts: as ``part_of_totals`` returned them; several parts must be of pandas.
+        parts: as ``map_totals`` returned them; several parts must be of pandas.
         by: the columns that the parts were made by.
     """
     keys = _joined_keys(parts)
@@ -139,20 +142,22 @@ def whole_totals(parts: Sequence[PartOfTotals], by: Sequence[str]) -> Any:
         *(new_column(keys, name, values) for name, values in figures.items())
     )
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
-    return taken(table, table.columns, order).to_native()
+    totals: IntoDataFrame = taken(table, table.columns, order).to_native()
+    return totals
 
 
 def _groups(frame: Frame, by: Sequence[str]) -> Ints:
     return dense_codes(*(_values(frame, name) for name in by))
 
 
-def _joined_keys(parts: Sequence[PartOfTotals]) -> Frame:
+def _joined_keys(parts: Sequence[TotalsPart]) -> Frame:
     if len(parts) == 1:
         frame: Frame = nw.from_native(parts[0].keys)
         return frame
-    columns = list(parts[0].keys.columns)
+    tables = [cast("pd.DataFrame", part.keys) for part in parts]  # of other libraries all rows are one part
+    columns = [str(name) for name in tables[0]]
     joined_keys: Frame = nw.from_native(
-        joined([{name: part.keys[name] for name in columns} for part in parts], columns)
+        joined([{name: keys[name] for name in columns} for keys in tables], columns)
     )
     return joined_keys
 
@@ -169,14 +174,14 @@ def _values(frame: Frame, name: str) -> Ints | Floats:
     return numbers(frame, name) if name in ("epoch", "iteration") else coded_text(frame, name)[0]
 
 
-def _most_first(frame: Frame, row: Ints, total_ms: Floats) -> Ints:
+def _most_first(frame: Frame, row: Ints, total_ms: Floats | Ints) -> Ints:
     """Return the stable order of groups of rows in which operations with more time come first."""
     operation = coded_text(taken(frame, ["operation"], row), "operation")[0]
     total_of_operation = sums(total_ms, operation, len(row))[operation]
     return np.argsort(-total_of_operation, kind="stable")
 
 
-def _figures(parts: Sequence[PartOfTotals], places: Sequence[Ints], n_keys: int) -> dict[str, Any]:
+def _figures(parts: Sequence[TotalsPart], places: Sequence[Ints], n_keys: int) -> dict[str, Floats | Ints]:
     """Compute the numeric columns; ``places`` has for each part the numbers of its groups among all."""
     key = np.concatenate([place[part.group] for part, place in zip(parts, places, strict=True)])
     elapsed_ms = np.concatenate([part.elapsed_ms for part in parts])
@@ -256,10 +261,10 @@ def _processes(frame: Frame) -> Ints:
     return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))
 
 
-def totals_by(by: Sequence[str]) -> Analysis[PartOfTotals, Any]:
+def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, IntoDataFrame]:
     """Return the analysis :func:`summarize` by these columns, in parts.
 
     A part holds the duration of each row, and its group.
     """
-    reduce = partial(whole_totals, by=by)
-    return Analysis(COLUMNS_OF["summarize"], partial(part_of_totals, by=by), reduce)
+    reduce = partial(reduce_totals, by=by)
+    return Analysis(COLUMNS_OF["summarize"], partial(map_totals, by=by), reduce)

@@ -15,12 +15,10 @@ from timing_logger.analysis.stragglers.peers import (
     peer_medians,
     relative_scores,
 )
-from timing_logger.analysis.stragglers.run_length import part_of_run
-from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Gate
-from timing_logger.analysis.tables import Floats, known
+from timing_logger.analysis.tables import Floats, Ints, known
 
 MIN_STEPS = 20
 """The number of slow steps with which a rank may be named; all steps, if the run has fewer."""
@@ -75,7 +73,7 @@ class Candidate:
     slow: SlowSteps
     role: str
     column: int
-    columns: Integers
+    columns: Ints
     ratios: Floats
     excess_ms: Floats
     score: float
@@ -161,11 +159,11 @@ def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
 
 
 def _candidate(
-    times: StepTimes, role: str, columns: Integers, ratios: Floats, baseline: Floats, slow: SlowSteps
+    times: StepTimes, role: str, columns: Ints, ratios: Floats, baseline: Floats, slow: SlowSteps
 ) -> Candidate:
     excess_ms = times.self_ms[slow.steps, columns[slow.column]] - baseline[slow.steps, slow.column]
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
-    cost_share = part_of_run(times, float(np.maximum(excess_ms, 0.0).sum()))
+    cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
         Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
         *_spread_gate(ratios[slow.steps], slow.column),
@@ -212,7 +210,7 @@ def _recorded(ratios: Floats) -> int:
     return int((~np.isnan(ratios)).any(axis=1).sum())
 
 
-def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
+def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
     """Require that other ranks wait for the slow rank.
 
     If none does, its time delays nobody, or its peers log less than it does. Only steps in which the rank's
@@ -240,7 +238,7 @@ def _wait_gate(times: StepTimes, columns: Integers, slow: SlowSteps, excess_ms: 
     return (_at_least(_WAITED, share, MIN_WAITED),)
 
 
-def _waited_in_messages_ms(times: StepTimes, columns: Integers, slow: SlowSteps, steps: Integers) -> float:
+def _waited_in_messages_ms(times: StepTimes, columns: Ints, slow: SlowSteps, steps: Ints) -> float:
     """Return how much longer than the rank a peer was blocked, in ms; -inf if there are no messages.
 
     Ranks that wait for a delay in an exchange of messages with neighbours all come to the next collective at

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.collectives.transfers import MESSAGE, Link
+from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
-from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Gate, Verdict
@@ -43,7 +43,6 @@ _MIN_PAST = 20  # steps for which a level must be held, to count as the usual ti
 _MIN_FAMILY = 3  # of two links it cannot be said which one is usual
 _MIN_SIGMA = 0.1
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
-_MAX_NAMED = 8
 
 
 class _Slow(NamedTuple):
@@ -79,7 +78,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     excess_ms = _excess_ms(times, found)
     lost_ms = _lost_ms(times, found)
     cost_ms = float(lost_ms.sum())
-    gate = _at_least("part of the run that slow transfers cost", part_of_run(times, cost_ms), MIN_COST_SHARE)
+    gate = _at_least("part of the run that slow transfers cost", times.share_of_run(cost_ms), MIN_COST_SHARE)
     if not gate.passed:
         return None
     cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
@@ -110,7 +109,7 @@ def mostly_transfers(times: StepTimes) -> Verdict | None:
     if not len(times.transfers.links):
         return None
     blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
-    gate = _at_least("part of the run in transfers", part_of_run(times, float(blocked_ms.sum())), MOSTLY)
+    gate = _at_least("part of the run in transfers", times.share_of_run(float(blocked_ms.sum())), MOSTLY)
     if not gate.passed:
         return None
     total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
@@ -214,7 +213,7 @@ def _least_steps(times: StepTimes, slow: _Slow) -> float:
 
     It is never more than the number of steps in which the link is recorded.
     """
-    cost_share = part_of_run(times, float(_lost_ms(times, [slow]).sum()))
+    cost_share = times.share_of_run(float(_lost_ms(times, [slow]).sum()))
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
     recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
     return min(MIN_STEPS, needed, recorded)
@@ -287,7 +286,7 @@ def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) 
     common = everywhere & ~takes_part[alike].any(axis=0)
     ranks = [times.ranks[i] for i in np.flatnonzero(common)]
     if 0 < len(ranks) < len(times.ranks):
-        yield f"All slow transfers, and no others of their kind, have rank {_listed(ranks)} in them."
+        yield f"All slow transfers, and no others of their kind, have {named_ranks(ranks)} in them."
         its_hosts = {hosts.get(rank, "") for rank in ranks}
         if len(its_hosts) == 1 and (host := its_hosts.pop()):
             yield f"That is the host {host}."
@@ -295,13 +294,9 @@ def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) 
         yield "All ranks take part in them, so whose link it is cannot be told."
     elif everywhere.any():
         ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
-        yield f"All slow transfers have rank {_listed(ranks)} in them, but so have others of their kind."
+        yield f"All slow transfers have {named_ranks(ranks)} in them, but so have others of their kind."
     else:
         yield "They have no rank in common, so whose link it is cannot be told."
-
-
-def _listed(ranks: Sequence[int]) -> str:
-    return ", ".join(map(str, ranks[:_MAX_NAMED])) + (", ..." if len(ranks) > _MAX_NAMED else "")
 
 
 def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Tell which ranks could be judged at all: a rank of which nothing is known is not a healthy rank."""
+"""Tell of which ranks enough is known: a rank of which nothing is known is not a healthy rank."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
 from timing_logger.analysis.stragglers.peers import members, peer_medians, row_medians
-from timing_logger.analysis.stragglers.run_length import run_ms
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
-MIN_STEPS_TO_JUDGE = 3
-"""The least number of steps compared with a peer for a rank to count as judged; fewer may be a spike."""
+MIN_STEPS_COMPARED = 3
+"""The least number of steps compared with a peer for a rank to be conclusive; fewer may be a spike."""
 
 MIN_COVERED = 0.5
 """The least fraction of its time that a role's rows must cover to judge it: the rest may hide waits."""
@@ -23,19 +22,19 @@ MOST = 0.5
 """A rank that is last in more than this fraction of the steps is last in most of them."""
 
 
-def unjudged_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the ranks that had no peer to be compared with in enough steps (``MIN_STEPS_TO_JUDGE``)."""
+def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the ranks that had no peer to be compared with in enough steps (``MIN_STEPS_COMPARED``)."""
     compared = np.zeros(len(times.ranks), np.int64)
     for columns in members(times.ranks, roles).values():
         is_known = ~np.isnan(times.self_ms[:, columns])
         has_peer = is_known.sum(axis=1, keepdims=True) > 1
         compared[columns] = (is_known & has_peer).sum(axis=0)
-    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_TO_JUDGE)
+    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_COMPARED)
 
 
-def why_not_healthy(times: StepTimes, roles: Mapping[int, str]) -> str:
+def why_inconclusive(times: StepTimes, roles: Mapping[int, str]) -> str:
     """State why a run in which no rank is known to be slow is not called healthy; "" if it is healthy."""
-    if len(unjudged_ranks(times, roles)) == len(times.ranks):
+    if len(inconclusive_ranks(times, roles)) == len(times.ranks):
         return _why_nobody(times, roles)
     return (
         _why_hidden(times)
@@ -56,7 +55,7 @@ def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
         return (
             "of no step it is known how long a rank worked: neither rows of own work nor communication tell"
         )
-    return f"there are not {MIN_STEPS_TO_JUDGE} steps that are known of two ranks of one role"
+    return f"there are not {MIN_STEPS_COMPARED} steps that are known of two ranks of one role"
 
 
 def _why_hidden(times: StepTimes) -> str:
@@ -101,7 +100,7 @@ def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) ->
 
     Such a run is not called healthy, although no rank is known to be slow.
     """
-    length_ms = run_ms(times)
+    length_ms = times.run_ms()
     own_ms = times.waits.own_ms
     met = ~np.isnan(own_ms).all(axis=1)
     if not met.any() or not length_ms > 0:

@@ -14,7 +14,6 @@ from timing_logger.analysis.stragglers.likelihood import likelihoods
 from timing_logger.analysis.stragglers.lockstep import Party, parties
 from timing_logger.analysis.stragglers.lost_time import explained, saved_ms
 from timing_logger.analysis.stragglers.peers import members
-from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Gate, Suspect
@@ -67,7 +66,7 @@ def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
     parted = parties(times, roles, found)
     chosen, last_gate = _fewest_that_explain(times, roles, parted, found)
     cost_ms = saved_ms(times, _all(chosen), found) if chosen else 0.0
-    if part_of_run(times, cost_ms) < MIN_COST_SHARE:
+    if times.share_of_run(cost_ms) < MIN_COST_SHARE:
         chosen = []
     suspects = _suspects(times, [*chosen, *(p for p in parted if p not in chosen)], len(chosen), found)
     if chosen and all(party.is_alone for party in chosen):
@@ -75,7 +74,7 @@ def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
     if first is not None and _is_probable(times, roles, first, suspects[0]):
         cost_ms = saved_ms(times, first.candidates, found)
-        if part_of_run(times, cost_ms) >= MIN_COST_SHARE:
+        if times.share_of_run(cost_ms) >= MIN_COST_SHARE:
             return Culprits(found, parted, [], first, cost_ms, last_gate, suspects)
     return Culprits(found, parted, [], None, 0.0, last_gate, suspects)
 

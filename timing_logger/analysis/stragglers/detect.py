@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.hangs.detect import hang, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
@@ -21,7 +22,7 @@ from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
-from timing_logger.analysis.stragglers.coverage import unjudged_ranks, why_not_healthy
+from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
 from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     few_steps,
@@ -36,13 +37,12 @@ from timing_logger.analysis.stragglers.evidence import (
 from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
-from timing_logger.analysis.stragglers.run_length import part_of_run
 from timing_logger.analysis.stragglers.step_times import (
-    PartOfStepTimes,
     StepTimes,
-    part_of_step_times,
+    StepTimesPart,
+    map_step_times,
+    reduce_step_times,
     step_times,
-    whole_step_times,
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
 from timing_logger.analysis.stragglers.verdict import Gate, Verdict, VerdictKind
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> Verdict:
+def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> Verdict:
     """Judge which ranks of a run are slow, if any.
 
     Args:
@@ -104,7 +104,7 @@ class Judgement(NamedTuple):
 
 
 def judgement_of(
-    timings: IntoDataFrameT, roles: Mapping[int, Any] | None, end: RunEnd | None = None
+    timings: IntoDataFrameT, roles: Mapping[int, object] | None, end: RunEnd | None = None
 ) -> Judgement:
     """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
 
@@ -114,13 +114,11 @@ def judgement_of(
     """
     times = step_times(timings)
     files = getattr(timings, "attrs", {}).get("files", [])
-    judged = judgement_on(times, roles_of(timings, times.ranks, roles), files)
-    return judged.ending_in(hang(timings) if end is None else end)
+    found = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return found.ending_in(hang(timings) if end is None else end)
 
 
-def judgement_on(
-    times: StepTimes, role_of: Mapping[int, str], files: Sequence[Mapping[str, Any]]
-) -> Judgement:
+def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[File]) -> Judgement:
     """Judge a run by its times, without looking at its end.
 
     Args:
@@ -132,8 +130,8 @@ def judgement_on(
         why = f"the files look like those of different runs: {mixed}"
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
         return Judgement(times, verdict, role_of, are_comparable=False)
-    found = _judged(times, role_of)
-    hosts = {file["rank"]: str((file.get("sidecar") or {}).get("host") or "") for file in files}
+    found = _by_rows_or_gaps(times, role_of)
+    hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
     verdict = _as_far_as_known(verdict, found.times, role_of)
     if verdict.verdict == "healthy" and verdict.judged:
@@ -148,21 +146,21 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
     return replace(
         slow,
         suspects=verdict.suspects,
-        cost_share=part_of_run(times, slow.cost_ms),
+        cost_share=times.share_of_run(slow.cost_ms),
         unjudged_ranks=verdict.unjudged_ranks,
         evidence=(*slow.evidence, *verdict.evidence),
     )
 
 
 def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
-    """Add to a verdict the ranks that could not be judged, and why ``healthy`` is not known, if it is not."""
-    why = why_not_healthy(times, roles) if verdict.verdict == "healthy" else ""
+    """Add to a verdict the inconclusive ranks, and why ``healthy`` is not known, if it is not."""
+    why = why_inconclusive(times, roles) if verdict.verdict == "healthy" else ""
     if not why:
-        return replace(verdict, unjudged_ranks=unjudged_ranks(times, roles))
+        return replace(verdict, unjudged_ranks=inconclusive_ranks(times, roles))
     return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
-def _judged(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
     """Judge by the rows of own work and, where they cover too little, also by the time between communication.
 
     What the rows show remains true where they do not cover all time. So if the time between communication, in
@@ -213,7 +211,7 @@ def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Ver
     return replace(
         verdict,
         suspects=found.suspects,
-        cost_share=part_of_run(times, verdict.cost_ms),
+        cost_share=times.share_of_run(verdict.cost_ms),
         evidence=(*verdict.evidence, *few, *what_it_rests_on(times, roles)),
     )
 
@@ -287,7 +285,7 @@ def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprit
 # -- from parts --------------------------------------------------------------------------------------
 
 
-class PartOfJudgement(NamedTuple):
+class JudgementPart(NamedTuple):
     """What a judgement needs of some processes: a few numbers for each step, and for each collective.
 
     Attributes:
@@ -297,29 +295,27 @@ class PartOfJudgement(NamedTuple):
         last: the last rows of each process.
     """
 
-    times: PartOfStepTimes
+    times: StepTimesPart
     roles: dict[int, str]
-    files: list[dict[str, Any]]
+    files: list[File]
     last: pd.DataFrame
 
 
-def part_of_judgement(timings: pd.DataFrame) -> PartOfJudgement:
+def map_judgement(timings: pd.DataFrame) -> JudgementPart:
     """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
     ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
-    return PartOfJudgement(
-        part_of_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings)
-    )
+    return JudgementPart(map_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
 
 
-def whole_judgement(parts: Sequence[PartOfJudgement], roles: Mapping[int, Any] | None = None) -> Judgement:
+def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
     Args:
-        parts: as ``part_of_judgement`` returned them, in ascending order of their processes.
+        parts: as ``map_judgement`` returned them, in ascending order of their processes.
         roles: the role of each rank; None to take those of the parts.
     """
     files = [file for part in parts for file in part.files]
-    times = whole_step_times([part.times for part in parts], stated_world_size(files))
+    times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
-    judged = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
-    return judged.ending_in(run_end_of([part.last for part in parts], files))
+    found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
+    return found.ending_in(run_end_of([part.last for part in parts], files))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
+from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.peers import column_medians, members, peer_medians
@@ -67,10 +68,10 @@ def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
     """State that the ranks of a party act as one; nothing for a party of one rank."""
     if party.is_alone:
         return ()
-    ranks = listed([times.ranks[column] for column in party.columns])
+    ranks = named_ranks(times.ranks[column] for column in party.columns)
     return (
-        f"Ranks {ranks} are slow in the same steps by the same amount: they wait for each other in something "
-        "that is not logged, and it is one of them.",
+        f"{capital(ranks)} are slow in the same steps by the same amount: they wait for each other in "
+        "something that is not logged, and it is one of them.",
     )
 
 
@@ -121,9 +122,4 @@ def _unknown_ranks(times: StepTimes) -> tuple[str, ...]:
     unknown = [rank for i, rank in enumerate(times.ranks) if np.isnan(times.self_ms[:, i]).all()]
     if not unknown:
         return ()
-    return (f"No step of rank {listed(unknown)} has a self time that is known: nothing is said of it.",)
-
-
-def listed(ranks: Sequence[int]) -> str:
-    """List the first five ranks, with an ellipsis for the others."""
-    return ", ".join(map(str, ranks[:5])) + (", ..." if len(ranks) > 5 else "")
+    return (f"No step of {named_ranks(unknown)} has a self time that is known: nothing is said of it.",)

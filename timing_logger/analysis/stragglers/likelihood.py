@@ -1,8 +1,8 @@
-"""Estimate how likely a suspect is the culprit, by resampling the steps of the run.
+"""Estimate how likely a candidate is the culprit, by resampling the steps of the run.
 
 This is a block bootstrap (Kunsch, Annals of Statistics 17, 1989): stretches of steps are drawn with
 replacement until they are as many as the run has, so that what lasts a few steps is drawn as a whole. If the
-costliest suspect owes its place to a few steps, or costs hardly more than the next, it is not the costliest
+costliest candidate owes its place to a few steps, or costs hardly more than the next, it is not the costliest
 in many of the resamplings.
 """
 
@@ -14,7 +14,6 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import MIN_COST_SHARE
 from timing_logger.analysis.stragglers.lockstep import Party
-from timing_logger.analysis.stragglers.run_length import run_ms
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
@@ -33,7 +32,7 @@ def likelihoods(times: StepTimes, parties: Sequence[Party], n_culprits: int) -> 
     for party in parties:  # a rank may have been slow several times
         steps, at = party.first.slow.steps, columns.index(party.columns)
         cost_ms[steps, at] = np.fmax(cost_ms[steps, at], party.first.excess_ms)
-    enough_ms = MIN_COST_SHARE * run_ms(times)
+    enough_ms = MIN_COST_SHARE * times.run_ms()
     found = np.zeros(len(columns))
     for weights in _resampled(len(times.iterations)):
         costs = weights @ cost_ms

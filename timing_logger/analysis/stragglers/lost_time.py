@@ -12,9 +12,8 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.peers import column_medians, row_medians
-from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Floats, Ints
 
 
 def explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:
@@ -86,7 +85,7 @@ def _levels(times: StepTimes, chosen: Sequence[Candidate]) -> Floats:
 
 
 def _all_levels(
-    times: StepTimes, chosen: Sequence[Candidate], lasting: Sequence[Candidate], steps: Integers
+    times: StepTimes, chosen: Sequence[Candidate], lasting: Sequence[Candidate], steps: Ints
 ) -> Floats:
     """Return the levels of the chosen ranks, and of all ranks slower than their peers in the same steps."""
     levels = _levels(times, lasting)

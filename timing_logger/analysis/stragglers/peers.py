@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.self_time import Integers
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Floats, Ints
 
 
-def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Integers]:
+def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Ints]:
     """Return the columns of the ranks of each role.
 
     Args:

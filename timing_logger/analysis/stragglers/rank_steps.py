@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, is_own_work
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, coded_text, each_text, numbers
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
 
 
@@ -86,12 +87,11 @@ class WorkRows(NamedTuple):
             blocks=lanes.blocks,
         )
 
-    def only(self, wanted: Any) -> WorkRows:
+    def only(self, wanted: Bools | Rows) -> WorkRows:
         """Return the rows that are ``wanted``, by a mask, positions or a slice."""
-        chosen: tuple[Any, ...] = tuple(values[wanted] for values in self[1:])
-        return WorkRows(self.operations, *chosen)
+        return WorkRows._make((self.operations, *(values[wanted] for values in self[1:])))
 
-    def operations_are(self, predicate: Any) -> Bools:
+    def operations_are(self, predicate: Callable[[str], bool]) -> Bools:
         """Apply ``predicate`` to the name of each row's operation."""
         return each_text((self.operation, self.operations), predicate)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -14,26 +14,26 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS
 from timing_logger.analysis.stragglers.detect import (
     Judgement,
-    PartOfJudgement,
+    JudgementPart,
     judgement_of,
-    part_of_judgement,
-    whole_judgement,
+    map_judgement,
+    reduce_judgement,
 )
 from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
 from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
 from timing_logger.analysis.stragglers.windows import phases_of
-from timing_logger.analysis.tables import Floats, like, of_pandas, opened
+from timing_logger.analysis.tables import Floats, Schema, like, of_pandas, opened
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_SCHEMA = {
+_SCHEMA: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
     "score": nw.Float64, "individual_score": nw.Float64, "flagged": nw.Boolean,
 }  # fmt: skip
 
 
-def scores(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
+def scores(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> IntoDataFrameT:
     """Score each rank against its peers and against its own past, for each phase.
 
     Args:
@@ -68,7 +68,7 @@ def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> Into
     return like(frame, _SCHEMA, found)
 
 
-def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[Any, ...]]:
+def _rows(phase_ms: Floats, are_comparable: bool) -> Iterator[tuple[object, ...]]:
     medians = column_medians(phase_ms)
     relative = relative_scores(phase_ms) if are_comparable else np.full(len(medians), np.nan)
     for own_ms, median_ms, score in zip(phase_ms.T, medians, relative, strict=True):
@@ -95,10 +95,10 @@ def individual_score(own_ms: Floats) -> float:
     return float(np.median(blocks, axis=1).min() / np.median(current))
 
 
-def _of_parts(parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None) -> pd.DataFrame:
-    found: pd.DataFrame = scores_of(whole_judgement(parts, roles), of_pandas())
+def _reduce(parts: Sequence[JudgementPart], *, roles: Mapping[int, object] | None = None) -> pd.DataFrame:
+    found: pd.DataFrame = scores_of(reduce_judgement(parts, roles), of_pandas())
     return found
 
 
-SCORES = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+SCORES = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
 """The analysis :func:`scores` in parts."""

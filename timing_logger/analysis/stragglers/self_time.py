@@ -8,14 +8,10 @@ exclusive time, so nothing is counted twice and waiting is not counted as work.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from timing_logger.analysis import operations
 from timing_logger.analysis.operations import COPIES, base_operation
-from timing_logger.analysis.tables import Floats
-
-Integers = npt.NDArray[np.int64]
-Booleans = npt.NDArray[np.bool_]
+from timing_logger.analysis.tables import Floats, Ints
 
 
 def is_own_work(operation: str) -> bool:
@@ -23,7 +19,7 @@ def is_own_work(operation: str) -> bool:
     return operations.is_own_work(operation) or base_operation(operation) in COPIES
 
 
-def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Integers) -> Floats:
+def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Ints) -> Floats:
     """Return the time of each row without that of the rows inside it, in ms.
 
     Args:
@@ -60,12 +56,12 @@ def _enclosed_s(starts: Floats, ends: Floats) -> Floats:
     return in_order
 
 
-def _depths(starts: Floats, ends: Floats) -> Integers:
+def _depths(starts: Floats, ends: Floats) -> Ints:
     """Count the intervals that are under way when each one starts; ``starts`` are ascending."""
     return np.arange(len(starts)) - np.searchsorted(np.sort(ends), starts, side="right")
 
 
-def _cross(ends: Floats, depth: Integers) -> bool:
+def _cross(ends: Floats, depth: Ints) -> bool:
     """Tell whether any interval ends after the one that it began in; the depths are then of little use."""
     for level in range(int(depth.max(initial=0))):
         outer, inner = np.flatnonzero(depth == level), np.flatnonzero(depth == level + 1)

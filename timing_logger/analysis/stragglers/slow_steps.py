@@ -12,8 +12,7 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.change_points import MIN_STEPS, change_points
 from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
-from timing_logger.analysis.stragglers.self_time import Booleans, Integers
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
@@ -52,7 +51,7 @@ class SlowSteps(NamedTuple):
     """
 
     column: int
-    steps: Integers
+    steps: Ints
     kind: Kind
     level: float
     z: float
@@ -114,7 +113,7 @@ def _is_spike(between: Floats, level: float) -> bool:
     return int(np.sum(between < level / 2)) < MIN_STEPS
 
 
-def _stretch(values: Floats, known: Integers, span: tuple[int, int], column: int, noise: Noise) -> SlowSteps:
+def _stretch(values: Floats, known: Ints, span: tuple[int, int], column: int, noise: Noise) -> SlowSteps:
     inside = values[slice(*span)]
     edge = MIN_RECURRING_SHARE * len(values)
     from_start, to_end = span[0] <= edge, span[1] >= len(values)
@@ -140,9 +139,9 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
     return found
 
 
-def _single_slow(ratios: Floats, stretches: list[SlowSteps]) -> Booleans:
+def _single_slow(ratios: Floats, stretches: list[SlowSteps]) -> Bools:
     sigma = np.array([_sigma_of_usual(column[~np.isnan(column)]) for column in ratios.T])
-    single: Booleans = np.nan_to_num(ratios) > np.maximum(_FLAGGED, MIN_Z * sigma)
+    single: Bools = np.nan_to_num(ratios) > np.maximum(_FLAGGED, MIN_Z * sigma)
     for stretch in stretches:
         single[stretch.steps, stretch.column] = False
     return single

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
 from timing_logger.analysis.collectives.meetings import (
     Part,
@@ -23,8 +23,9 @@ from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.grouping import any_row_of, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
+from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.self_time import Integers, is_own_work
+from timing_logger.analysis.stragglers.self_time import is_own_work
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -69,7 +70,7 @@ class StepTimes:
     """
 
     ranks: list[int]
-    iterations: Integers
+    iterations: Ints
     phases: list[str]
     phase_ms: Floats
     self_ms: Floats
@@ -83,7 +84,7 @@ class StepTimes:
     numbering: Numbering
     on_device: bool = False
 
-    def step_range(self, steps: Integers) -> StepRange:
+    def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
         return self.numbering.step_range(self.iterations[steps])
 
@@ -106,6 +107,23 @@ class StepTimes:
             from_gaps=True,
         )
 
+    def run_ms(self) -> float:
+        """Return the sum of the recorded steps in ms, each as long as on the typical rank.
+
+        Where it is unknown when a step began, it counts as long as its slowest rank works, plus the least
+        time that a rank waits in it.
+        """
+        slowest_ms = np.fmax.reduce(self.self_ms, axis=1, initial=np.nan)
+        least_wait_ms = np.fmin.reduce(self.waits.own_ms, axis=1, initial=np.nan)
+        estimated_ms = np.nan_to_num(slowest_ms) + np.nan_to_num(least_wait_ms)
+        lasted_ms = row_medians(self.step_ms) if self.step_ms.size else estimated_ms
+        return float(np.where(np.isnan(lasted_ms), estimated_ms, lasted_ms).sum())
+
+    def share_of_run(self, cost_ms: float) -> float:
+        """Return a cost as a fraction of the run, in [0, 1]; 0 if the length of the run is unknown."""
+        length_ms = self.run_ms()
+        return min(1.0, cost_ms / length_ms) if length_ms > 0 else 0.0
+
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
     """Compute the times by step and rank of a table of timings.
@@ -113,10 +131,10 @@ def step_times(timings: IntoDataFrameT) -> StepTimes:
     If several incarnations of a rank took a step, the latest counts.
     """
     files = getattr(timings, "attrs", {}).get("files", [])
-    return whole_step_times([part_of_step_times(timings)], stated_world_size(files))
+    return reduce_step_times([map_step_times(timings)], stated_world_size(files))
 
 
-class PartOfStepTimes(NamedTuple):
+class StepTimesPart(NamedTuple):
     """What the step times of a run need of some of its processes.
 
     Attributes:
@@ -133,19 +151,19 @@ class PartOfStepTimes(NamedTuple):
     processes: list[RankSteps]
     incarnations: list[int]
     epochs: list[Floats]
-    to_match: Any
+    to_match: IntoDataFrame
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
     on_device: bool
 
-    def without_steps(self) -> PartOfStepTimes:
+    def without_steps(self) -> StepTimesPart:
         """Return the part as if its processes had recorded no step."""
         processes = [steps.without_steps() for steps in self.processes]
         return self._replace(processes=processes, epochs=[epochs[:0] for epochs in self.epochs])
 
 
-def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
+def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     rank = frame["rank"].to_numpy().astype(np.int64)
@@ -165,7 +183,7 @@ def part_of_step_times(timings: IntoDataFrameT) -> PartOfStepTimes:
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
     incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
-    return PartOfStepTimes(
+    return StepTimesPart(
         found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
     )
 
@@ -200,11 +218,11 @@ def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
     return bool((rows.operations_are(is_own_work) & on_device).any())
 
 
-def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = None) -> StepTimes:
+def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = None) -> StepTimes:
     """Compute the times by step and rank from the parts of all processes, as from all their rows at once.
 
     Args:
-        parts: as ``part_of_step_times`` returned them, in ascending order of their processes.
+        parts: as ``map_step_times`` returned them, in ascending order of their processes.
         world_size: the number of ranks in the run; None if unknown.
     """
     has_iterations = any(part.has_iterations for part in parts)
@@ -219,7 +237,7 @@ def whole_step_times(parts: Sequence[PartOfStepTimes], world_size: int | None = 
     return replace(times, on_device=any(part.on_device for part in parts))
 
 
-def _numbered_together(parts: Sequence[PartOfStepTimes]) -> tuple[Numbering, Iterator[Integers]]:
+def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
     """Return what the numbers of all steps mean, and the numbers of each process's steps."""
     iterations = [part.numbering.iterations(steps.iterations) for part in parts for steps in part.processes]
     if not any(part.numbering.restarts for part in parts):
@@ -243,7 +261,7 @@ def _nothing(has_iterations: bool) -> StepTimes:
 
 def _assembled(
     found: Sequence[RankSteps],
-    parts: Sequence[PartOfStepTimes],
+    parts: Sequence[StepTimesPart],
     phases: list[str],
     numbering: Numbering,
     has_iterations: bool,

@@ -18,7 +18,6 @@ from timing_logger.analysis.stragglers.peers import (
     relative_scores,
     row_medians,
 )
-from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.slow_steps import (
     FLAGGED_SCORE,
     MIN_SHARE_SLOWER,
@@ -28,7 +27,7 @@ from timing_logger.analysis.stragglers.slow_steps import (
 )
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Gate, Verdict
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Floats, Ints
 
 MAX_LOST_SHARE = 1 - FLAGGED_SCORE
 """The largest fraction of the time that may be lost to the slowest rank of each step in a healthy run."""
@@ -56,7 +55,7 @@ def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:
     return max(found, key=lambda verdict: verdict.cost_ms, default=None)
 
 
-def _slow_in_most(times: StepTimes, by_role: Mapping[str, Integers], self_ms: Floats) -> list[Verdict]:
+def _slow_in_most(times: StepTimes, by_role: Mapping[str, Ints], self_ms: Floats) -> list[Verdict]:
     if not times.phases:
         return []
     typical = [[row_medians(own_ms[:, columns]) for columns in by_role.values()] for own_ms in times.phase_ms]
@@ -69,7 +68,7 @@ def _slow_in_most(times: StepTimes, by_role: Mapping[str, Integers], self_ms: Fl
     return found
 
 
-def _slower_in(phase_ms: Floats, role: int) -> Integers:
+def _slower_in(phase_ms: Floats, role: int) -> Ints:
     """Return the phases that all roles have and in which this role typically is slower."""
     typical = np.stack([column_medians(own_ms) for own_ms in phase_ms])
     others = column_medians(np.delete(typical, role, axis=1).T)
@@ -77,7 +76,7 @@ def _slower_in(phase_ms: Floats, role: int) -> Integers:
 
 
 def _slow_roles(
-    times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, only: int | None = None
+    times: StepTimes, by_role: Mapping[str, Ints], role_ms: Floats, only: int | None = None
 ) -> list[Verdict]:
     """Return the verdicts on slow roles, by times in ms (steps x roles); ``only`` selects one role."""
     slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
@@ -93,7 +92,7 @@ def _may_be_passed_on(times: StepTimes) -> bool:
 
 
 def _role_verdict(
-    times: StepTimes, by_role: Mapping[str, Integers], role_ms: Floats, slow: SlowSteps
+    times: StepTimes, by_role: Mapping[str, Ints], role_ms: Floats, slow: SlowSteps
 ) -> Verdict | None:
     role, columns = list(by_role.items())[slow.column]
     score = float(relative_scores(role_ms[slow.steps])[slow.column])
@@ -120,7 +119,7 @@ def _role_verdict(
     )  # fmt: skip
 
 
-def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
+def _covered(times: StepTimes, columns: Ints, role_ms: Floats) -> float:
     """Return the fraction of a role's time between communication that its rows cover; NaN if unknown."""
     between_ms = row_medians(times.gap_ms[:, columns])
     known = ~np.isnan(between_ms) & ~np.isnan(role_ms)
@@ -128,7 +127,7 @@ def _covered(times: StepTimes, columns: Integers, role_ms: Floats) -> float:
     return float(role_ms[known].sum()) / spent_ms if spent_ms > 0 else float("nan")
 
 
-def _longest_phase(times: StepTimes, steps: Integers, columns: Integers) -> str:
+def _longest_phase(times: StepTimes, steps: Ints, columns: Ints) -> str:
     """Return the phase in which the ranks spend most beyond what all ranks typically spend; "" if none."""
     beyond = [
         float(np.nansum(row_medians(phase_ms[np.ix_(steps, columns)]) - row_medians(phase_ms[steps])))
@@ -160,7 +159,7 @@ def group_wide(times: StepTimes) -> Verdict | None:
     return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
 
 
-def _group_verdict(times: StepTimes, steps: Integers, scores: Floats) -> Verdict | None:
+def _group_verdict(times: StepTimes, steps: Ints, scores: Floats) -> Verdict | None:
     score = float(np.nanmedian(scores))
     share = float(np.mean(scores < FLAGGED_SCORE))
     gates = (
@@ -180,7 +179,7 @@ def _group_verdict(times: StepTimes, steps: Integers, scores: Floats) -> Verdict
     )  # fmt: skip
 
 
-def _grown_phase(times: StepTimes, steps: Integers) -> str:
+def _grown_phase(times: StepTimes, steps: Ints) -> str:
     before = np.arange(steps[0])
     grown = [
         float(np.nanmedian(phase_ms[steps]) - np.nanmedian(phase_ms[before])) for phase_ms in times.phase_ms
@@ -210,7 +209,7 @@ def diffuse(times: StepTimes, roles: Mapping[int, str], without_owner: bool) -> 
     )  # fmt: skip
 
 
-def _lost_share(times: StepTimes, by_role: Mapping[str, Integers]) -> float:
+def _lost_share(times: StepTimes, by_role: Mapping[str, Ints]) -> float:
     if not by_role or not len(times.iterations):
         return float("nan")
     typical = np.fmax.reduce([row_medians(times.self_ms[:, columns]) for columns in by_role.values()])

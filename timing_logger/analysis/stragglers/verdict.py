@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict
 
-from timing_logger.analysis.hangs.run_end import RunEnd
+from timing_logger.analysis.hangs.run_end import RunEnd, RunEndDict
 from timing_logger.analysis.steps import StepRange
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
@@ -45,6 +45,33 @@ class Suspect(NamedTuple):
     phase: str
     share: float
     likelihood: float
+
+
+class _Epochs(TypedDict, total=False):
+    first_epoch: int | None
+    last_epoch: int | None
+
+
+class VerdictDict(_Epochs):
+    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes."""
+
+    verdict: VerdictKind
+    ranks: list[int]
+    phase: str
+    labels: str
+    window: str
+    first_iteration: int | None
+    last_iteration: int | None
+    score: float | None
+    cost_ms: float | None
+    cost_share: float | None
+    suspects: list[dict[str, object]]
+    judged: bool
+    why: str
+    unjudged_ranks: list[int]
+    gates: list[dict[str, object]]
+    evidence: list[str]
+    end: RunEndDict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +138,7 @@ class Verdict:
             self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch
         ).in_words()
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> VerdictDict:
         """Return the verdict as plain values that JSON can hold.
 
         An unknown figure is None. Epochs are included only where iterations restart.
@@ -124,7 +151,7 @@ class Verdict:
             "window": self.window,
             "first_iteration": self.first_iteration,
             "last_iteration": self.last_iteration,
-            **({} if self.first_epoch is None else self._epochs()),
+            **self._epochs(),
             "score": _finite(self.score),
             "cost_ms": _finite(self.cost_ms),
             "cost_share": _finite(self.cost_share),
@@ -153,7 +180,9 @@ class Verdict:
             "end": self.end.as_dict(),
         }
 
-    def _epochs(self) -> dict[str, Any]:
+    def _epochs(self) -> _Epochs:
+        if self.first_epoch is None:
+            return {}
         return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}
 
 

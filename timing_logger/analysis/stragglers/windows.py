@@ -14,29 +14,37 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.detect import (
     Judgement,
-    PartOfJudgement,
+    JudgementPart,
     judgement_of,
-    part_of_judgement,
-    whole_judgement,
+    map_judgement,
+    reduce_judgement,
 )
 from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
-from timing_logger.analysis.stragglers.self_time import Integers
 from timing_logger.analysis.stragglers.slow_steps import slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import Verdict
-from timing_logger.analysis.tables import Floats, Frame, like, nullable_integers, of_pandas, opened
+from timing_logger.analysis.tables import (
+    Floats,
+    Frame,
+    Ints,
+    Schema,
+    like,
+    nullable_integers,
+    of_pandas,
+    opened,
+)
 
 SELF_TIME = "SELF_TIME"
 """The name for all phases of a rank together: the time that it spent on its own account."""
 
-_SCHEMA = {
+_SCHEMA: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "kind": nw.String,
     "first_iteration": nw.Int64, "last_iteration": nw.Int64, "iterations": nw.Int64,
     "ratio": nw.Float64, "score": nw.Float64, "cost_ms": nw.Float64,
 }  # fmt: skip
 
 
-def windows(timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None) -> IntoDataFrameT:
+def windows(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> IntoDataFrameT:
     """Find the windows of iterations in which a rank was slower than its peers.
 
     A window lies between change points of log(rank / peer median) and lasts 3 steps or more; single
@@ -82,14 +90,14 @@ class StragglersAndWindows(NamedTuple):
 
 
 def stragglers_and_windows(
-    timings: IntoDataFrameT, *, roles: Mapping[int, Any] | None = None
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None
 ) -> StragglersAndWindows:
     """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return judged_with_windows(judgement_of(timings, roles), frame)
+    return verdict_and_windows(judgement_of(timings, roles), frame)
 
 
-def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
+def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
     """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
     times, verdict, role_of, are_comparable = judgement
     found = [
@@ -105,7 +113,7 @@ def judged_with_windows(judgement: Judgement, frame: Frame) -> StragglersAndWind
     return StragglersAndWindows(verdict, table)
 
 
-def _with_epochs(table: Any, spans: Sequence[StepRange]) -> Any:
+def _with_epochs(table: IntoDataFrameT, spans: Sequence[StepRange]) -> IntoDataFrameT:
     frame = nw.from_native(table, eager_only=True)
     epochs = np.array([span[2:] for span in spans], np.float64).reshape(-1, 2)
     first, last = (
@@ -124,13 +132,13 @@ def phases_of(times: StepTimes) -> Iterator[tuple[str, Floats]]:
 
 
 class _Window(NamedTuple):
-    """A row of the table of windows, and the range of its steps."""
+    """A row of the table of windows, as ``_SCHEMA`` says, and the range of its steps."""
 
-    figures: tuple[Any, ...]
+    figures: tuple[int, str, str, str, int | None, int | None, int, float, float, float]
     span: StepRange
 
 
-def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, role: str) -> Iterator[_Window]:
+def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
     baseline = peer_medians(phase_ms)
     for slow in slow_steps(log_ratios(phase_ms, baseline)):
         own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
@@ -144,11 +152,11 @@ def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Integers, rol
         yield _Window(figures, span)
 
 
-def _of_parts(
-    parts: Sequence[PartOfJudgement], *, roles: Mapping[int, Any] | None = None
+def _reduce(
+    parts: Sequence[JudgementPart], *, roles: Mapping[int, object] | None = None
 ) -> StragglersAndWindows:
-    return judged_with_windows(whole_judgement(parts, roles), of_pandas())
+    return verdict_and_windows(reduce_judgement(parts, roles), of_pandas())
 
 
-STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], part_of_judgement, _of_parts)
+STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
 """The analysis :func:`stragglers_and_windows` in parts."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from timing_logger.analysis import Summary
+from timing_logger.analysis.files import File, FileCounters, Sidecar, sidecar_of
 from timing_logger.record import escape_text
-from timing_logger.report._remarks import remarks
-from timing_logger.report._words import UNKNOWN, count, or_unknown, size
+from timing_logger.report._diagnostics import diagnostics
+from timing_logger.report._wording import UNKNOWN, count, or_unknown, size, yes_or_no
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Table, table
 from timing_logger.report.html._timeline import Timeline
@@ -25,16 +25,17 @@ def files_table(summary: Summary) -> Table:
     rows = [
         [
             escape_text(counters["file"]), str(counters["rows"]), size(file["bytes"]),
-            *(or_unknown(counters[name]) for name in ("accepted", "written", "dropped", "pending")),
-            {True: "yes", False: "no"}.get(counters["closed"], UNKNOWN),
-            *_cost(file["sidecar"] or {}, counters),
+            or_unknown(counters["accepted"]), or_unknown(counters["written"]),
+            or_unknown(counters["dropped"]), or_unknown(counters["pending"]),
+            yes_or_no(counters["closed"]),
+            *_cost(sidecar_of(file), counters),
         ]
         for file, counters in zip(summary.files, summary.counters, strict=True)
     ]  # fmt: skip
     return table("What each rank's logger counted, and what its flush thread cost", _COUNTED, rows)
 
 
-def _cost(sidecar: Mapping[str, Any], counters: Mapping[str, Any]) -> tuple[str, str]:
+def _cost(sidecar: Sidecar, counters: FileCounters) -> tuple[str, str]:
     cpu_ns, written = sidecar.get("logger_cpu_ns"), counters["written"]
     if not isinstance(cpu_ns, int):
         return UNKNOWN, UNKNOWN
@@ -42,11 +43,11 @@ def _cost(sidecar: Mapping[str, Any], counters: Mapping[str, Any]) -> tuple[str,
 
 
 def clocks_table(summary: Summary) -> Table:
-    rows = [_clock_row(file, file["sidecar"] or {}) for file in summary.files]
+    rows = [_clock_row(file, sidecar_of(file)) for file in summary.files]
     return table("How well the instants are known", _KNOWN, rows)
 
 
-def _clock_row(file: Mapping[str, Any], sidecar: Mapping[str, Any]) -> list[str]:
+def _clock_row(file: File, sidecar: Sidecar) -> list[str]:
     clocks = sidecar.get("device_clocks") or []
     devices = [clock["worst_uncertainty_ns"] for clock in clocks if "worst_uncertainty_ns" in clock]
     anchors = [anchor["uncertainty_ns"] for anchor in sidecar.get("clock_anchors") or []]
@@ -69,7 +70,7 @@ def _microseconds(nanoseconds: list[int]) -> str:
 def what_is_unknown(findings: Findings) -> list[str]:
     """Return one sentence for each thing that is missing, damaged or not comparable."""
     return [
-        *remarks(findings.summary),
+        *diagnostics(findings.summary),
         *_sampled(findings.summary),
         *_unmatched(findings),
         *_clocks(findings),
@@ -78,7 +79,7 @@ def what_is_unknown(findings: Findings) -> list[str]:
 
 
 def _sampled(summary: Summary) -> Iterable[str]:
-    options = [(file["sidecar"] or {}).get("options") or {} for file in summary.files]
+    options = [sidecar_of(file).get("options") or {} for file in summary.files]
     stated = [option.get("record_every_n_steps") for option in options]
     every = max((number for number in stated if isinstance(number, int)), default=1)
     if every > 1:

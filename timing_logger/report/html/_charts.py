@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis.operations import BACKEND, base_operation
+from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
-from timing_logger.report._remarks import on_overlap
-from timing_logger.report._words import percent, seconds
+from timing_logger.report._diagnostics import on_overlap
+from timing_logger.report._wording import percent, seconds
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import (
     Column,
@@ -105,7 +105,7 @@ class OverlapChart(NamedTuple):
 
     bars: list[Bar]
     table: Table
-    remarks: list[str]
+    diagnostics: list[str]
 
 
 def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
@@ -128,14 +128,14 @@ def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
     return OverlapChart(bars, drawn, list(on_overlap(overlap)))
 
 
-def _exposed_and_hidden(row: Mapping[Any, Any]) -> str:
+def _exposed_and_hidden(row: Record) -> str:
     if math.isnan(row["exposed_ms"]):
         return f"{seconds(row['communication_ms'])}, not known whether exposed or hidden"
     exposed, hidden = seconds(row["exposed_ms"]), seconds(row["hidden_ms"])
     return f"{exposed} exposed, {hidden} hidden ({percent(row['overlap'])})"
 
 
-def _shares(row: Mapping[Any, Any], most: float) -> tuple[float, ...]:
+def _shares(row: Record, most: float) -> tuple[float, ...]:
     if math.isnan(row["exposed_ms"]):
         return (_length(row["communication_ms"], most),)
     return _length(row["exposed_ms"], most), _length(row["hidden_ms"], most)

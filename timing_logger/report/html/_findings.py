@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.report_parts import COLLECTIVES, Collectives
-from timing_logger.analysis.ranks.overlap import OVERLAP
-from timing_logger.analysis.ranks.summary import OVERVIEW
+from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
+from timing_logger.analysis.ranks.summary import OVERVIEW, SummaryPart
+from timing_logger.analysis.stragglers.detect import JudgementPart
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened
 from timing_logger.record import COLUMNS
@@ -32,7 +33,7 @@ class Processes:
     """
 
     n_rows: int
-    began: Any
+    began: pd.Timestamp
     summary: Summary
     verdict: Verdict
     windows: pd.DataFrame
@@ -59,14 +60,14 @@ class Findings(Collectives, Processes):
 
 class _Part(NamedTuple):
     n_rows: int
-    began: Any
-    overview: Any
-    stragglers: Any
-    overlap: Any
+    began: pd.Timestamp
+    overview: SummaryPart
+    stragglers: JudgementPart
+    overlap: OverlapPart[pd.DataFrame]
     spans: Spans
 
 
-def _part(timings: pd.DataFrame) -> _Part:
+def _map(timings: pd.DataFrame) -> _Part:
     return _Part(
         n_rows=len(timings),
         began=timings["timestamp"].min(),
@@ -77,7 +78,7 @@ def _part(timings: pd.DataFrame) -> _Part:
     )
 
 
-def _whole(parts: Sequence[_Part]) -> Processes:
+def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
     timeline = timeline_of(spans)
@@ -94,7 +95,7 @@ def _whole(parts: Sequence[_Part]) -> Processes:
     )
 
 
-PROCESSES = Analysis(COLUMNS, _part, _whole)
+PROCESSES = Analysis(COLUMNS, _map, _reduce)
 """The analysis for the findings about ranks on their own."""
 
 FINDINGS = (PROCESSES, COLLECTIVES)

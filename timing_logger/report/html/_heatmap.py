@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from timing_logger.analysis import Verdict
 from timing_logger.analysis.grouping import any_row_of
-from timing_logger.analysis.tables import dense_codes
+from timing_logger.analysis.tables import Floats, Ints, dense_codes
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._packing import packed
+from timing_logger.report.html._packing import Packed, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +36,6 @@ _VIEWS = {
     "waited_ms": ("Blocked in WAIT", "time in which somebody was blocked on an operation of its own row"),
 }
 
-Array = npt.NDArray[Any]
-
 
 class Heatmap(NamedTuple):
     """The input of the template, and the data for heatmap.js.
@@ -50,7 +48,7 @@ class Heatmap(NamedTuple):
 
     views: list[tuple[str, str]]
     per_column: int
-    data: dict[str, Any] | None
+    data: Mapping[str, object] | None
 
 
 def heatmap(findings: Findings) -> Heatmap:
@@ -66,7 +64,7 @@ def heatmap(findings: Findings) -> Heatmap:
     return Heatmap([_VIEWS[name] for name in shown], grid.per_column, grid.data(shown, findings))
 
 
-def _column_of(n_iterations: int, n_rows: int) -> Array:
+def _column_of(n_iterations: int, n_rows: int) -> Ints:
     """Return the column of each iteration; columns represent equal numbers of iterations."""
     n_columns = min(n_iterations, MAX_COLUMNS, max(_MIN_COLUMNS, MAX_CELLS // n_rows))
     return np.arange(n_iterations) * n_columns // n_iterations
@@ -82,18 +80,22 @@ class _Axis(NamedTuple):
         iterations: the iterations, ascending.
     """
 
-    steps: Array
-    epochs: Array
-    iterations: Array
+    steps: Ints
+    epochs: Ints
+    iterations: Ints
 
     @classmethod
     def of(cls, table: pd.DataFrame) -> _Axis:
-        epochs = np.unique(table["epoch"].fillna(0).to_numpy(np.int64)) if "epoch" in table else np.zeros(0)
+        epochs = (
+            np.unique(table["epoch"].fillna(0).to_numpy(np.int64))
+            if "epoch" in table
+            else np.zeros(0, np.int64)
+        )
         axis = cls(np.zeros(0, np.int64), epochs, np.unique(table["iteration"].to_numpy(np.int64)))
         return axis._replace(steps=np.unique(axis.numbers(table)))
 
-    def numbers(self, table: pd.DataFrame) -> Array:
-        numbers: Array = np.searchsorted(self.iterations, table["iteration"].to_numpy(np.int64))
+    def numbers(self, table: pd.DataFrame) -> Ints:
+        numbers: Ints = np.searchsorted(self.iterations, table["iteration"].to_numpy(np.int64))
         if not len(self.epochs):
             return numbers
         epochs = np.searchsorted(self.epochs, table["epoch"].fillna(0).to_numpy(np.int64))
@@ -105,7 +107,7 @@ class _Axis(NamedTuple):
             number += int(np.searchsorted(self.epochs, epoch or 0)) * len(self.iterations)
         return int(np.searchsorted(self.steps, number))
 
-    def packed(self, name: str, steps: Array) -> dict[str, Any]:
+    def packed(self, name: str, steps: Ints) -> dict[str, Packed]:
         """Return the iterations of ``steps`` under ``name``, and their epochs if there are any."""
         epoch, iteration = np.divmod(steps, len(self.iterations))
         found = {name: packed(self.iterations[iteration], "float64")}
@@ -114,18 +116,26 @@ class _Axis(NamedTuple):
         return found
 
 
+class _Slow(TypedDict):
+    """The rows that the verdict names, and the first and last column in which they are slow."""
+
+    rows: list[int]
+    first: int | None
+    last: int | None
+
+
 class _Grid(NamedTuple):
     """The cells of the heatmap: processes (rank, incarnation) x columns of steps."""
 
     rows: list[tuple[int, int]]
     axis: _Axis
-    column: Array
+    column: Ints
 
     @property
     def per_column(self) -> int:
         return int(np.bincount(self.column).max())
 
-    def means(self, table: pd.DataFrame, name: str) -> Array:
+    def means(self, table: pd.DataFrame, name: str) -> Floats:
         """Return for each cell the mean over its steps of the sum in each step; NaN if there are none."""
         at = np.searchsorted(self.axis.steps, self.axis.numbers(table))
         n_steps = len(self.axis.steps)
@@ -143,7 +153,7 @@ class _Grid(NamedTuple):
         totals = np.bincount(cell, sums, minlength=n_cells)
         return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
 
-    def data(self, views: dict[str, Array], findings: Findings) -> dict[str, Any]:
+    def data(self, views: dict[str, Floats], findings: Findings) -> dict[str, object]:
         edges = np.flatnonzero(np.diff(self.column, prepend=-1))
         last = np.append(edges[1:], len(self.axis.steps)) - 1
         several = len({rank for rank, _ in self.rows}) < len(self.rows)
@@ -157,7 +167,7 @@ class _Grid(NamedTuple):
             "slow": self._slow(findings.verdict),
         }
 
-    def _slow(self, verdict: Verdict) -> dict[str, Any]:
+    def _slow(self, verdict: Verdict) -> _Slow:
         """Return the rows that the verdict names, and the first and last column in which they are slow."""
         rows = [i for i, (rank, _) in enumerate(self.rows) if rank in verdict.ranks]
         if verdict.first_iteration is None or verdict.last_iteration is None:
@@ -170,10 +180,10 @@ class _Grid(NamedTuple):
         return {"rows": rows, "first": first, "last": last}
 
 
-def _positions(rows: list[tuple[int, int]], table: pd.DataFrame) -> Array:
+def _positions(rows: list[tuple[int, int]], table: pd.DataFrame) -> Ints:
     """Return the index in ``rows`` of the process of each row of the table."""
     runs = 1 + max(run for _, run in rows)
     keys = np.array([rank * runs + run for rank, run in rows])
     wanted = table["rank"].to_numpy(np.int64) * runs + table["incarnation"].to_numpy(np.int64)
-    positions: Array = np.searchsorted(keys, wanted)
+    positions: Ints = np.searchsorted(keys, wanted)
     return positions

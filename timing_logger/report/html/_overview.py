@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.record import escape_text
-from timing_logger.report._words import count, size
+from timing_logger.report._wording import count, size
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, share, table_of
 

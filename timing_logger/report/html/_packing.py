@@ -7,13 +7,21 @@ import json
 import math
 import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
-import numpy.typing as npt
+
+from timing_logger.analysis.tables import Array
 
 
-def packed(values: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
+class Packed(TypedDict):
+    """An array, as the page holds it."""
+
+    dtype: str
+    deflated: str
+
+
+def packed(values: Array, dtype: str) -> Packed:
     """Encode an array for ``unpack`` of packed.js: little-endian, deflated, in base64.
 
     Args:
@@ -24,7 +32,7 @@ def packed(values: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
     return {"dtype": dtype, "deflated": base64.b64encode(zlib.compress(raw, 1)).decode()}
 
 
-def as_script_data(content: Mapping[str, Any]) -> str:
+def as_script_data(content: Mapping[str, object]) -> str:
     """Return JSON that is safe inside a ``script`` element, whatever its strings are.
 
     Such an element ends at the first ``</script`` and knows no entities. In JSON ``<`` can only occur within

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
-from timing_logger.report._words import size
+from timing_logger.report._wording import size
 from timing_logger.report.html._tables import (
     Column,
     Table,
@@ -110,7 +111,7 @@ def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
     )
 
 
-def _says(row: Mapping[Any, Any], speed: float, is_transfer: bool) -> str:
+def _says(row: Record, speed: float, is_transfer: bool) -> str:
     time = "transfer time" if is_transfer else "duration with waiting"
     return (
         f"{escape_text(row['operation'])} of {size(row['message_size_bytes'])} "
@@ -119,9 +120,9 @@ def _says(row: Mapping[Any, Any], speed: float, is_transfer: bool) -> str:
     )
 
 
-def _ceiling(size_classes: Sequence[Any], points: Sequence[Point]) -> list[tuple[float, float]]:
+def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tuple[float, float]]:
     """Return the fastest point of each size class, of any operation and group."""
-    fastest: dict[Any, Point] = {}
+    fastest: dict[float, Point] = {}
     for size_class, point in zip(size_classes, points, strict=True):
         if size_class not in fastest or point.y < fastest[size_class].y:
             fastest[size_class] = point

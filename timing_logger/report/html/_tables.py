@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, SupportsFloat
 
 from timing_logger.record import escape_text
-from timing_logger.report._words import UNKNOWN, fixed, percent, size
+from timing_logger.report._wording import UNKNOWN, fixed, percent, size
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,25 +44,25 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[list[str]]) -> Tabl
     return Table(caption, list(heads), list(rows[:MAX_ROWS]), len(rows))
 
 
-def decimals(digits: int) -> Callable[[Any], str]:
+def decimals(digits: int) -> Callable[[SupportsFloat], str]:
     """Return a function that formats numbers with ``digits`` decimals."""
     return lambda value: fixed(_number(value), digits)
 
 
-def integer(value: Any) -> str:
+def integer(value: SupportsFloat) -> str:
     number = _number(value)
     return UNKNOWN if math.isnan(number) else f"{number:.0f}"
 
 
-def share(value: Any) -> str:
+def share(value: SupportsFloat) -> str:
     return percent(_number(value))
 
 
-def byte_size(value: Any) -> str:
+def byte_size(value: SupportsFloat) -> str:
     return size(_number(value))
 
 
-def significant(value: Any) -> str:
+def significant(value: SupportsFloat) -> str:
     """Format a value with three significant digits, without an exponent."""
     number = _number(value)
     if math.isnan(number):
@@ -71,11 +71,11 @@ def significant(value: Any) -> str:
     return f"{number:.{min(max(digits, 0), 9)}f}"
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     return escape_text(str(value)) if value else UNKNOWN
 
 
-def _number(value: Any) -> float:
+def _number(value: SupportsFloat) -> float:
     """Convert a value to float; pandas' kinds of unknown numbers become NaN."""
     try:
         return float(value)

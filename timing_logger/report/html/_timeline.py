@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 import numpy as np
-import numpy.typing as npt
 
 from timing_logger.analysis.operations import COPIES, base_operation, is_communication, is_own_work, is_wait
+from timing_logger.analysis.tables import Floats, Ints, Record
 from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
-from timing_logger.report.html._packing import packed
+from timing_logger.report.html._packing import Packed, packed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,28 @@ _MAX_TICK = 2**32 - 1
 
 _DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration"]
 
-Array = npt.NDArray[Any]
+
+class TimelineData(TypedDict):
+    """The data for timeline.js: one entry for each span, unless it says otherwise.
+
+    Attributes:
+        tick_s: the unit of ``begin`` and ``duration``, in seconds.
+        lanes: the rank and the thread of each lane.
+        lane_starts: the first span of each lane; last, the number of spans.
+        operations, layers: the texts that ``operation`` and ``layer`` count; operations with their kind.
+    """
+
+    tick_s: float
+    lanes: list[dict[str, str]]
+    lane_starts: list[int]
+    operations: list[list[str]]
+    layers: list[str]
+    begin: Packed
+    duration: Packed
+    operation: Packed
+    layer: Packed
+    iteration: Packed
+    epoch: Packed | None
 
 
 class Timeline(NamedTuple):
@@ -48,7 +69,7 @@ class Timeline(NamedTuple):
     without_instants: int
     is_common: bool
     kinds: list[str]
-    data: dict[str, Any] | None
+    data: TimelineData | None
 
 
 class _Placed(NamedTuple):
@@ -125,21 +146,21 @@ def timeline_of(parts: Sequence[Spans]) -> Timeline:
     return Timeline(len(spans), left_out, 1e3 * shortest_s, n_rows - n_placed, is_common, kinds, data)
 
 
-def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Array, Array]:
+def _interval_s(timings: pd.DataFrame, start: str, end: str) -> tuple[Floats, Floats]:
     """Return the start and the duration of each row, in s."""
     begin_s, end_s = (timings[name].to_numpy(np.float64, na_value=np.nan) for name in (start, end))
     return begin_s, end_s - begin_s
 
 
-def _with_place(begin_s: Array, duration_s: Array) -> Array:
+def _with_place(begin_s: Floats, duration_s: Floats) -> Ints:
     return np.flatnonzero(~np.isnan(begin_s) & (duration_s >= 0))
 
 
-def _placed(begin_s: Array, placed: Array) -> _Placed:
+def _placed(begin_s: Floats, placed: Ints) -> _Placed:
     return _Placed(len(placed), float(begin_s[placed].min(initial=np.inf)))
 
 
-def _narrow(column: pd.Series[Any]) -> Any:
+def _narrow(column: pd.Series[Any]) -> pd.Series[Any]:
     """Return an integer column in the smallest type that holds it; other columns are returned unchanged.
 
     The parts of all processes are held at once, with up to half a million rows on either axis for each.
@@ -150,16 +171,16 @@ def _narrow(column: pd.Series[Any]) -> Any:
     return to_numeric(column, downcast="integer") if is_integer_dtype(column.dtype) else column
 
 
-def _first_of_process(timings: pd.DataFrame, begin_s: Array, placed: Array) -> Array:
+def _first_of_process(timings: pd.DataFrame, begin_s: Floats, placed: Ints) -> Floats:
     """Return for each row the start of the first row of its process."""
     process = timings.groupby(["rank", "incarnation"]).ngroup().to_numpy()
     first_s = np.full(int(process.max(initial=-1)) + 1, np.inf)
     np.minimum.at(first_s, process[placed], begin_s[placed])
-    first_of_row: Array = first_s[process]
+    first_of_row: Floats = first_s[process]
     return first_of_row
 
 
-def _longest(placed: Array, duration_s: Array) -> Array:
+def _longest(placed: Ints, duration_s: Floats) -> Ints:
     """Return the placed rows to draw, in their order: the longest, and of equally long ones the first."""
     if len(placed) <= MAX_SPANS:
         return placed
@@ -168,7 +189,7 @@ def _longest(placed: Array, duration_s: Array) -> Array:
     is_drawn = shorter_s < shortest_s
     last = np.flatnonzero(shorter_s == shortest_s)
     is_drawn[last[: MAX_SPANS - np.count_nonzero(is_drawn)]] = True
-    drawn: Array = placed[is_drawn]
+    drawn: Ints = placed[is_drawn]
     return drawn
 
 
@@ -187,7 +208,7 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
     return rows
 
 
-def _data(spans: pd.DataFrame) -> dict[str, Any]:
+def _data(spans: pd.DataFrame) -> TimelineData:
     spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
     lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
@@ -213,17 +234,17 @@ def _data(spans: pd.DataFrame) -> dict[str, Any]:
     }
 
 
-def _counted(column: pd.Series[Any]) -> dict[str, Any]:
+def _counted(column: pd.Series[float]) -> Packed:
     values = column.where(column.between(-LARGEST, LARGEST)).fillna(-1).to_numpy(np.float64)
     return packed(values, "int32" if np.abs(values).max(initial=0) < 2**31 else "float64")
 
 
-def _coded(column: pd.Series[Any]) -> tuple[Array, list[str]]:
+def _coded(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     codes, texts = column.factorize(sort=True)
     return codes, [str(text) for text in texts]
 
 
-def _lane(row: dict[str, Any]) -> dict[str, Any]:
+def _lane(row: Record) -> dict[str, str]:
     run = f", run {row['incarnation']}" if row["incarnation"] > 1 else ""
     thread = f"{row['thread']} (device)" if row["device"] else str(row["thread"])
     return {"rank": f"rank {row['rank']}{run}", "thread": thread}

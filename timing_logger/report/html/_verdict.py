@@ -6,20 +6,18 @@ import math
 from typing import NamedTuple
 
 from timing_logger.analysis import Gate, Verdict
+from timing_logger.analysis.named_ranks import MOST_NAMED, capital, listed_ranks
 from timing_logger.analysis.stragglers.step_times import UNLOGGED
 from timing_logger.record import escape_text
-from timing_logger.report._words import UNKNOWN, percent
+from timing_logger.report._wording import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text
 from timing_logger.report.verdict_text import (
     evidence_beside_the_end,
-    ranges,
     saved,
     what_communication_does,
     who_is_suspected,
 )
-
-_MAX_NAMED = 8
 
 
 class Judgement(NamedTuple):
@@ -80,11 +78,11 @@ def _headline(verdict: Verdict) -> str:
 
 
 def _sentence(words: str) -> str:
-    return f"{escape_text(words[0].upper() + words[1:])}."
+    return f"{escape_text(capital(words))}."
 
 
 def _ranks(verdict: Verdict) -> str:
-    named = [str(rank) for rank in verdict.ranks[:_MAX_NAMED]]
+    named = [str(rank) for rank in verdict.ranks[:MOST_NAMED]]
     more = len(verdict.ranks) - len(named)
     last = f"{more} more" if more else named.pop()
     listed = f"{', '.join(named)} and {last}" if named else last
@@ -118,7 +116,7 @@ def _gates(verdict: Verdict) -> Table:
 
 def _suspects(verdict: Verdict) -> Table:
     rows = [
-        [ranges(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
+        [listed_ranks(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
         for suspect in verdict.suspects
     ]
     caption = "Suspects: who may be slow, for certain or not; several ranks that act as one are one"

@@ -7,7 +7,7 @@ import hashlib
 import os
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.atomic_files import draft_of
@@ -69,7 +69,7 @@ def _page(findings: Findings) -> str:
     return template.render(**_content(findings))
 
 
-def _content(findings: Findings) -> dict[str, Any]:
+def _content(findings: Findings) -> dict[str, object]:
     drawn_heatmap = heatmap(findings)
     script = "\n".join(_static(name) for name in _SCRIPTS)
     return {

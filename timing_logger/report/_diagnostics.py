@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from timing_logger.analysis import Summary
+from timing_logger.analysis.files import File, FileCounters
+from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
 from timing_logger.record import escape_text
-from timing_logger.report._words import count, quoted, ranks_named
+from timing_logger.report._wording import count, quoted
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_Row: TypeAlias = Mapping[str, Any]
 
-
-def remarks(summary: Summary) -> Iterable[str]:
+def diagnostics(summary: Summary) -> Iterable[str]:
     """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record."""
     yield from on_different_runs(summary.different_runs)
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."
     for file, counters in zip(summary.files, summary.counters, strict=True):
-        for remark in (*_remarks_on_file(file), *_remarks_on_counters(counters)):
-            yield f"{escape_text(counters['file'])}: {remark}"
+        for sentence in (*_on_file(file), *_on_counters(counters)):
+            yield f"{escape_text(counters['file'])}: {sentence}"
     yield from on_problems(summary.files)
     for left_out in summary.left_out:
         yield f"{escape_text(Path(left_out['path']).name)}: left out, {escape_text(left_out['reason'])}."
@@ -49,16 +49,20 @@ def on_overlap(overlap: pd.DataFrame) -> Iterable[str]:
     known = overlap[overlap["communication_ms"].notna()]
     if len(without_work := known[known["compute_ms"].isna()]):
         yield (
-            f"{ranks_named(without_work['rank'])} {_log(without_work)} no work of {_their(without_work)} own "
+            f"{_ranks(without_work)} {_log(without_work)} no work of {_their(without_work)} own "
             "(FORWARD, BACKWARD, DATA, ...), so what was hidden behind it is not known: communication is "
             "exposed as long as somebody was blocked on it."
         )
     if len(unseen := known[known["exposed_ms"].isna()]):
         yield (
-            f"{ranks_named(unseen['rank'])} {_log(unseen)} neither own work nor who waits for the "
+            f"{_ranks(unseen)} {_log(unseen)} neither own work nor who waits for the "
             "communication in the background, as no WAIT row does over NCCL: how much of it is exposed is "
             "not known."
         )
+
+
+def _ranks(rows: pd.DataFrame) -> str:
+    return capital(named_ranks(rows["rank"]))
 
 
 def _log(rows: pd.DataFrame) -> str:
@@ -69,7 +73,7 @@ def _their(rows: pd.DataFrame) -> str:
     return "its" if rows["rank"].nunique() == 1 else "their"
 
 
-def on_problems(files: Iterable[_Row]) -> Iterable[str]:
+def on_problems(files: Iterable[File]) -> Iterable[str]:
     """Yield a sentence for each part of files and sidecars that cannot be used or trusted.
 
     Args:
@@ -80,7 +84,7 @@ def on_problems(files: Iterable[_Row]) -> Iterable[str]:
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
 
 
-def _remarks_on_file(file: _Row) -> Iterable[str]:
+def _on_file(file: File) -> Iterable[str]:
     if file["cut"]:
         yield f"its last line is not finished and was cut: {quoted(file['cut'])}."
     for trouble in parts_trouble(file):
@@ -90,7 +94,7 @@ def _remarks_on_file(file: _Row) -> Iterable[str]:
         yield f"{lines} skipped, such as {quoted(file['bad_examples'][0])}."
 
 
-def _remarks_on_counters(counters: _Row) -> Iterable[str]:
+def _on_counters(counters: FileCounters) -> Iterable[str]:
     if not counters["has_sidecar"]:
         yield "no sidecar, so what was accepted or dropped is not known."
     if counters["agrees"] is False:

@@ -47,7 +47,7 @@ def without_any_time(timings: pd.DataFrame) -> pd.DataFrame:
     return timings.assign(elapsed_ms=np.nan, start_counter=np.nan, end_counter=np.nan)
 
 
-UNJUDGED = {
+INCONCLUSIVE = {
     "no rows": (run().head(0), "there are no rows"),
     "one rank": (run(ranks=1), "only one rank is recorded"),
     "roles of one": (run().assign(role=run()["rank"]), "every rank is alone in its role, so none has peers"),
@@ -62,7 +62,7 @@ UNJUDGED = {
 # -- nobody --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("timings", "why"), UNJUDGED.values(), ids=UNJUDGED)
+@pytest.mark.parametrize(("timings", "why"), INCONCLUSIVE.values(), ids=INCONCLUSIVE)
 def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.DataFrame, why: str) -> None:
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
@@ -151,12 +151,15 @@ def folder(tmp_path: Path) -> Path:
 
 
 LATER_NS = (EPOCH_S + 7200) * NS_PER_S
+SIZES = "4 of ranks 0, 1 and 2, 2 of rank 3"
 MIXED = {
-    "another number of ranks": ({"world_size": 2}, "the number of ranks is 4 of ranks 0, 1, 2, 2 of rank 3"),
-    "another boot": ({"boot_id": "other"}, " was started anew between ranks 0, 1, 2 and rank 3"),
+    "another number of ranks": ({"world_size": 2}, f"the number of ranks is {SIZES}"),
+    "another boot": (
+        {"boot_id": "other"}, " was rebooted between the files of ranks 0, 1 and 2 and those of rank 3"
+    ),
     "two hours later": (
         {"started_unix_ns": LATER_NS, "updated_unix_ns": LATER_NS + NS_PER_S},
-        "ranks 0, 1, 2 had ended 7140 s before rank 3 began",
+        "ranks 0, 1 and 2 had ended 7140 s before rank 3 began",
     ),
 }  # fmt: skip
 
@@ -194,7 +197,7 @@ def test_the_summary_and_the_page_warn_of_different_runs(
     changed_sidecar(folder, 3, world_size=2)
     main(["summary", str(folder)])
     said = " ".join(capsys.readouterr().out.split())
-    assert "look like those of different runs: the number of ranks is 4 of ranks 0, 1, 2, 2 of rank 3" in said
+    assert f"look like those of different runs: the number of ranks is {SIZES}" in said
     main(["summary", str(folder), "--json"])
     assert json.loads(capsys.readouterr().out)["different_runs"].startswith("the number of ranks")
     page = report_html(read_timings(folder))
@@ -205,7 +208,7 @@ def test_the_summary_and_the_page_warn_of_different_runs(
 def test_answers_that_compare_ranks_warn_of_different_runs(
     question: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warning = "look like those of different runs: ranks 0, 1, 2 had ended 7140 s before rank 3 began"
+    warning = "look like those of different runs: ranks 0, 1 and 2 had ended 7140 s before rank 3 began"
     main([question, str(folder)])
     assert "different runs" not in capsys.readouterr().out
     changed_sidecar(folder, 3, started_unix_ns=LATER_NS, updated_unix_ns=LATER_NS + NS_PER_S)

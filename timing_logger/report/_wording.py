@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from typing import Any
 
 from timing_logger.record import escape_text
 
 UNKNOWN = "-"
 _MAX_QUOTED = 60
-_MAX_RANKS = 8
 
 
 def quoted(text: str) -> str:
@@ -22,21 +19,12 @@ def count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def ranks_named(ranks: Iterable[int]) -> str:
-    """Return ranks in words, such as ``Rank 3`` or ``Ranks 0, 1 and 5``.
-
-    Of more than 8 the rest are counted: ``Ranks 0, 1, 2, 3, 4, 5, 6, 7 and 56 more``.
-    """
-    ordered = sorted(set(ranks))
-    if len(ordered) == 1:
-        return f"Rank {ordered[0]}"
-    named = [str(rank) for rank in ordered[:_MAX_RANKS]]
-    last = f"{len(ordered) - len(named)} more" if len(ordered) > len(named) else named.pop()
-    return f"Ranks {', '.join(named)} and {last}"
-
-
-def or_unknown(value: Any) -> str:
+def or_unknown(value: object) -> str:
     return UNKNOWN if value is None else str(value)
+
+
+def yes_or_no(value: bool | None) -> str:
+    return {True: "yes", False: "no", None: UNKNOWN}[value]
 
 
 def fixed(value: float, decimals: int) -> str:

@@ -1,0 +1,100 @@
+"""What is known of each timing file that was read: the entries of ``attrs["files"]``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, TypedDict, cast
+
+from timing_logger.reading.timings import known_unread
+
+if TYPE_CHECKING:
+    from timing_logger.reading.alignment import Alignment
+    from timing_logger.reading.sources import Source
+
+
+class Anchor(TypedDict, total=False):
+    """A moment that was read on two clocks."""
+
+    uncertainty_ns: int
+
+
+class DeviceClock(TypedDict, total=False):
+    """The clock of a device; see ``run_info.DeviceClockInfo``."""
+
+    worst_uncertainty_ns: int
+
+
+class Sidecar(TypedDict, total=False):
+    """The content of a sidecar, as far as it is used here; see ``run_info.RunInfo``.
+
+    All of it may be missing: versions differ, and values of a wrong type are left out.
+    """
+
+    world_size: int | None
+    labels: Mapping[str, object]
+    options: Mapping[str, object]
+    started_unix_ns: int
+    updated_unix_ns: int
+    closed: bool
+    clock_anchors: Sequence[Anchor]
+    device_clocks: Sequence[DeviceClock]
+    counters: Mapping[str, int]
+    logger_cpu_ns: int
+    host: str
+    boot_id: str
+
+
+class Clock(TypedDict, total=False):
+    """How the instants of a file were mapped to the common axis."""
+
+    alignment: str
+    uncertainty_s: float | None
+
+
+class _OfRank(TypedDict):
+    rank: int
+
+
+class File(_OfRank, total=False):
+    """An entry of ``attrs["files"]``; see ``read_timings``. Of a file that is not read only some is known."""
+
+    path: str
+    incarnation: int
+    bytes: int
+    rows: int
+    cut: str
+    bad_lines: int
+    bad_examples: Sequence[str]
+    sidecar: Sidecar | None
+    span_unix_ns: tuple[int, int] | None
+    clock: Clock
+
+
+class FileCounters(TypedDict):
+    """The counts in the sidecar of a file, and the rows that were read from it; see ``compare_counters``."""
+
+    rank: int
+    incarnation: int
+    file: str
+    rows: int
+    has_sidecar: bool
+    accepted: int | None
+    written: int | None
+    dropped: int | None
+    pending: int | None
+    closed: bool | None
+    agrees: bool | None
+
+
+def unread_files(aligned: Iterable[tuple[Source, Alignment]]) -> list[File]:
+    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files.
+
+    Args:
+        aligned: each file, and how its instants are mapped to the common axis.
+    """
+    return cast("list[File]", known_unread(aligned))
+
+
+def sidecar_of(file: File) -> Sidecar:
+    """Return the content of a file's sidecar; an empty one if it has none."""
+    return file.get("sidecar") or {}
