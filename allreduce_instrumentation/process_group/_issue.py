@@ -54,7 +54,7 @@ def issue(
         args, kwargs: the further arguments of the call.
 
     Returns:
-        What ``untimed`` returns; inside a :class:`TimedWork` if the operation goes on after the call and
+        What ``untimed`` returns; inside a :class:`~._works.TimedWork` if the operation goes on after the call and
         the iteration is recorded.
 
     Raises:
@@ -167,7 +167,7 @@ def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
         call: the backend's call.
 
     Returns:
-        What ``call`` returns, inside a :class:`TimedWork` if any of the operations is recorded.
+        What ``call`` returns, inside a :class:`~._works.TimedWork` if any of the operations is recorded.
     """
     operations, timing.batch = timing.batch, None
     work = call()

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             nothing to report on (stderr says why); 130 after an interrupt.
     """
     try:
-        arguments = _parser().parse_args(argv)
+        arguments = build_parser().parse_args(argv)
         command: commands.Command = arguments.command
         answer = command(arguments)
         _print(answer.text)
@@ -54,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return answer.exit_code
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands, which sets ``command`` to the function that does what was asked."""
     parser = argparse.ArgumentParser(
         prog="timing-logger",
         description="Says where the time of a logged training run went.",

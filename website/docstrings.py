@@ -1,0 +1,59 @@
+"""Makes links of the cross-references in docstrings, which are written as Sphinx has them.
+
+``:func:`read_timings``` becomes a link to the function, where it is on a page, and its bare name elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Docstring, Extension, GriffeLoader, NameResolutionError, Object, get_logger
+
+log = get_logger(__name__)
+
+ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`(~?)([\w.]+)`")
+LITERAL_BLOCK = re.compile(r"^(.*):: *$", re.MULTILINE)
+SEVERAL_ARGUMENTS = re.compile(r"^( +)(\w+(?:, \*{0,2}\w+)+): (.*(?:\n\1 +.*)*)", re.MULTILINE)
+
+
+class SphinxReferences(Extension):
+    """Rewrites the docstring of each object once it is loaded."""
+
+    def on_object(self, *, obj: Object, loader: GriffeLoader, **kwargs: Any) -> None:
+        """Rewrite what is of Sphinx into Markdown."""
+        if obj.docstring is not None:
+            obj.docstring.value = _as_markdown(obj.docstring, obj)
+
+
+def _as_markdown(docstring: Docstring, obj: Object) -> str:
+    def link(role: re.Match[str]) -> str:
+        short, name = role.groups()
+        shown = name.rpartition(".")[2] if short else name.lstrip(".")
+        return f'<autoref identifier="{_path_of(name, obj)}" optional>`{shown}`</autoref>'
+
+    text = ROLE.sub(link, docstring.value)
+    text = LITERAL_BLOCK.sub(lambda found: f"{found[1]}:" if found[1].strip() else "", text)
+    return SEVERAL_ARGUMENTS.sub(_one_by_one, text)
+
+
+def _one_by_one(arguments: re.Match[str]) -> str:
+    """``a, b: what they are`` once for each of them, which is how they get their types."""
+    indent, names, text = arguments.groups()
+    return "\n".join(f"{indent}{name}: {text}" for name in names.split(", "))
+
+
+def _path_of(name: str, obj: Object) -> str:
+    """Return the full name of what an object's docstring calls ``name``."""
+    if name.startswith("."):
+        package = obj.module if obj.module.is_init_module else obj.module.parent
+        return f"{package.path if package else ''}{name}"
+    first, dot, rest = name.partition(".")
+    if first in {"timing_logger", "allreduce_instrumentation"}:
+        return name
+    try:
+        return obj.resolve(first) + dot + rest
+    except NameResolutionError:
+        pass
+    log.warning("%s: the docstring of %s names %s, which is not there", obj.filepath, obj.path, name)
+    return name

@@ -1,0 +1,53 @@
+"""Puts the pages that live outside this folder into the site, each at its place in the repository.
+
+Links between them are then the same on the site and in the repository.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.nav import Navigation
+from mkdocs.structure.pages import Page
+
+from timing_logger.cli.parser import build_parser
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "docs/*", "examples/notebooks/*.ipynb"]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages of the repository, and that of the command line."""
+    for pattern in PAGES:
+        for page in sorted(ROOT.glob(pattern)):
+            place = page.relative_to(ROOT).as_posix()
+            files.append(File(place, str(ROOT), config.site_dir, config.use_directory_urls))
+    files.append(File.generated(config, "api/cli.md", content="\n".join(_command_line())))
+    return files
+
+
+def on_page_context(context: dict[str, Any], page: Page, config: MkDocsConfig, nav: Navigation) -> None:
+    """Give the first page the room of the menu on its left, which would name only that page."""
+    if page.is_homepage:
+        page.meta["hide"] = ["navigation"]
+
+
+def _command_line() -> Iterator[str]:
+    os.environ["COLUMNS"] = "96"  # argparse asks it how wide its help may be
+    parser = build_parser()
+    yield "# Command line\n\n`python -m timing_logger` is the same program.\n"
+    yield from _help("timing-logger", parser)
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, command in action.choices.items():
+                yield from _help(f"timing-logger {name}", command)
+
+
+def _help(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    yield f"## {name}\n\n```text\n{parser.format_help()}```\n"
