@@ -23,9 +23,9 @@ POISON = (
 """Values to put where another type, or another size, is expected."""
 
 COMMANDS = (
-    "summary", "summary --json", "summary --by operation,rank", "stragglers", "stragglers --json", "waits",
-    "bandwidth", "overlap", "compression", "report -o {out}.html", "trace -o {out}.trace.json",
-    "convert --to csv -o {out}.csv", "watch --once",
+    "summary", "summary --json", "summary --by operation,rank", "hang", "hang --json", "stragglers",
+    "stragglers --json", "waits", "bandwidth", "overlap", "compression", "report -o {out}.html",
+    "trace -o {out}.trace.json", "convert --to csv -o {out}.csv", "watch --once",
 )  # fmt: skip
 
 

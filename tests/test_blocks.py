@@ -21,12 +21,12 @@ from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
 from timing_logger.analysis.collectives.compression import compression_against
-from timing_logger.analysis.collectives.instance_order import InOrder
 from timing_logger.analysis.collectives.messages import MESSAGES
-from timing_logger.analysis.collectives.wait_sums import WAITS
+from timing_logger.analysis.collectives.waits_summary import WAITS
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import opened
 from timing_logger.engine import rows_on_disk
+from timing_logger.engine.block_order import InOrder
 from timing_logger.engine.blocks import answers_in_blocks
 from timing_logger.engine.rows import Query
 from timing_logger.engine.rows_on_disk import RowsOnDisk
@@ -305,3 +305,10 @@ def test_without_room_for_blocks_all_rows_are_looked_at_in_memory(difficult: Pat
     assert (result.engine, result.n_blocks) == ("pyarrow", 0)
     for found, whole in zip(result.answer[::2], expected.answer[::2], strict=True):
         assert_same(found, whole)
+
+
+def test_an_analysis_of_collectives_names_what_puts_them_in_order() -> None:
+    columns = {*COLUMNS_OF["bandwidth"]} - {"seq", "group"}
+    with pytest.raises(ValueError, match="columns: group, seq lacking"):
+        Analysis(columns, len, sum, "collective")
+    assert Analysis(columns, len, sum).unit == "process"

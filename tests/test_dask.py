@@ -78,6 +78,7 @@ QUESTIONS = [
     ["waits"],
     ["bandwidth"],
     ["stragglers"],
+    ["hang"],
     ["overlap"],
     ["compression"],
     ["summary", "--by", "layer"],

@@ -21,7 +21,7 @@ from timing_files import record, write_timing_file
 from timing_logger import analysis, read_timings
 from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
-from timing_logger.analysis.ranks.summary import OVERVIEW
+from timing_logger.analysis.ranks.overview import OVERVIEW
 from timing_logger.cli import main
 from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.run import answers_by_file, run

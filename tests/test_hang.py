@@ -27,9 +27,9 @@ from timing_files import EPOCH_S, record, write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import RunEnd, hang, stragglers
-from timing_logger.analysis.hangs.detect import HANG, run_end_of
+from timing_logger.analysis.hangs.diagnosis import HANG, run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.stragglers.detect import judgement_of
+from timing_logger.analysis.stragglers.verdict import judgement_of
 from timing_logger.cli import main
 from timing_logger.reading.selection import select
 from timing_logger.record import Record

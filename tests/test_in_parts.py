@@ -17,15 +17,13 @@ from timing_logger import analysis
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
-from timing_logger.analysis.ranks.totals import totals_by
-from timing_logger.analysis.stragglers.scores import SCORES
+from timing_logger.analysis.ranks.summarize import totals_by
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.record import Record
 
 ANALYSES: list[tuple[Analysis[Any, Any], Any]] = [
     (OVERLAP, analysis.overlap),
     (EFFICIENCIES, analysis.efficiencies),
-    (SCORES, analysis.scores),
     (MESSAGES, lambda timings: analysis.summarize_messages(analysis.message_waits(timings))),
 ]
 

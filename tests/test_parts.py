@@ -183,6 +183,7 @@ def test_there_is_one_description_of_a_file_with_its_parts_in_it(whole: Path, in
 
 COMMANDS = [
     ["summary"], ["summary", "--by", "operation"], ["stragglers"], ["waits"], ["bandwidth"], ["overlap"],
+    ["compression"], ["hang"],
     ["summary", "--engine", "pyarrow"], ["waits", "--engine", "pyarrow"],
 ]  # fmt: skip
 

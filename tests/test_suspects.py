@@ -17,9 +17,9 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import Verdict, stragglers
-from timing_logger.analysis.collectives.meetings import Waits
-from timing_logger.analysis.stragglers.detect import judgement_on
 from timing_logger.analysis.stragglers.step_times import StepTimes, step_times
+from timing_logger.analysis.stragglers.verdict import judgement_on
+from timing_logger.analysis.stragglers.waits_by_step import Waits
 from timing_logger.cli import main
 from timing_logger.report.html import report_html
 

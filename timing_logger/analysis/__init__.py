@@ -5,14 +5,13 @@ The table is what ``read_timings`` returns, or a polars one with the same column
 
 from timing_logger.analysis.collectives.bandwidth import bandwidth
 from timing_logger.analysis.collectives.compression import compression
-from timing_logger.analysis.collectives.matching import match_collectives
+from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.messages import message_waits, summarize_messages
-from timing_logger.analysis.collectives.spread import spread_between_ranks
-from timing_logger.analysis.collectives.wait_sums import summarize_waits
 from timing_logger.analysis.collectives.waits import waits
+from timing_logger.analysis.collectives.waits_summary import summarize_waits
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.hangs.detect import hang
-from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd
+from timing_logger.analysis.hangs.diagnosis import hang
+from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.operations import (
     base_operation,
     bus_bytes,
@@ -21,17 +20,18 @@ from timing_logger.analysis.operations import (
     synchronises_all_ranks,
 )
 from timing_logger.analysis.ranks.overlap import efficiencies, overlap, summarize_overlap
-from timing_logger.analysis.ranks.summary import (
+from timing_logger.analysis.ranks.overview import (
     Summary,
     compare_counters,
     overview,
     summarize_ranks,
     summarize_statuses,
 )
-from timing_logger.analysis.ranks.totals import summarize
-from timing_logger.analysis.stragglers.detect import stragglers
+from timing_logger.analysis.ranks.spread import spread_between_ranks
+from timing_logger.analysis.ranks.summarize import summarize
+from timing_logger.analysis.stragglers.result import Gate, Suspect, Verdict
 from timing_logger.analysis.stragglers.scores import scores
-from timing_logger.analysis.stragglers.verdict import Gate, Suspect, Verdict
+from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import stragglers_and_windows, windows
 
 __all__ = [

@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
+from timing_logger.analysis.columns import COLUMNS_OF_COLLECTIVES
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -32,6 +34,9 @@ class Analysis(Generic[PartT, AnswerT]):
         unit: what may not be divided: ``map`` is given all rows of a process, or of a collective.
         others: for the unit "collective", tells of an operation whether its rows are needed beside those of
             collectives and of the waits for them; each such row is in one part, but in no particular one.
+
+    Raises:
+        ValueError: an analysis of collectives does not name all columns by which these are put in order.
     """
 
     columns: Collection[str]
@@ -39,6 +44,14 @@ class Analysis(Generic[PartT, AnswerT]):
     reduce: Callable[[Sequence[PartT]], AnswerT]
     unit: Literal["process", "collective"] = "process"
     others: Callable[[str], bool] = _no_other
+
+    def __post_init__(self) -> None:
+        lacking = set(COLUMNS_OF_COLLECTIVES) - set(self.columns)
+        if self.unit == "collective" and lacking:
+            raise ValueError(
+                f"columns: {', '.join(sorted(lacking))} lacking, by which collectives are put in order. "
+                "Add columns.COLUMNS_OF_COLLECTIVES."
+            )
 
     def of(self, timings: pd.DataFrame) -> AnswerT:
         """Return the answer from all rows at once."""

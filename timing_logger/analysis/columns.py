@@ -5,9 +5,12 @@ from __future__ import annotations
 _WHEN = ("start_counter", "end_counter")
 _STEP = ("iteration", "epoch", "thread", "clock", "stream")  # the others tell when iterations restart
 _WAITED_FOR = ("group", "group_size", "seq", "peer")  # tell which operation a ``WAIT`` is for
-_INSTANCE = (
+_NAMES = ("layer_name", "phase")
+_ON_ONE_AXIS = ("start_s", "end_s", "clock_uncertainty_s")
+COLUMNS_OF_COLLECTIVES = (
     *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
 )  # fmt: skip
+"""The columns by which collectives are matched, and put in order."""
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "overview": (
@@ -18,14 +21,14 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
         "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
         "group", "thread",
     ),
-    "match_collectives": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
-    "waits": (*_INSTANCE, "layer_name", "phase", "start_s", "end_s", "clock_uncertainty_s"),
-    "bandwidth": _INSTANCE,
-    "compression": (*_INSTANCE, "layer_name", "phase"),
+    "match_collectives": (*COLUMNS_OF_COLLECTIVES, *_NAMES, *_ON_ONE_AXIS),
+    "waits": (*COLUMNS_OF_COLLECTIVES, *_NAMES, *_ON_ONE_AXIS),
+    "bandwidth": COLUMNS_OF_COLLECTIVES,
+    "compression": (*COLUMNS_OF_COLLECTIVES, *_NAMES),
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "efficiencies": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
-    "stragglers": (*_INSTANCE, "layer_name"),
-    "hang": (*_INSTANCE, "layer_name"),
+    "stragglers": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
+    "hang": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
 }  # fmt: skip
 """The columns that each analysis needs, by the name of the analysis.
 
@@ -33,7 +36,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
 
 RUN_OF_RANK, RANKS_OF_GROUP, EPOCH_OF_STEP = "run_of_rank", "ranks_of_group", "epoch_of_step"
 MEANING_OF_EPOCHS, PROCESS_RESTARTS = "meaning_of_epochs", "process_restarts"
-"""Columns of a block of a run (``instance_order``), for what the rows of the block alone would not tell.
+"""Columns of a block of a run (``engine/block_order.py``), for what its rows alone would not tell.
 
 They are the number of the run that each row's process was of; the ranks of the row's group in the whole run,
 as text; the epoch of its step, counted where none is recorded; what epochs are for in the run; and whether

@@ -46,7 +46,7 @@ Command = Callable[[argparse.Namespace], Answer]
 
 def summary(arguments: argparse.Namespace) -> Answer:
     """Report operations, ranks, files and counters; with ``--by`` only totals by any key."""
-    from timing_logger.analysis.ranks.summary import OVERVIEW
+    from timing_logger.analysis.ranks.overview import OVERVIEW
     from timing_logger.report import summary_json, summary_text
 
     if arguments.by:
@@ -58,7 +58,7 @@ def summary(arguments: argparse.Namespace) -> Answer:
 
 
 def _totals(arguments: argparse.Namespace) -> Answer:
-    from timing_logger.analysis.ranks.totals import totals_by
+    from timing_logger.analysis.ranks.summarize import totals_by
     from timing_logger.report import rows_json, totals_text
 
     asked = _ask(arguments, totals_by(arguments.by))
@@ -94,7 +94,7 @@ def stragglers(arguments: argparse.Namespace) -> Answer:
 
 def hang(arguments: argparse.Namespace) -> Answer:
     """Report how the run ended, as of now: its files may still be written."""
-    from timing_logger.analysis.hangs.detect import hang_asked_at
+    from timing_logger.analysis.hangs.diagnosis import hang_asked_at
     from timing_logger.report import hang_json, hang_text
 
     asked = _ask(arguments, hang_asked_at(time.time()))
@@ -122,7 +122,7 @@ def overlap(arguments: argparse.Namespace) -> Answer:
 def waits(arguments: argparse.Namespace) -> Answer:
     """Report which ranks waited for which, in collectives and messages."""
     from timing_logger.analysis.collectives.messages import MESSAGES
-    from timing_logger.analysis.collectives.wait_sums import WAITS
+    from timing_logger.analysis.collectives.waits_summary import WAITS
     from timing_logger.report import rows_json, waits_text
 
     asked = _ask(arguments, WAITS, MESSAGES)

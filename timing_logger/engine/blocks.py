@@ -20,7 +20,10 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.instance_order import (
+from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
+from timing_logger.analysis.epochs import Meaning
+from timing_logger.analysis.part_tables import Columns
+from timing_logger.engine.block_order import (
     InOrder,
     Process,
     Range,
@@ -29,12 +32,9 @@ from timing_logger.analysis.collectives.instance_order import (
     places,
     runs,
 )
-from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
-from timing_logger.analysis.epochs import Meaning
-from timing_logger.analysis.part_tables import Columns
 from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
 from timing_logger.engine.rows_on_disk import RowsOnDisk
-from timing_logger.engine.workers import Cluster, Processes, Workers
+from timing_logger.engine.workers import Cluster, LocalWorkers
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.machine import free_memory_bytes, give_back_freed_memory
 from timing_logger.reading.sources import compact, joined
@@ -50,7 +50,7 @@ Analyses: TypeAlias = "Sequence[Analysis[Any, Any]]"
 
 
 def answers_in_blocks(
-    analyses: Analyses, query: Query, workers: Workers, rows_per_block: int | None = None
+    analyses: Analyses, query: Query, workers: Cluster | LocalWorkers, rows_per_block: int | None = None
 ) -> tuple[tuple[Any, ...], int]:
     """Run analyses on all chosen rows, with only the rows of a block in memory together.
 
@@ -78,8 +78,8 @@ def answers_in_blocks(
     return tuple(next(answers[one.unit]) for one in analyses), len(of_blocks)
 
 
-def _rows_per_block(workers: Workers) -> int:
-    if not isinstance(workers, Processes):
+def _rows_per_block(workers: Cluster | LocalWorkers) -> int:
+    if isinstance(workers, Cluster):
         return _MOST_ROWS
     room_bytes = free_memory_bytes() / (2 * workers.most * TIMES_THE_TABLE)  # half is for parts
     return int(max(1, min(_MOST_ROWS, room_bytes / _BYTES_PER_ROW)))

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from timing_logger.analysis import COLUMNS_OF, RunEnd, Verdict, summarize_ranks
-from timing_logger.analysis.hangs.detect import run_end_of
+from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows, only_last_rows
 from timing_logger.analysis.steps import StepRange, steps_of
-from timing_logger.analysis.stragglers.detect import judgement_of
+from timing_logger.analysis.stragglers.verdict import judgement_of
 from timing_logger.analysis.tables import opened
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.inflight import without_replaced

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.analysis.collectives.instance_order import InOrder, Segment
+from timing_logger.engine.block_order import InOrder, Segment
 
 Values: TypeAlias = npt.NDArray[Any]
 

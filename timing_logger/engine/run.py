@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.engine.blocks import Analyses, answers_in_blocks
 from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
-from timing_logger.engine.workers import Cluster, Processes, Threads, Workers
+from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 
@@ -56,11 +56,13 @@ def run(query: Query, *analyses: Analysis[Any, Any], cluster: Cluster | None = N
     if is_small and (result := _in_memory(query, analyses)) is not None:
         return result
     engine = query.found.engine if cluster is None else "cluster"
+    workers = cluster or _threads_or_processes(_most_workers(query))
     if all(one.unit == "process" for one in analyses):
-        workers = cluster or _threads_or_processes(_most_workers(query))
+        if isinstance(workers, Threads):
+            keep_freed_memory()
         return Result(answers_by_file(analyses, query, workers), engine, by_file=True)
     try:
-        answers, n_blocks = answers_in_blocks(analyses, query, cluster or Processes(_most_workers(query)))
+        answers, n_blocks = answers_in_blocks(analyses, query, workers)
     except TooLargeError:
         if cluster is None and (result := _in_memory(query, analyses)) is not None:
             return result
@@ -96,9 +98,6 @@ def _most_workers(query: Query) -> int:
     return int(max(1, min(fit, usable_cores(), len(query.files))))
 
 
-def _threads_or_processes(most: int) -> Workers:
+def _threads_or_processes(most: int) -> LocalWorkers:
     """Return threads, if Python's lock costs them less than it costs to start processes; else processes."""
-    if most > MAX_THREADS:
-        return Processes(most)
-    keep_freed_memory()
-    return Threads(most)
+    return Threads(most) if most <= MAX_THREADS else Processes(most)

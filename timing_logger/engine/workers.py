@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from importlib import import_module
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +22,20 @@ class Workers(Protocol):
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
 
 
+class LocalWorkers(Workers, Protocol):
+    """Workers on this machine.
+
+    Attributes:
+        most: how many items they work on at a time, at most.
+    """
+
+    most: int
+
+    def started(self, n_items: int) -> AbstractContextManager[Workers]:
+        """Start the workers that a number of items needs, for several calls of ``map``."""
+        ...
+
+
 class Threads:
     """Threads of this process.
 
@@ -35,6 +49,11 @@ class Threads:
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         with ThreadPoolExecutor(self.most) as threads:
             return list(threads.map(function, items))
+
+    @contextmanager
+    def started(self, n_items: int) -> Iterator[Workers]:
+        """Yield these threads themselves: starting them costs nothing."""
+        yield self
 
 
 class Processes:

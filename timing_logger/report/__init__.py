@@ -1,7 +1,10 @@
 """Reports drawn from the results of analyses, without computing any. A report is a string, a trace a file."""
 
 from timing_logger.report._wording import size
-from timing_logger.report.answers import (
+from timing_logger.report.hang_text import hang_text
+from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
+from timing_logger.report.live import snapshot_text
+from timing_logger.report.question_text import (
     bandwidth_text,
     clocks_text,
     compression_text,
@@ -11,10 +14,7 @@ from timing_logger.report.answers import (
     totals_text,
     waits_text,
 )
-from timing_logger.report.hang_text import hang_text
-from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
-from timing_logger.report.live import snapshot_text
-from timing_logger.report.text import summary_text
+from timing_logger.report.summary_text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
 from timing_logger.report.verdict_text import stragglers_text, verdict_sentence
 

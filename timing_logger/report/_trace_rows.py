@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.matching import covers_issue_alone, instants
 from timing_logger.analysis.files import File, Sidecar, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.instants import covers_issue_alone, instants
 from timing_logger.analysis.operations import is_communication
 from timing_logger.analysis.tables import (
     Bools,

@@ -10,7 +10,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.measured import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, quantiles

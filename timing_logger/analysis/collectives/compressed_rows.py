@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.collectives.instances import Instances
-from timing_logger.analysis.collectives.measured import Measured
+from timing_logger.analysis.collectives.matching import Instances
+from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import is_root
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation

@@ -18,8 +18,8 @@ from timing_logger.analysis.collectives.compressed_rows import (
     first_words,
     measured_with_work,
 )
-from timing_logger.analysis.collectives.instances import Instances
-from timing_logger.analysis.collectives.measured import MOVES, Measured, MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.matching import Instances
+from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import ordered_sums, quantiles, sums

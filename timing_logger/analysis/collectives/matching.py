@@ -1,125 +1,231 @@
-"""Match the rows of different ranks that are one collective, and check that no part is missing or differs."""
+"""Match the rows that are parts of the same collective (an instance), without looking at any clock.
+
+Ranks number the collectives of a group alike, so (group, seq) names one. Rows without a number are
+matched by their order in the group, counted from 0 in each step: a lost row spoils only its own step.
+"""
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Set
+from typing import NamedTuple
 
 import numpy as np
-from narwhals.typing import IntoDataFrameT
+import numpy.typing as npt
 
-from timing_logger.analysis.collectives.instances import Instances, find_instances
-from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.operations import goes_on
-from timing_logger.analysis.steps import steps_of, with_epoch
+from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
+from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
+from timing_logger.analysis.epochs import Meaning, epochs_of
+from timing_logger.analysis.grouping import any_row_of, order_by
+from timing_logger.analysis.operations import base_operation, is_collective
+from timing_logger.analysis.runs import runs_of
+from timing_logger.analysis.steps import steps_of
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
     Frame,
+    Ints,
+    ScalarT,
     coded_text,
+    dense_codes,
     each_text,
-    new_column,
     numbers,
-    opened,
-    taken,
-    text_column,
 )
 
-_OF_THE_ROW = (
-    "group", "group_size", "seq", "iteration", "layer_name", "phase", "rank", "incarnation", "elapsed_ms",
-    "message_size_bytes",
-)  # fmt: skip
-
-_COLUMNS = (
-    "instance", "group", "group_size", "seq", "iteration", "operation", "layer_name", "phase", "rank",
-    "incarnation", "start_s", "end_s", "elapsed_ms", "message_size_bytes", "clock_uncertainty_s",
-    "matched_by", "state", "why", "row",
-)  # fmt: skip
+_EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
+"""Names that one exchange may have on different ranks: a rank that sends equal pieces calls it even."""
 
 
-def match_collectives(timings: IntoDataFrameT) -> IntoDataFrameT:
-    """Match the parts that ranks have in the same collective.
+class Instances(NamedTuple):
+    """The parts of all instances, sorted by instance, then rank.
 
-    Parts belong together if they have the same group (name and size) and ``seq``. Parts without a
-    ``seq`` are matched by the order in which they began in the group, counted from 0 in each step; where
-    ranks have different numbers of them in a step, the order does not tell which belong together, and they
-    are mismatched. So are parts whose iterations are more than 1 apart. Runs of ranks that were started
-    several times are matched by their incarnation if some rank has all incarnations, else first with first,
-    second with second. If more ranks carry the name of a group than it has members, several groups share the
-    name, and their parts are mismatched too.
+    Attributes have one entry per part unless they say otherwise.
 
-    ``WAIT`` and messages are no collectives. A non-blocking collective (``IALLREDUCE``) is matched like
-    the blocking one.
+    Attributes:
+        row: position of the part in the table.
+        instance: number of the part's instance, from 0.
+        first: one entry per instance: the position of its first part.
+        communicator: number of the part's group; the same name with another size, or in another run of
+            the ranks, is another group.
+        rank: rank of the part.
+        operation: index of its base operation in ``operations``; all parts of an exchange that some
+            rank calls ``ALLTOALLV`` have that name.
+        operations: names of base operations, ascending.
+        group_size: size of the group as stated; NaN if unknown.
+        numbered: whether the part was matched by ``seq``.
+        step: number of the communicator and step of the part, for parts that are not numbered.
+    """
+
+    row: Ints
+    instance: Ints
+    first: Ints
+    communicator: Ints
+    rank: Ints
+    operation: Ints
+    operations: list[str]
+    group_size: Floats
+    numbered: Bools
+    step: Ints
+
+    @property
+    def n_parts(self) -> Ints:
+        """The number of parts of each instance."""
+        return np.diff(self.first, append=len(self.row))
+
+    def for_parts(self, of_instances: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
+        """Repeat the value of each instance for each of its parts."""
+        return np.repeat(of_instances, self.n_parts)
+
+    def only(self, wanted: Bools) -> Instances:
+        """Return the instances that are ``wanted`` (one entry per instance), under their old numbers."""
+        kept = self.for_parts(wanted)
+        n_parts = self.n_parts[wanted]
+        return Instances(
+            row=self.row[kept],
+            instance=self.instance[kept],
+            first=np.cumsum(n_parts) - n_parts,
+            communicator=self.communicator[kept],
+            rank=self.rank[kept],
+            operation=self.operation[kept],
+            operations=self.operations,
+            group_size=self.group_size[kept],
+            numbered=self.numbered[kept],
+            step=self.step[kept],
+        )
+
+    def is_one_of(self, operations: Set[str]) -> Bools:
+        """Tell for each part whether its operation is in ``operations``."""
+        return np.array([name in operations for name in self.operations], np.bool_)[self.operation]
+
+
+def find_instances(frame: Frame, step: Floats | None = None) -> Instances:
+    """Match the collectives of a table.
 
     Args:
-        timings: a table of timings, as ``read_timings`` returns.
+        frame: a table that ``opened`` returned.
+        step: the step of each row, where that is known better than from these rows alone; NaN outside of
+            any step. Default: ``steps_of(frame)``.
+    """
+    row, operation, operations = _collectives(frame)
+    rank = frame["rank"].to_numpy()[row].astype(np.int64)
+    group_size = numbers(frame, "group_size")[row]
+    communicator = communicators(frame, row)
+    numbered, key, instance = _numbered(frame, row, rank, communicator, step)
+    order = np.lexsort((rank, instance))
+    instance = instance[order]
+    first = np.flatnonzero(np.diff(instance, prepend=-1))
+    return Instances(
+        row=row[order],
+        instance=instance,
+        first=first,
+        communicator=communicator[order],
+        rank=rank[order],
+        operation=_exchanges_alike(operation[order], operations, instance, first),
+        operations=operations,
+        group_size=group_size[order],
+        numbered=numbered[order],
+        step=key[order],
+    )
+
+
+def communicators(frame: Frame, row: Ints | slice = slice(None)) -> Ints:
+    """Number the groups of the given rows, from 0.
+
+    The same name with another size, or in another run of the ranks, is another group.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        row: positions of the rows; all rows by default.
 
     Returns:
-        One row for each rank's part in each collective, sorted by instance, then rank.
-
-    Columns:
-        instance: number from 0, by group, then order (int64).
-        group, group_size, seq, iteration, layer_name, phase, rank, incarnation, elapsed_ms,
-        message_size_bytes: of the part, as in ``timings``.
-        epoch: only where iterations restart.
-        operation: the base operation; of an exchange ``ALLTOALLV`` if any rank calls it so.
-        start_s, end_s, clock_uncertainty_s: of the part, as in ``timings``; if ``timings`` has no instants
-            common to all ranks, ``start_counter`` and ``end_counter`` of the part, and NaN.
-        matched_by: "seq" or "ordinal".
-        state: "complete"; "incomplete" if some rank's part is missing or did not finish; or
-            "mismatched" if the parts are not of one operation, or it cannot be told whether they are.
-        why: what is wrong, in words; "" if complete.
-        row: position in ``timings`` (int64).
+        The number of the group of each given row.
     """
-    frame = opened(timings, COLUMNS_OF["match_collectives"])
-    parts = find_instances(frame)
-    problems = find_problems(frame, parts)
-    reasons, reason_of = reasons_for(frame, parts, problems)
-    instants_of_rows = zip(("start_s", "end_s", "clock_uncertainty_s"), instants(frame), strict=True)
-    table = identified(frame, parts).with_columns(
-        *(new_column(frame, name, values[parts.row]) for name, values in instants_of_rows),
-        text_column(frame, "state", STATES, states(problems)[parts.instance]),
-        text_column(frame, "why", reasons, reason_of[parts.instance]),
+    keys = coded_text(frame, "group")[0], numbers(frame, "group_size"), _runs(frame)
+    return dense_codes(*(key[row] for key in keys))
+
+
+def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
+    """Return the rows that are collectives, the index of each row's base operation, and their names."""
+    named = coded_text(frame, "operation")
+    row = np.flatnonzero(each_text(named, is_collective))
+    operations = sorted({base_operation(text) for text in named[1]})
+    number_of = np.array([operations.index(base_operation(text)) for text in named[1]], np.int64)
+    return row, number_of[named[0][row]], operations
+
+
+def _numbered(
+    frame: Frame, row: Ints, rank: Ints, communicator: Ints, step_of_row: Floats | None
+) -> tuple[Bools, Ints, Ints]:
+    """Number the instances of the given rows.
+
+    Returns:
+        For each row whether it has a ``seq``; a number for its communicator and ``seq``, or communicator and
+        step where it has none; and the number of its instance.
+    """
+    seq = numbers(frame, "seq")[row]
+    numbered = ~np.isnan(seq)
+    if step_of_row is None:
+        step_of_row = np.zeros(len(frame)) if numbered.all() else steps_of(frame).number
+    step = np.where(numbered, seq, step_of_row[row])
+    key = dense_codes(communicator, ~numbered, step)
+    starts = numbers(frame, "start_counter")[row]
+    earlier = _earlier_alike(dense_codes(key, rank), starts)
+    generation = generations(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
+    if generation.any() and epochs_of(frame).meaning == Meaning.NOTHING:
+        generation = generations_by_iteration(
+            generation, key, rank, np.where(numbered, numbers(frame, "iteration")[row], np.nan)
+        )
+    if EARLIER_IN_STEP in frame.columns:
+        earlier = np.where(numbered, earlier, numbers(frame, EARLIER_IN_STEP)[row]).astype(np.int64)
+    instance = dense_codes(
+        communicator, ~numbered, np.where(numbered, generation, step), np.where(numbered, seq, earlier)
     )
-    return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
+    return numbered, key, instance
 
 
-def identified(frame: Frame, parts: Instances) -> Frame:
-    """Return the columns that identify each part: its instance, operation, rank and position, and others."""
-    return taken(frame, _OF_THE_ROW, parts.row).with_columns(
-        *steps_of(frame).columns(frame, parts.row).values(),
-        new_column(frame, "instance", parts.instance),
-        text_column(frame, "operation", parts.operations, parts.operation),
-        text_column(frame, "matched_by", ["ordinal", "seq"], parts.numbered.astype(np.int64)),
-        new_column(frame, "row", parts.row),
+def earlier_in_step(frame: Frame, row: Ints) -> Ints:
+    """Return for each row how many of the given rows of its process, group and step began before it.
+
+    ``find_instances`` matches collectives without a number by this.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        row: positions of the collectives without a number.
+    """
+    process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
+    step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
+    return _earlier_alike(
+        dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
     )
 
 
-def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
-    """Return ``start_s``, ``end_s`` and ``clock_uncertainty_s`` of each row, in seconds.
+def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
+    if not {_EVEN, _UNEVEN} <= set(operations):
+        return operation
+    even, uneven = operations.index(_EVEN), operations.index(_UNEVEN)
+    some_uneven = np.logical_or.reduceat(operation == uneven, first)
+    return np.where((operation == even) & some_uneven[instance], uneven, operation)
 
-    A table without these columns gives the ranks' own counters as if they were on one time axis, and an
-    unknown uncertainty (NaN).
+
+def _runs(frame: Frame) -> Ints:
+    """Return the number of each row's run.
+
+    Only rows of one run are matched, since each run counts its operations from 0.
     """
-    unknown = np.full(len(frame), np.nan)
-    if not {"start_s", "end_s"} <= set(frame.columns):
-        return numbers(frame, "start_counter"), numbers(frame, "end_counter"), unknown
-    has_uncertainty = "clock_uncertainty_s" in frame.columns
-    uncertainty = numbers(frame, "clock_uncertainty_s") if has_uncertainty else unknown
-    return numbers(frame, "start_s"), numbers(frame, "end_s"), uncertainty
+    if RUN_OF_RANK in frame.columns:
+        return frame[RUN_OF_RANK].to_numpy()
+    rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
+    if (incarnation == incarnation[:1]).all():
+        return np.zeros(len(rank), np.int64)
+    process = dense_codes(rank, incarnation)
+    one = any_row_of(process)
+    return runs_of(rank[one], incarnation[one])[process]
 
 
-def covers_issue_alone(frame: Frame) -> Bools:
-    """Tell for each row whether it covers only the call that issued a non-blocking operation.
-
-    The timed communicators and process groups see such operations end, and number them. A row without
-    ``seq`` was timed by hand around the call, and the operation goes on after it.
-    """
-    in_background = each_text(coded_text(frame, "operation"), goes_on)
-    by_hand: Bools = in_background & np.isnan(numbers(frame, "seq"))
-    return by_hand
-
-
-def durations_ms(frame: Frame) -> Floats:
-    """Return how long the operation of each row took, in ms; NaN where the row covers only its issue."""
-    return np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))
+def _earlier_alike(key: Ints, starts: Floats) -> Ints:
+    """Count for each entry the entries with the same key that began before it."""
+    order = order_by(key, starts)
+    run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+    earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
+    found = np.empty(len(key), np.int64)
+    found[order] = earlier
+    return found

@@ -9,11 +9,11 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.instances import communicators
-from timing_logger.analysis.collectives.matching import instants
+from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.group_members import NONE, ranks_by_number, stated_world_size
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
+from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import base_operation, goes_on
 from timing_logger.analysis.part_tables import in_one_table
 from timing_logger.analysis.steps import steps_of, with_epoch

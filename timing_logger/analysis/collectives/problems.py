@@ -8,7 +8,7 @@ from enum import IntFlag
 import numpy as np
 
 from timing_logger.analysis.collectives.generations import MOST_APART
-from timing_logger.analysis.collectives.instances import Instances
+from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.grouping import any_row_of

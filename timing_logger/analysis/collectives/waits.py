@@ -8,11 +8,12 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.blocking import lanes_of, waited_for
-from timing_logger.analysis.collectives.instances import Instances, find_instances
-from timing_logger.analysis.collectives.matching import durations_ms, identified, instants
+from timing_logger.analysis.collectives.match_table import identified
+from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import find_problems
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.group_members import own_numbers
+from timing_logger.analysis.instants import durations_ms, instants
 from timing_logger.analysis.operations import (
     ALL_TO_ALL,
     FROM_ROOT,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.collectives.instances import communicators, earlier_in_step
+from timing_logger.analysis.collectives.matching import communicators, earlier_in_step
 from timing_logger.analysis.columns import COLUMNS_OF, EARLIER_IN_STEP
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.operations import is_collective, is_communication

@@ -15,7 +15,7 @@ import numpy as np
 
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.hangs.last_rows import has_failed
-from timing_logger.analysis.hangs.last_words import LastWords, OpenCall
+from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall
 from timing_logger.analysis.operations import is_collective
 from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
 from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED

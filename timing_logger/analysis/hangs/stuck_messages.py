@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timing_logger.analysis.collectives.instances import communicators
+from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.collectives.messages import find_messages
 from timing_logger.analysis.group_members import NONE, ranks_by_number
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd
+from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 from timing_logger.analysis.named_ranks import capital, named_ranks

@@ -15,9 +15,9 @@ from timing_logger.analysis.stragglers.peers import (
     peer_medians,
     relative_scores,
 )
+from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Gate
 from timing_logger.analysis.tables import Floats, Ints, known
 
 MIN_STEPS = 20

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.collectives.transfers import MESSAGE, Link
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
+from timing_logger.analysis.stragglers.result import Gate, Verdict
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Gate, Verdict
+from timing_logger.analysis.stragglers.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Floats, Ints
 
 MIN_TIMES = 1.5

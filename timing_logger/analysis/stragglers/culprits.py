@@ -14,9 +14,9 @@ from timing_logger.analysis.stragglers.likelihood import likelihoods
 from timing_logger.analysis.stragglers.lockstep import Party, parties
 from timing_logger.analysis.stragglers.lost_time import explained, saved_ms
 from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Gate, Suspect
 
 EXPLAINED = "part of the lost time explained"
 

@@ -10,8 +10,8 @@ from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.peers import column_medians, members, peer_medians
+from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Gate
 
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:

@@ -12,7 +12,7 @@ from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import BACKEND, base_operation
 from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
 from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, is_own_work
+from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, needs_no_other_rank
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
 
@@ -107,12 +107,12 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     rows = rows.only(~np.isnan(rows.step))
     steps, at = np.unique(rows.step.astype(np.int64), return_inverse=True)
     recorded = numbering.iterations(steps)
-    own = rows.operations_are(is_own_work)
+    own = rows.operations_are(needs_no_other_rank)
     alone_ms = _alone_ms(rows, own | rows.blocks)
     work_ms = {
         name: np.bincount(at[here], alone_ms[here], minlength=len(steps)).astype(np.float64)
         for code, name in enumerate(rows.operations)
-        if is_own_work(name) and (here := rows.operation == code).any()
+        if needs_no_other_rank(name) and (here := rows.operation == code).any()
     }
     gap_ms = _gap_ms(rows, own, at, recorded)
     blocked = rows.only(rows.blocks)

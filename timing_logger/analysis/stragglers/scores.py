@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS
-from timing_logger.analysis.stragglers.detect import (
-    Judgement,
-    JudgementPart,
-    judgement_of,
-    map_judgement,
-    reduce_judgement,
-)
 from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
 from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
+from timing_logger.analysis.stragglers.verdict import (
+    Judgement,
+    judgement_of,
+)
 from timing_logger.analysis.stragglers.windows import phases_of
-from timing_logger.analysis.tables import Floats, Schema, like, of_pandas, opened
+from timing_logger.analysis.tables import Floats, Schema, like, opened
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 _SCHEMA: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,
@@ -93,12 +89,3 @@ def individual_score(own_ms: Floats) -> float:
         return float("nan")
     blocks = past[len(past) - n_blocks * MIN_STEPS :].reshape(n_blocks, MIN_STEPS)
     return float(np.median(blocks, axis=1).min() / np.median(current))
-
-
-def _reduce(parts: Sequence[JudgementPart], *, roles: Mapping[int, object] | None = None) -> pd.DataFrame:
-    found: pd.DataFrame = scores_of(reduce_judgement(parts, roles), of_pandas())
-    return found
-
-
-SCORES = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)
-"""The analysis :func:`scores` in parts."""

@@ -14,7 +14,7 @@ from timing_logger.analysis.operations import COPIES, base_operation
 from timing_logger.analysis.tables import Floats, Ints
 
 
-def is_own_work(operation: str) -> bool:
+def needs_no_other_rank(operation: str) -> bool:
     """Tell whether an operation needs no other rank, as ``FORWARD``, ``COMPRESS``, ``H2D`` or a free name."""
     return operations.is_own_work(operation) or base_operation(operation) in COPIES
 

@@ -9,15 +9,6 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrame, IntoDataFrameT
 
-from timing_logger.analysis.collectives.meetings import (
-    Part,
-    Shape,
-    Waits,
-    meetings,
-    rows_to_match,
-    waits_by_step,
-)
-from timing_logger.analysis.collectives.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
@@ -25,7 +16,16 @@ from timing_logger.analysis.grouping import any_row_of, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.self_time import is_own_work
+from timing_logger.analysis.stragglers.self_time import needs_no_other_rank
+from timing_logger.analysis.stragglers.transfers import Transfers, transfers_by_step
+from timing_logger.analysis.stragglers.waits_by_step import (
+    Part,
+    Shape,
+    Waits,
+    meetings,
+    rows_to_match,
+    waits_by_step,
+)
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -215,7 +215,7 @@ def _epoch_of_each(place: Ints, epoch: Floats, n_steps: int) -> Floats:
 
 def _works_on_device(frame: Frame, rows: WorkRows) -> bool:
     on_device: Bools = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
-    return bool((rows.operations_are(is_own_work) & on_device).any())
+    return bool((rows.operations_are(needs_no_other_rank) & on_device).any())
 
 
 def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = None) -> StepTimes:
@@ -232,7 +232,7 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
     if not found:
         return _nothing(has_iterations)
-    phases = sorted({name for part in parts for name in part.operations if is_own_work(name)})
+    phases = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
     times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
     return replace(times, on_device=any(part.on_device for part in parts))
 

@@ -18,6 +18,7 @@ from timing_logger.analysis.stragglers.peers import (
     relative_scores,
     row_medians,
 )
+from timing_logger.analysis.stragglers.result import Gate, Verdict
 from timing_logger.analysis.stragglers.slow_steps import (
     FLAGGED_SCORE,
     MIN_SHARE_SLOWER,
@@ -26,7 +27,6 @@ from timing_logger.analysis.stragglers.slow_steps import (
     slow_steps,
 )
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Gate, Verdict
 from timing_logger.analysis.tables import Floats, Ints
 
 MAX_LOST_SHARE = 1 - FLAGGED_SCORE

@@ -1,190 +1,321 @@
-"""The result of the search for stragglers: who is slow, in which phase, since when, at what cost, and why."""
+"""Find the rank that is slow, in which phase, since when, and at what cost; or find that none is.
+
+The time that each rank spends on its own account, without waiting for others, is compared with that of its
+peers in the same step. So no clocks are compared, and a delay that is passed on from stage to stage stays
+with the rank that caused it. Which rank arrives last is looked at only afterwards, as a check.
+"""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from timing_logger.analysis.hangs.run_end import RunEnd, RunEndDict
-from timing_logger.analysis.steps import StepRange
+from narwhals.typing import IntoDataFrameT
 
-VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
+from timing_logger.analysis.files import File, sidecar_of
+from timing_logger.analysis.group_members import stated_world_size
+from timing_logger.analysis.hangs.diagnosis import hang, run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.result import RunEnd
+from timing_logger.analysis.roles import roles_of
+from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.stragglers.candidates import Candidate
+from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
+from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
+from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
+from timing_logger.analysis.stragglers.evidence import (
+    few_steps,
+    few_steps_in_all,
+    how_slow,
+    in_lockstep,
+    passed_on,
+    phase_of,
+    what_it_rests_on,
+    why_not,
+)
+from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
+from timing_logger.analysis.stragglers.lockstep import Party
+from timing_logger.analysis.stragglers.lost_time import waited_for_ms
+from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
+from timing_logger.analysis.stragglers.step_times import (
+    StepTimes,
+    StepTimesPart,
+    map_step_times,
+    reduce_step_times,
+    step_times,
+)
+from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
+from timing_logger.analysis.tables import of_pandas
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
-class Gate(NamedTuple):
-    """A condition that a verdict depends on.
+def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> Verdict:
+    """Judge which ranks of a run are slow, if any.
+
+    Args:
+        timings: as ``read_timings`` returns.
+        roles: the role of each rank, such as its pipeline stage: ranks of equal roles do equal work
+            and are compared. By default roles are taken from a column ``role``, or from the labels that the
+            loggers were given (``timings.attrs["files"]``); else all ranks have one role.
+
+    Returns:
+        The first verdict of these that holds: a minority of one role's ranks passes every gate (``rank``);
+        a role is slower than the others (``role``); all ranks are slower than in their own past
+        (``group-wide``); one rank, or one of several that act as one, probably is slow (``suspect``); much
+        time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Slow transfers
+        (``communication``) replace a verdict that costs less, and a run that hung is a ``hang`` rather than
+        healthy or diffuse. The attribute ``judged`` tells whether ``healthy`` is known: it is not if no rank
+        had a peer in enough steps, the files look like those of different runs, or others waited visibly for
+        a rank that nothing shows to be slow; ``why`` then has the reason. The attribute ``end`` tells of any
+        run whether it came to its end.
+    """
+    return judgement_of(timings, roles).verdict
+
+
+class Judgement(NamedTuple):
+    """A verdict, and what it is based on.
 
     Attributes:
-        name: what was measured.
-        value: the measured figure; NaN if it is unknown.
-        bound: the bound that the figure is compared with.
-        passed: whether the condition holds.
+        times: the times by step and rank.
+        verdict: the verdict on these times.
+        roles: the role of each rank.
+        are_comparable: whether the ranks are of one run, as far as can be seen.
     """
 
-    name: str
-    value: float
-    bound: float
-    passed: bool
+    times: StepTimes
+    verdict: Verdict
+    roles: Mapping[int, str]
+    are_comparable: bool = True
 
+    def ending_in(self, end: RunEnd) -> Judgement:
+        """Return the judgement with the end of the run.
 
-class Suspect(NamedTuple):
-    """A rank that may be slow, for certain or not, or several ranks that act as one.
-
-    Attributes:
-        ranks: one rank; or several that act as one because they wait for each other in something that is
-            not logged: then it is one of these.
-        phase: the operation in which they spent most beyond their peers.
-        share: the fraction of the time lost to slow ranks that would be regained if they were like their
-            peers, in [0, 1].
-        likelihood: the fraction of runs resampled from the steps of this one in which they are among the
-            costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
-    """
-
-    ranks: tuple[int, ...]
-    phase: str
-    share: float
-    likelihood: float
-
-
-class _Epochs(TypedDict, total=False):
-    first_epoch: int | None
-    last_epoch: int | None
-
-
-class VerdictDict(_Epochs):
-    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes."""
-
-    verdict: VerdictKind
-    ranks: list[int]
-    phase: str
-    labels: str
-    window: str
-    first_iteration: int | None
-    last_iteration: int | None
-    score: float | None
-    cost_ms: float | None
-    cost_share: float | None
-    suspects: list[dict[str, object]]
-    judged: bool
-    why: str
-    unjudged_ranks: list[int]
-    gates: list[dict[str, object]]
-    evidence: list[str]
-    end: RunEndDict
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """The verdict on the ranks of a run: which are slow, at what cost, and why.
-
-    Attributes:
-        verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is slow.
-            ``role``: all ranks of a role are slow. ``group-wide``: all ranks were slower than in their own
-            past. ``communication``: transfers are slow, without waiting. ``diffuse``: much time is lost to
-            late ranks, but to none in particular. ``healthy``: none of that. ``hang``: the run hung, and its
-            steps before that show none of the others except, perhaps, ``diffuse``; see ``end``.
-        ranks: the ranks to look at, the costliest first; for a hang those that the others wait for. Empty
-            unless ``rank``, ``role`` or ``hang``.
-        phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
-            slow.
-        labels: the role of the first rank, "" if none is stated.
-        window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
-            there are no slow steps.
-        first_iteration, last_iteration: of the slow steps; None if there are none.
-        first_epoch, last_epoch: of the slow steps, where iterations restart; else None.
-        score: relative score, of a rank against its peers, or of a role against other roles; group-wide
-            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
-        cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
-        cost_share: ``cost_ms`` as a fraction of the run.
-        suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost
-            too little.
-        judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that
-            no rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
-        why: why the run is not judged; "" if it is.
-        unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
-        gates: the conditions that decided, in the order in which they were checked.
-        evidence: what decided, in sentences, and what the judgement is based on.
-        end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
-            ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
-    """
-
-    verdict: VerdictKind
-    ranks: tuple[int, ...] = ()
-    phase: str = ""
-    labels: str = ""
-    window: str = ""
-    first_iteration: int | None = None
-    last_iteration: int | None = None
-    first_epoch: int | None = None
-    last_epoch: int | None = None
-    score: float = math.nan
-    cost_ms: float = 0.0
-    cost_share: float = 0.0
-    suspects: tuple[Suspect, ...] = ()
-    judged: bool = True
-    why: str = ""
-    unjudged_ranks: tuple[int, ...] = ()
-    gates: tuple[Gate, ...] = ()
-    evidence: tuple[str, ...] = ()
-    end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
-
-    @property
-    def when(self) -> str:
-        """The range of the slow steps, such as ``iterations 40 to 60 of epoch 2``; "" if there are none."""
-        if self.first_iteration is None or self.last_iteration is None:
-            return ""
-        return StepRange(
-            self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch
-        ).in_words()
-
-    def as_dict(self) -> VerdictDict:
-        """Return the verdict as plain values that JSON can hold.
-
-        An unknown figure is None. Epochs are included only where iterations restart.
+        The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
         """
-        return {
-            "verdict": self.verdict,
-            "ranks": list(self.ranks),
-            "phase": self.phase,
-            "labels": self.labels,
-            "window": self.window,
-            "first_iteration": self.first_iteration,
-            "last_iteration": self.last_iteration,
-            **self._epochs(),
-            "score": _finite(self.score),
-            "cost_ms": _finite(self.cost_ms),
-            "cost_share": _finite(self.cost_share),
-            "suspects": [
-                {
-                    **suspect._asdict(),
-                    "ranks": list(suspect.ranks),
-                    "share": _finite(suspect.share),
-                    "likelihood": _finite(suspect.likelihood),
-                }
-                for suspect in self.suspects
-            ],
-            "judged": self.judged,
-            "why": self.why,
-            "unjudged_ranks": list(self.unjudged_ranks),
-            "gates": [
-                {
-                    "name": gate.name,
-                    "value": _finite(gate.value),
-                    "bound": _finite(gate.bound),
-                    "passed": bool(gate.passed),
-                }
-                for gate in self.gates
-            ],
-            "evidence": list(self.evidence),
-            "end": self.end.as_dict(),
-        }
-
-    def _epochs(self) -> _Epochs:
-        if self.first_epoch is None:
-            return {}
-        return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}
+        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
+        verdict = replace(self.verdict, end=end, evidence=warned)
+        says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
+        if end.hangs and self.are_comparable and (says_little or not verdict.judged):
+            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+        return self._replace(verdict=verdict)
 
 
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+def judgement_of(
+    timings: IntoDataFrameT, roles: Mapping[int, object] | None, end: RunEnd | None = None
+) -> Judgement:
+    """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
+
+    Args:
+        timings, roles: as those of ``stragglers``.
+        end: the end of the run where it is known already; None to find it.
+    """
+    times = step_times(timings)
+    files = getattr(timings, "attrs", {}).get("files", [])
+    found = judgement_on(times, roles_of(timings, times.ranks, roles), files)
+    return found.ending_in(hang(timings) if end is None else end)
+
+
+def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[File]) -> Judgement:
+    """Judge a run by its times, without looking at its end.
+
+    Args:
+        times: the times by step and rank.
+        role_of: the role of each rank.
+        files: ``attrs["files"]`` of ``read_timings``.
+    """
+    if mixed := different_runs(files):
+        why = f"the files look like those of different runs: {mixed}"
+        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+        return Judgement(times, verdict, role_of, are_comparable=False)
+    found = _by_rows_or_gaps(times, role_of)
+    hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
+    verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
+    verdict = _as_far_as_known(verdict, found.times, role_of)
+    if verdict.verdict == "healthy" and verdict.judged:
+        verdict = _rather_communication(verdict, times, mostly_transfers(times))
+    return found._replace(verdict=verdict)
+
+
+def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | None) -> Verdict:
+    """Return the verdict that communication is slow, if there is one and it costs more than the other."""
+    if slow is None or (verdict.verdict != "healthy" and slow.cost_ms <= verdict.cost_ms):
+        return verdict
+    return replace(
+        slow,
+        suspects=verdict.suspects,
+        cost_share=times.share_of_run(slow.cost_ms),
+        unjudged_ranks=verdict.unjudged_ranks,
+        evidence=(*slow.evidence, *verdict.evidence),
+    )
+
+
+def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
+    """Add to a verdict the inconclusive ranks, and why ``healthy`` is not known, if it is not."""
+    why = why_inconclusive(times, roles) if verdict.verdict == "healthy" else ""
+    if not why:
+        return replace(verdict, unjudged_ranks=inconclusive_ranks(times, roles))
+    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+
+
+def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+    """Judge by the rows of own work and, where they cover too little, also by the time between communication.
+
+    What the rows show remains true where they do not cover all time. So if the time between communication, in
+    which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless it is ``healthy``.
+    """
+    by_rows = _Found.on(times, roles)
+    if times.rows_suffice:
+        return Judgement(times, by_rows.verdict, roles)
+    by_gaps = _Found.on(times.by_gaps(), roles)
+    if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
+        return Judgement(times, by_rows.verdict, roles)
+    if by_gaps.verdict.verdict in ("rank", "suspect") or by_rows.verdict.verdict == "healthy":
+        return Judgement(by_gaps.times, by_gaps.verdict, roles)
+    return Judgement(times, by_rows.verdict, roles)
+
+
+class _Found(NamedTuple):
+    """A verdict, with the times and the slow ranks that it is based on."""
+
+    times: StepTimes
+    verdict: Verdict
+    culprits: Culprits
+
+    @classmethod
+    def on(cls, times: StepTimes, roles: Mapping[int, str]) -> _Found:
+        found = culprits(times, roles)
+        return cls(times, _verdict(times, roles, found), found)
+
+
+def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
+    """Tell whether unlogged time costs more than what the rows of the named ranks show.
+
+    Unlogged time of another rank may be waiting for the named ranks, but then it costs no more than their
+    delay. The unlogged time of a named rank contains its logged excess, so it must cost twice as much.
+    """
+    named = by_rows.verdict.ranks
+    ranks = by_rows.times.ranks
+    named_ms = sum(c.cost_ms for c in by_rows.culprits.found if ranks[c.column] in named)
+    return any(
+        found.may_be_named and found.cost_ms > (2 if ranks[found.column] in named else 1) * named_ms
+        for found in by_gaps.culprits.found
+    )
+
+
+def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
+    verdict = _of_whom(times, roles, found)
+    few = few_steps_in_all(times) if verdict.verdict == "healthy" else ()
+    return replace(
+        verdict,
+        suspects=found.suspects,
+        cost_share=times.share_of_run(verdict.cost_ms),
+        evidence=(*verdict.evidence, *few, *what_it_rests_on(times, roles)),
+    )
+
+
+def _of_whom(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
+    """Return the first verdict that holds, in the order that ``stragglers`` states."""
+    if found.named:
+        return _of_ranks(times, found)
+    refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
+    of_many = whole_role(times, roles) or group_wide(times)
+    if of_many is None and found.probable is not None:
+        return _probably(times, found, found.probable)
+    without_owner = any(candidate.may_be_named for candidate in found.found)
+    minded = replace(times, self_ms=waited_for_ms(times, found.found))
+    verdict = of_many or diffuse(minded, roles, without_owner)
+    return replace(verdict, evidence=(*verdict.evidence, *refused))
+
+
+def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
+    named = [party.first for party in found.named]
+    first, gate = named[0], found.last_gate
+    phase, phase_share = phase_of(times, first)
+    ranks = tuple(dict.fromkeys(times.ranks[candidate.column] for candidate in named))
+    others = [candidate for candidate in found.found if times.ranks[candidate.column] not in ranks]
+    return replace(
+        _about(times, first, "rank", found),
+        ranks=ranks,
+        gates=(*first.gates, *((gate,) if gate else ())),
+        evidence=(
+            *(how_slow(times, candidate) for candidate in named),
+            f"{phase} holds {phase_share:.0%} of what rank {ranks[0]} spent beyond its peers.",
+            *passed_on(times, first),
+            *(why_not(times, candidate, gate) for candidate in others[:3]),
+            *few_steps(times),
+        ),
+    )
+
+
+def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
+    first, suspect = party.first, found.suspects[0]
+    share = Gate(
+        "part of the lost time explained", suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED
+    )
+    others = [candidate for candidate in found.found if candidate.column not in party.columns]
+    return replace(
+        _about(times, first, "suspect", found),
+        gates=(*first.gates, share),
+        evidence=(
+            why_not(times, first, share if not share.passed else None),
+            *in_lockstep(times, party),
+            f"The costliest in {suspect.likelihood:.0%} of {RESAMPLINGS} runs drawn from the steps of this.",
+            *(why_not(times, candidate, None) for candidate in others[:3]),
+            *few_steps(times),
+        ),
+    )
+
+
+def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
+    """Make the verdict on a slow rank, named or suspected."""
+    return Verdict(
+        verdict=kind,
+        phase=phase_of(times, first)[0],
+        labels=first.role,
+        window=first.slow.kind,
+        **times.step_range(first.slow.steps)._asdict(),
+        score=first.score,
+        cost_ms=found.cost_ms,
+    )
+
+
+# -- from parts --------------------------------------------------------------------------------------
+
+
+class JudgementPart(NamedTuple):
+    """What a judgement needs of some processes: a few numbers for each step, and for each collective.
+
+    Attributes:
+        times: the times by step, and the rows to match.
+        roles: the role of each rank.
+        files: ``attrs["files"]`` of the timings.
+        last: the last rows of each process.
+    """
+
+    times: StepTimesPart
+    roles: dict[int, str]
+    files: list[File]
+    last: pd.DataFrame
+
+
+def map_judgement(timings: pd.DataFrame) -> JudgementPart:
+    """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
+    ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
+    return JudgementPart(map_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
+
+
+def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None) -> Judgement:
+    """Judge a run by the parts of all its processes, with the same result as by all rows at once.
+
+    Args:
+        parts: as ``map_judgement`` returned them, in ascending order of their processes.
+        roles: the role of each rank; None to take those of the parts.
+    """
+    files = [file for part in parts for file in part.files]
+    times = reduce_step_times([part.times for part in parts], stated_world_size(files))
+    known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
+    found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
+    return found.ending_in(run_end_of([part.last for part in parts], files))

@@ -12,17 +12,17 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.stragglers.detect import (
+from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.slow_steps import slow_steps
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.verdict import (
     Judgement,
     JudgementPart,
     judgement_of,
     map_judgement,
     reduce_judgement,
 )
-from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
-from timing_logger.analysis.stragglers.slow_steps import slow_steps
-from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.verdict import Verdict
 from timing_logger.analysis.tables import (
     Floats,
     Frame,

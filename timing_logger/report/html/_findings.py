@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.report_parts import COLLECTIVES, Collectives
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
-from timing_logger.analysis.ranks.summary import OVERVIEW, SummaryPart
-from timing_logger.analysis.stragglers.detect import JudgementPart
+from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
+from timing_logger.analysis.stragglers.verdict import JudgementPart
 from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.analysis.tables import opened
 from timing_logger.record import COLUMNS
+from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrame
 
-from timing_logger.analysis.collectives.instances import Instances, find_instances
-from timing_logger.analysis.collectives.matching import durations_ms
+from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import find_problems
 from timing_logger.analysis.collectives.waits import clock_free_wait_ms, complete_among, with_bytes
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS, RUN_OF_RANK
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import any_row_of, sums
+from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.runs import runs_of
 from timing_logger.analysis.tables import (

@@ -12,9 +12,9 @@ import numpy as np
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.bandwidth import bandwidth_in
 from timing_logger.analysis.collectives.compression import compression_in, moves_bytes_or_is_work, with_work
-from timing_logger.analysis.collectives.instances import Instances, find_instances
-from timing_logger.analysis.collectives.measured import MeasuredPart, joined_measured
+from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.problems import STATES, find_problems, reasons_for, states
+from timing_logger.analysis.collectives.transfer_samples import MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import (
     Arrivals,
     clock_free_wait_ms,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from timing_logger.analysis.collectives.instances import Instances
-from timing_logger.analysis.collectives.matching import durations_ms
+from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
 from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import (
     BUS_FACTORS,
     COMMUNICATION,

@@ -18,9 +18,9 @@ from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
 from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.hangs.last_words import HANG_AFTER_S, last_words, stated_world_size_of
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
-from timing_logger.analysis.hangs.run_end import RankEnd, RunEnd, RunState
+from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
+from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, last_words, stated_world_size_of
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.who_waits import blocked, causes, who_waits

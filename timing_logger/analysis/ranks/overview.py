@@ -11,21 +11,21 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.spread import spread_of_steps
-from timing_logger.analysis.collectives.synchronised_steps import (
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.files import File, FileCounters, sidecar_of
+from timing_logger.analysis.grouping import rows_of_each, sums
+from timing_logger.analysis.hangs.diagnosis import run_end_of
+from timing_logger.analysis.hangs.last_rows import last_rows
+from timing_logger.analysis.hangs.result import RunEnd
+from timing_logger.analysis.intervals import union_length
+from timing_logger.analysis.operations import is_communication, is_wait
+from timing_logger.analysis.ranks.spread import spread_of_steps
+from timing_logger.analysis.ranks.summarize import seen_before, summarize
+from timing_logger.analysis.ranks.synchronised_steps import (
     SynchronisedSteps,
     joined_steps,
     synchronised_steps,
 )
-from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.files import File, FileCounters, sidecar_of
-from timing_logger.analysis.grouping import rows_of_each, sums
-from timing_logger.analysis.hangs.detect import run_end_of
-from timing_logger.analysis.hangs.last_rows import last_rows
-from timing_logger.analysis.hangs.run_end import RunEnd
-from timing_logger.analysis.intervals import union_length
-from timing_logger.analysis.operations import is_communication, is_wait
-from timing_logger.analysis.ranks.totals import seen_before, summarize
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.steps import steps_of
 from timing_logger.analysis.tables import (

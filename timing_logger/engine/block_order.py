@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.columns import COLUMNS_OF, EPOCH_OF_STEP, PROCESS_RESTARTS, ROW_OF_PROCESS
+from timing_logger.analysis.columns import (
+    COLUMNS_OF_COLLECTIVES,
+    EPOCH_OF_STEP,
+    PROCESS_RESTARTS,
+    ROW_OF_PROCESS,
+)
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.operations import is_collective, is_wait
 from timing_logger.analysis.runs import runs_of
@@ -110,7 +115,7 @@ def in_order(
             them always are.
         spacing: the distance between two samples of a segment, in rows.
     """
-    frame = opened(timings, COLUMNS_OF["bandwidth"])
+    frame = opened(timings, COLUMNS_OF_COLLECTIVES)
     named = coded_text(frame, "operation")
     collective = each_text(named, is_collective)
     epochs = epochs_of(frame)

@@ -15,10 +15,10 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.collectives.synchronised_steps import SynchronisedSteps, synchronised_steps
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import Epochs, Meaning, processes_that_restart
 from timing_logger.analysis.grouping import sums
+from timing_logger.analysis.ranks.synchronised_steps import SynchronisedSteps, synchronised_steps
 from timing_logger.analysis.steps import numbered
 from timing_logger.analysis.tables import (
     Bools,

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.meetings import Meetings, Shape
 from timing_logger.analysis.collectives.messages import Messages, find_messages
 from timing_logger.analysis.collectives.waits import transfer_times_ms
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.operations import ALL_TO_ALL, goes_on
+from timing_logger.analysis.stragglers.waits_by_step import Meetings, Shape
 from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
 
 MESSAGE = "SEND"

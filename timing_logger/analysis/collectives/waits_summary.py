@@ -10,7 +10,7 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.matching import match_collectives
+from timing_logger.analysis.collectives.match_table import match_collectives
 from timing_logger.analysis.collectives.waits import waits
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums

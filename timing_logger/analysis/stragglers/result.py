@@ -1,0 +1,190 @@
+"""The result of the search for stragglers: who is slow, in which phase, since when, at what cost, and why."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypedDict
+
+from timing_logger.analysis.hangs.result import RunEnd, RunEndDict
+from timing_logger.analysis.steps import StepRange
+
+VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
+
+
+class Gate(NamedTuple):
+    """A condition that a verdict depends on.
+
+    Attributes:
+        name: what was measured.
+        value: the measured figure; NaN if it is unknown.
+        bound: the bound that the figure is compared with.
+        passed: whether the condition holds.
+    """
+
+    name: str
+    value: float
+    bound: float
+    passed: bool
+
+
+class Suspect(NamedTuple):
+    """A rank that may be slow, for certain or not, or several ranks that act as one.
+
+    Attributes:
+        ranks: one rank; or several that act as one because they wait for each other in something that is
+            not logged: then it is one of these.
+        phase: the operation in which they spent most beyond their peers.
+        share: the fraction of the time lost to slow ranks that would be regained if they were like their
+            peers, in [0, 1].
+        likelihood: the fraction of runs resampled from the steps of this one in which they are among the
+            costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
+    """
+
+    ranks: tuple[int, ...]
+    phase: str
+    share: float
+    likelihood: float
+
+
+class _Epochs(TypedDict, total=False):
+    first_epoch: int | None
+    last_epoch: int | None
+
+
+class VerdictDict(_Epochs):
+    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes."""
+
+    verdict: VerdictKind
+    ranks: list[int]
+    phase: str
+    labels: str
+    window: str
+    first_iteration: int | None
+    last_iteration: int | None
+    score: float | None
+    cost_ms: float | None
+    cost_share: float | None
+    suspects: list[dict[str, object]]
+    judged: bool
+    why: str
+    unjudged_ranks: list[int]
+    gates: list[dict[str, object]]
+    evidence: list[str]
+    end: RunEndDict
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """The verdict on the ranks of a run: which are slow, at what cost, and why.
+
+    Attributes:
+        verdict: ``rank``: the ranks named are slow. ``suspect``: the first of ``suspects`` probably is slow.
+            ``role``: all ranks of a role are slow. ``group-wide``: all ranks were slower than in their own
+            past. ``communication``: transfers are slow, without waiting. ``diffuse``: much time is lost to
+            late ranks, but to none in particular. ``healthy``: none of that. ``hang``: the run hung, and its
+            steps before that show none of the others except, perhaps, ``diffuse``; see ``end``.
+        ranks: the ranks to look at, the costliest first; for a hang those that the others wait for. Empty
+            unless ``rank``, ``role`` or ``hang``.
+        phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
+            slow.
+        labels: the role of the first rank, "" if none is stated.
+        window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
+            there are no slow steps.
+        first_iteration, last_iteration: of the slow steps; None if there are none.
+        first_epoch, last_epoch: of the slow steps, where iterations restart; else None.
+        score: relative score, of a rank against its peers, or of a role against other roles; group-wide
+            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
+        cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
+        cost_share: ``cost_ms`` as a fraction of the run.
+        suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost
+            too little.
+        judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that
+            no rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
+        why: why the run is not judged; "" if it is.
+        unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
+        gates: the conditions that decided, in the order in which they were checked.
+        evidence: what decided, in sentences, and what the judgement is based on.
+        end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
+            ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
+    """
+
+    verdict: VerdictKind
+    ranks: tuple[int, ...] = ()
+    phase: str = ""
+    labels: str = ""
+    window: str = ""
+    first_iteration: int | None = None
+    last_iteration: int | None = None
+    first_epoch: int | None = None
+    last_epoch: int | None = None
+    score: float = math.nan
+    cost_ms: float = 0.0
+    cost_share: float = 0.0
+    suspects: tuple[Suspect, ...] = ()
+    judged: bool = True
+    why: str = ""
+    unjudged_ranks: tuple[int, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    evidence: tuple[str, ...] = ()
+    end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
+
+    @property
+    def when(self) -> str:
+        """The range of the slow steps, such as ``iterations 40 to 60 of epoch 2``; "" if there are none."""
+        if self.first_iteration is None or self.last_iteration is None:
+            return ""
+        return StepRange(
+            self.first_iteration, self.last_iteration, self.first_epoch, self.last_epoch
+        ).in_words()
+
+    def as_dict(self) -> VerdictDict:
+        """Return the verdict as plain values that JSON can hold.
+
+        An unknown figure is None. Epochs are included only where iterations restart.
+        """
+        return {
+            "verdict": self.verdict,
+            "ranks": list(self.ranks),
+            "phase": self.phase,
+            "labels": self.labels,
+            "window": self.window,
+            "first_iteration": self.first_iteration,
+            "last_iteration": self.last_iteration,
+            **self._epochs(),
+            "score": _finite(self.score),
+            "cost_ms": _finite(self.cost_ms),
+            "cost_share": _finite(self.cost_share),
+            "suspects": [
+                {
+                    **suspect._asdict(),
+                    "ranks": list(suspect.ranks),
+                    "share": _finite(suspect.share),
+                    "likelihood": _finite(suspect.likelihood),
+                }
+                for suspect in self.suspects
+            ],
+            "judged": self.judged,
+            "why": self.why,
+            "unjudged_ranks": list(self.unjudged_ranks),
+            "gates": [
+                {
+                    "name": gate.name,
+                    "value": _finite(gate.value),
+                    "bound": _finite(gate.bound),
+                    "passed": bool(gate.passed),
+                }
+                for gate in self.gates
+            ],
+            "evidence": list(self.evidence),
+            "end": self.end.as_dict(),
+        }
+
+    def _epochs(self) -> _Epochs:
+        if self.first_epoch is None:
+            return {}
+        return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None
