@@ -14,6 +14,7 @@ RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
 FAULTS_ARGS ?=
 BENCH_ARGS ?=
+LOCK_ARGS ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
 GPU_PYTHON ?=
 
@@ -23,6 +24,8 @@ LOG := $(VENV)/install.log
 DEMO := $(VENV)/installed-demo
 TEST := $(VENV)/installed-test
 DEV := $(VENV)/installed-dev
+DOCS := $(VENV)/installed-docs
+LOCK := $(VENV)/installed-lock
 
 # Open MPI: allowed to run as root in a container, and with more ranks than cores. One thread a
 # rank: two per rank on the same cores make a training step ten times slower.
@@ -42,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-analysis bench-verdicts \
-	conformance faults notebook sample sample-compressed
+	conformance docs faults lock notebook sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -52,7 +55,8 @@ help:
 	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
-	@echo "make lint       ruff and mypy"
+	@echo "make lint       ruff, codespell, mypy and import-linter"
+	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (an hour; BENCH_ARGS='--quick --seeds 6' for a glance)"
@@ -60,6 +64,7 @@ help:
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make sample     make logs/sample anew    (and make sample-compressed: logs/sample-compressed)"
+	@echo "make lock       make constraints.txt anew, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
 
 # -- what the project does ---------------------------------------------------------------------
 
@@ -133,8 +138,17 @@ test-gpu: $(if $(GPU_PYTHON),,$(TEST))
 lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+
+# The theme would advertise its successor on every run.
+docs: $(DOCS)
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f website/mkdocs.yml
+	@echo "open site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
+
+lock: $(LOCK)
+	$(BIN)/uv pip compile --quiet setup.cfg --output-file constraints.txt $(LOCK_ARGS) > /dev/null
 
 bench: $(DEMO)
 	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS)
@@ -191,6 +205,8 @@ $(VENV)/created:
 HOLDS_demo := demo
 HOLDS_test := demo test
 HOLDS_dev := demo test dev
+HOLDS_docs := docs
+HOLDS_lock := lock
 
 # pip's words go to a log; what it is at is shown every ten seconds.
 $(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt | $(VENV)/created

@@ -188,7 +188,7 @@ def test_a_wrong_folder_is_an_error_without_a_traceback(
 
 def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        main(["sumary", "logs"])
+        main(["summaries", "logs"])
     assert exit_.value.code == 2
     assert "invalid choice" in capsys.readouterr().err
 
@@ -216,9 +216,8 @@ def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
 
 
 def test_asking_for_help_loads_no_pandas() -> None:
-    program = (
-        "import sys; from timing_logger.cli.parser import build_parser; build_parser(); print('pandas' in sys.modules)"
-    )
+    program = "import sys; from timing_logger.cli.parser import build_parser as build; build(); "
+    program += "print('pandas' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )

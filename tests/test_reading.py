@@ -380,7 +380,7 @@ def test_nothing_named_is_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b"a,b,c\n1,2,3\n", b"hello", b"{}\n", (BARE_HEADER.replace("phase", "fase") + "\n").encode()]
+    "data", [b"a,b,c\n1,2,3\n", b"hello", b"{}\n", (BARE_HEADER.replace("phase", "stage") + "\n").encode()]
 )
 def test_a_file_with_another_header_is_refused(tmp_path: Path, data: bytes) -> None:
     with pytest.raises(NotATimingFileError, match=r"Looked for a first line .*elapsed_ms.*; found"):

@@ -36,9 +36,9 @@ SPANS = """
 ARROWS = """
     select a.name, pa.name, b.name, pb.name from flow
     join slice a on slice_out = a.id join thread_track ta on a.track_id = ta.id
-    join thread tha on ta.utid = tha.utid join process pa on tha.upid = pa.upid
+    join thread xa on ta.utid = xa.utid join process pa on xa.upid = pa.upid
     join slice b on slice_in = b.id join thread_track tb on b.track_id = tb.id
-    join thread thb on tb.utid = thb.utid join process pb on thb.upid = pb.upid
+    join thread xb on tb.utid = xb.utid join process pb on xb.upid = pb.upid
     order by a.ts, b.ts
 """
 ARGUMENT = "select args.key, args.display_value from slice join args using (arg_set_id)"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Docstring, Extension, GriffeLoader, NameResolutionError, Object, get_logger
+from griffe import Attribute, Docstring, Extension, GriffeLoader, NameResolutionError, Object, get_logger
 
 log = get_logger(__name__)
 
@@ -18,10 +18,13 @@ SEVERAL_ARGUMENTS = re.compile(r"^( +)(\w+(?:, \*{0,2}\w+)+): (.*(?:\n\1 +.*)*)"
 
 
 class SphinxReferences(Extension):
-    """Rewrites the docstring of each object once it is loaded."""
+    """Rewrites the docstring of each object once its package is loaded."""
 
     def on_object(self, *, obj: Object, loader: GriffeLoader, **kwargs: Any) -> None:
         """Rewrite what is of Sphinx into Markdown."""
+        if isinstance(borrowed := obj.members.get("__doc__"), Attribute):
+            path = obj.resolve(str(borrowed.value).removesuffix(".__doc__"))
+            obj.docstring = loader.modules_collection[path].docstring
         if obj.docstring is not None:
             obj.docstring.value = _as_markdown(obj.docstring, obj)
 

@@ -38,6 +38,7 @@ class RowsOf:
     attrs: dict[str, Any]
 
     def __call__(self, file: File) -> pd.DataFrame:
+        """Read the rows of ``file``, those that were chosen."""
         source, clock = file
         description = source.description(clock)
         rows = joined([source.take_rows(clock)], source.columns)

@@ -19,7 +19,8 @@ R = TypeVar("R")
 class Workers(Protocol):
     """Anything that maps a function over items, in their order."""
 
-    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]: ...
+    def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Return what ``function`` returns for each item, in their order."""
 
 
 class LocalWorkers(Workers, Protocol):
@@ -47,6 +48,7 @@ class Threads:
         self.most = most
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Map in threads that end with the call."""
         with ThreadPoolExecutor(self.most) as threads:
             return list(threads.map(function, items))
 
@@ -67,6 +69,7 @@ class Processes:
         self.most = usable_cores() if most is None else most
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Map in processes that end with the call."""
         with self.started(len(items)) as workers:
             return workers.map(function, items)
 
@@ -109,6 +112,7 @@ class Cluster:
         self.client = client
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+        """Map on the workers of the cluster."""
         # Not pure: a file that has grown since is another one under the same name.
         found: list[R] = self.client.gather(self.client.map(function, list(items), pure=False))
         return found

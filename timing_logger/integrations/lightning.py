@@ -31,10 +31,10 @@ else:
 
 if TYPE_CHECKING or _missing is None:
 
-    class TimingLoggerCallback(CallbackHooks, Callback):
+    class TimingLoggerCallback(CallbackHooks, Callback):  # noqa: D101 (that of its hooks)
         __doc__ = CallbackHooks.__doc__
 
-    class TimingLoggerProfiler(ProfilerActions, Profiler):
+    class TimingLoggerProfiler(ProfilerActions, Profiler):  # noqa: D101 (that of its hooks)
         __doc__ = ProfilerActions.__doc__
 
 else:

@@ -26,9 +26,9 @@ except ModuleNotFoundError as error:
 __all__ = ["TimingLoggerCallback", "TimingLoggerProfiler"]
 
 
-class TimingLoggerCallback(CallbackHooks, Callback):
+class TimingLoggerCallback(CallbackHooks, Callback):  # noqa: D101 (that of its hooks)
     __doc__ = CallbackHooks.__doc__
 
 
-class TimingLoggerProfiler(ProfilerActions, Profiler):
+class TimingLoggerProfiler(ProfilerActions, Profiler):  # noqa: D101 (that of its hooks)
     __doc__ = ProfilerActions.__doc__

@@ -203,14 +203,17 @@ class ParquetSource(Source):
 
     @property
     def n_bytes(self) -> int:
+        """The size of the timing file that the rows came from."""
         return int(self.part.facts["bytes"])
 
     @cached_property
     def parsed(self) -> Parsed:
+        """The rows of the part, read when they are first asked for."""
         return self._as_asked(self.part.read())._replace(parts=self._stated_parts())
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
+        """The sidecar that the part keeps, or None."""
         return self.part.sidecar
 
     def _stated_parts(self) -> Sequence[dict[str, Any]]:

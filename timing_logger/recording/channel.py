@@ -89,4 +89,5 @@ class AtomicCounter:
 
     @property
     def value(self) -> int:
+        """How often it was counted so far."""
         return sys.maxsize - operator.length_hint(self._tickets)

@@ -27,7 +27,10 @@ HeldBack: TypeAlias = "Callable[[int], Iterable[tuple[object, RawRecord]]]"
 
 
 class Standing(NamedTuple):
-    """How far a process has come, for its sidecar; the fields of :class:`~timing_logger.run_info.RunInfo` explain each."""
+    """How far a process has come, for its sidecar.
+
+    The fields of :class:`~timing_logger.run_info.RunInfo` explain each.
+    """
 
     open_calls: list[OpenCallInfo]
     groups: list[GroupProgress]

@@ -23,7 +23,8 @@ class NumberedGroup(Protocol):
     name: str
     size: int
 
-    def next_collective(self) -> int: ...
+    def next_collective(self) -> int:
+        """Return the number of the collective that begins now."""
 
     def take_back(self, error: BaseException) -> bool:
         """Take back the latest number if its call, which raised ``error``, did not begin.
@@ -36,9 +37,11 @@ class NumberedGroup(Protocol):
 class Waitable(Protocol):
     """The handle that a call returns when its operation goes on after the return."""
 
-    def wait(self) -> object: ...
+    def wait(self) -> object:
+        """Wait until the operation has ended; raise what went wrong with it."""
 
-    def is_completed(self) -> bool: ...
+    def is_completed(self) -> bool:
+        """Return whether the operation has ended, well or not."""
 
 
 def has_ended(begun: Waitable) -> bool:

@@ -113,6 +113,7 @@ class Span(OpenCall):
         self.caller.channel.put(self._record(operation, start_ns, end_ns, status, thread))
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield the record of the operation as it is now, without an end."""
         yield self._record(self.operation, self.start_ns, None, status)
 
     def _record(
@@ -142,9 +143,10 @@ class Unrecorded(Span):
         self.leave()
 
     def write(self, *_: Any) -> None:
-        pass
+        """Write nothing: the iteration is not recorded."""
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield the record if the process hangs in the operation."""
         if status == INFLIGHT:
             yield from super().open_records(status)
 
@@ -157,9 +159,11 @@ class TimedCall(OpenCall):
     record: list[Any]
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield the record of the call as it is now, without an end."""
         yield self.row(None, status)
 
     def row(self, end_ns: int | None, status: str) -> RawRecord:
+        """Return the record of the call with this end and status."""
         columns = self.record.copy()
         columns[END], columns[STATUS] = end_ns, status
         return tuple(columns)
@@ -175,6 +179,7 @@ class TimedCall(OpenCall):
             self.write(self.row(None, UNRESOLVED))
 
     def write(self, row: RawRecord) -> None:
+        """Queue the record of the call."""
         self.caller.channel.put(row)
 
 
@@ -184,11 +189,12 @@ class UnrecordedCall(TimedCall):
     __slots__ = ()
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield the record if the process hangs in the call."""
         if status == INFLIGHT:
             yield from super().open_records(status)
 
     def write(self, row: RawRecord) -> None:
-        pass
+        """Write nothing: the iteration is not recorded."""
 
 
 class Wait(OpenCall):
@@ -201,6 +207,7 @@ class Wait(OpenCall):
 
     @classmethod
     def begin(cls, of: Sequence[Span], caller: Caller) -> Wait:
+        """Begin a wait of ``caller`` for these operations, and return it."""
         wait = cls()
         wait.of = of
         wait.caller = caller
@@ -209,6 +216,7 @@ class Wait(OpenCall):
         return wait
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield a record for each operation that is still waited for."""
         for span in self.of:
             if span in span.caller.running:
                 yield span._record(WAIT, self.start_ns, None, status, self.thread)
@@ -246,6 +254,7 @@ class DeviceSpan(Span):
         self.leave()
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
+        """Yield the record of the block as it is now, by the clock that it is timed with."""
         interval = getattr(self, "interval", None)
         if isinstance(interval, HostInterval):
             yield self._record(self.operation, interval.start_ns, None, status)

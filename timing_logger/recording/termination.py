@@ -33,9 +33,11 @@ class TerminationWatch:
         threading.Thread(target=self._run, name="timing-logger-sigterm", daemon=True).start()
 
     def add(self, told: Told) -> None:
+        """Have ``told`` called when SIGTERM comes."""
         self._told.append(told)
 
     def remove(self, told: Told) -> None:
+        """Call ``told`` no more; it need not be among those that are called."""
         with contextlib.suppress(ValueError):
             self._told.remove(told)
 

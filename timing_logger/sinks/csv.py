@@ -63,6 +63,7 @@ class CsvSink(FileSink):
         return TimingFile(self._rank, self._file.incarnation)
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        """Append a batch as lines of CSV."""
         self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
 
     def _is_claimed(self, first: Path) -> bool | None:

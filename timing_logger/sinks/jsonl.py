@@ -56,6 +56,7 @@ class JsonlSink(FileSink):
         self.incarnation = self._file.incarnation
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        """Append a batch as lines of JSON."""
         lines = "".join([_line(self._row(Record(*record))) for record in batch])
         self._file.append(lines.encode(), len(batch))
 

@@ -23,7 +23,8 @@ CLOSE_WINDOW = "CLOSE_WINDOW"
 class ScalarWriter(Protocol):
     """An object that takes scalars, such as ``torch.utils.tensorboard.SummaryWriter``."""
 
-    def add_scalar(self, tag: str, value: float, step: int, /) -> Any: ...
+    def add_scalar(self, tag: str, value: float, step: int, /) -> Any:
+        """Take one point of the curve ``tag``."""
 
 
 class LogWriter:
@@ -33,6 +34,7 @@ class LogWriter:
         self._logger = logger
 
     def add_scalar(self, tag: str, value: float, step: int, /) -> None:
+        """Log one line, without the step."""
         self._logger.info("%s: %.2f", tag, value)
 
 
@@ -119,12 +121,13 @@ class ScalarsSink:
         self._reported: set[int] = set()
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
+        """Count a batch into its windows, and emit those that are over."""
         for raw in batch:
             self._take(Record(*raw))
         self._emit_due()
 
     def sync(self) -> None:
-        pass
+        """Do nothing: what is to be kept is up to the writers."""
 
     def close(self) -> None:
         """Emit the closed windows; a window that is still open is discarded."""

@@ -195,6 +195,7 @@ class Arrivals(NamedTuple):
 
     @classmethod
     def of(cls, frame: Frame, parts: Instances) -> Arrivals:
+        """Return the arrivals at the collectives of ``frame``, of which ``parts`` says who took part."""
         start_s, _, half_width_s = (values[parts.row] for values in instants(frame))
         widest_s = parts.for_parts(_most(half_width_s, parts))
         start_s = np.where(np.isnan(widest_s), np.nan, start_s)

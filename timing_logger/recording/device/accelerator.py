@@ -23,9 +23,15 @@ _FIRST_HIP_WITH_MODES = (7, 2)  # earlier, a query broke a capture in any mode o
 class Event(Protocol):
     """A mark that a stream passes, such as ``torch.Event(enable_timing=True)``."""
 
-    def record(self, stream: Any = None) -> None: ...
-    def query(self) -> bool: ...
-    def synchronize(self) -> None: ...
+    def record(self, stream: Any = None) -> None:
+        """Put the mark into a stream, by default the current one."""
+
+    def query(self) -> bool:
+        """Return whether the stream has passed the mark."""
+
+    def synchronize(self) -> None:
+        """Wait until the stream has passed the mark."""
+
     def elapsed_time(self, other: Any, /) -> float:
         """Return the milliseconds (a float32) from this event to ``other``."""
 

@@ -46,6 +46,7 @@ class HostInterval:
 
     @property
     def elapsed_ns(self) -> int | None:
+        """The duration in ns, None until the interval has ended."""
         return None if self.end_ns is None else self.end_ns - self.start_ns
 
     @property
