@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -87,7 +86,7 @@ class ErrorFeedback:
         return {name: m.residual for name, m in self._memories.items() if m.residual is not None}
 
 
-def check_state(state: Any, owner: str, expected: Mapping[str, type]) -> None:
+def check_state(state: object, owner: str, expected: Mapping[str, type]) -> None:
     """Check that ``state`` has the parts that ``owner.state_dict()`` returns.
 
     Args:
@@ -108,7 +107,7 @@ def check_state(state: Any, owner: str, expected: Mapping[str, type]) -> None:
         )
 
 
-def checked_residuals(residuals: Mapping[str, Any]) -> dict[str, Tensor]:
+def checked_residuals(residuals: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the ``residuals`` of a state.
 
     Raises:

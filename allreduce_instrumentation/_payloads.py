@@ -82,7 +82,7 @@ class Compressor(Protocol):
     def decompress(self, payload: Payload) -> Tensor:
         """Return the payload as a dense tensor: 1-D, ``payload.length`` entries of ``payload.dtype``."""
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> Mapping[str, object]:
         """Return everything remembered, in types that ``torch.load(weights_only=True)`` accepts."""
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -93,7 +93,7 @@ class Compressor(Protocol):
 class Restorable(Protocol):
     """The protocol of a compressor that can go back to what it remembered before a call that failed."""
 
-    def snapshot(self, name: str) -> Any:
+    def snapshot(self, name: str) -> object:
         """Return what is remembered under ``name``, for :meth:`restore`; costs nothing."""
 
     def restore(self, name: str, snapshot: Any) -> None:

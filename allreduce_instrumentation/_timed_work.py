@@ -6,20 +6,35 @@ the host's clock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from timing_logger.recording.device.accelerator import find_accelerator
 from timing_logger.recording.spans import Timer
 
 if TYPE_CHECKING:
     import torch
+    from typing_extensions import Unpack
 
     from timing_logger.recording.logger import TimingLogger
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 
 
-def timed_work(logger: TimingLogger, operation: str, device: torch.device, **columns: Any) -> Timer:
+class Columns(TypedDict, total=False):
+    """The columns of a row that its caller knows: arguments of ``TimingLogger.record_mpi_operation``."""
+
+    message_size: int | None
+    layer_name: str | None
+    phase: str | None
+    group: str
+    group_size: int | None
+    seq: int | None
+    peer: int | None
+
+
+def timed_work(
+    logger: TimingLogger, operation: str, device: torch.device, **columns: Unpack[Columns]
+) -> Timer:
     """Return a context manager that records its block as ``operation`` on the current stream of ``device``.
 
     Args:
@@ -38,7 +53,7 @@ def has_streams(device: torch.device) -> bool:
     return device.type not in _WITHOUT_STREAMS
 
 
-def stream_elsewhere(device: torch.device | None) -> Any:
+def stream_elsewhere(device: torch.device | None) -> torch.Stream | None:
     """Return the current stream of ``device``, or None if it is the calling thread's current device.
 
     Also None if there is no accelerator, or ``device`` is None or has no number.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import torch
 from torch import Tensor
@@ -50,6 +50,19 @@ __all__ = [
 ]
 
 
+class ResidualsState(TypedDict):
+    """The state of a compressor that remembers residuals: a vector by the name of its tensor."""
+
+    residuals: dict[str, Tensor]
+
+
+class TopKState(ResidualsState):
+    """The state of :class:`TopK`; ``states`` holds the fields of a :class:`ThresholdState` by name."""
+
+    density: float
+    states: dict[str, dict[str, Any]]
+
+
 class NoCompression:
     """A compressor that sends tensors as they are and remembers nothing."""
 
@@ -65,11 +78,11 @@ class NoCompression:
         """
         return _dense_values(payload).to(payload.dtype)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, object]:
         """Return an empty dict, as nothing is remembered."""
         return {}
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, object]) -> None:
         """Check that ``state`` is empty.
 
         Raises:
@@ -109,7 +122,7 @@ class FP16(ErrorFeedback):
         """
         return _dense_values(payload).to(payload.dtype)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> ResidualsState:
         """Return ``{"residuals": {name: vector}}``; the vectors are copies."""
         return {"residuals": checked_residuals(self._residuals())}
 
@@ -252,7 +265,7 @@ class TopK(ErrorFeedback):
         """Remember ``state`` for ``oktopk_sparse_allreduce`` under ``name``."""
         self._memories[name] = replace(self._memory(name), state=state)
 
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> TopKState:
         """Return density, residuals and states; the residuals are copies.
 
         The form is ``{"density": float, "residuals": {name: vector}, "states": {name: dict}}``.

@@ -22,7 +22,7 @@ from timing_logger.run_info import ClockOffset, boot_id, host_name, sidecar_path
 
 Results = list[dict[str, Any]]
 
-pytestmark = pytest.mark.slow, pytest.mark.serial  # its trials measure what a busy machine makes longer
+pytestmark = [pytest.mark.slow, pytest.mark.serial]  # its trials measure what a busy machine makes longer
 
 ME = {"reference_host": host_name(), "reference_boot_id": boot_id()}
 

@@ -26,7 +26,7 @@ from timing_logger.integrations.lightning import TimingLoggerCallback, TimingLog
 from timing_logger.record import Record
 from timing_logger.sinks.memory import MemorySink
 
-pytestmark = pytest.mark.slow, pytest.mark.filterwarnings("ignore")  # its advice on workers and checkpoints
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # its advice on workers and checkpoints
 
 STEP = ["DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "TRAIN_STEP"]
 

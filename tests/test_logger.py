@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import math
 import threading
@@ -15,6 +16,7 @@ from processes import rows, run_python
 from timing_logger import TimingLogger, get_timing_logger, init_timing_logger, shutdown_timing_logger
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.record import COLUMNS, Record
+from timing_logger.recording.options import LoggerOptions
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
 
@@ -230,6 +232,13 @@ def test_numpy_integers_are_options_like_any_other(tmp_path: Path) -> None:
 def test_an_unknown_option_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match="flush_intervall"):
         init_timing_logger(0, tmp_path, flush_intervall=2.0)
+
+
+def test_the_type_of_options_that_are_passed_on_names_those_of_the_logger() -> None:
+    parameters = inspect.signature(TimingLogger).parameters.values()
+    own = {each.name: each.annotation for each in parameters if each.kind is each.KEYWORD_ONLY}
+    typed = {name: kind.__forward_arg__ for name, kind in LoggerOptions.__annotations__.items()}
+    assert typed == own
 
 
 def test_the_global_logger_is_off_until_made_and_after_shutdown(tmp_path: Path) -> None:

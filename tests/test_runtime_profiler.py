@@ -7,6 +7,7 @@ What a device would do is asked of the scripted stand-in.
 from __future__ import annotations
 
 import copy
+import inspect
 import logging
 import pickle
 import re
@@ -24,6 +25,7 @@ from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
+from timing_logger.profilers._runtime_options import RuntimeArguments
 from timing_logger.profilers.runtime import RuntimeProfiler
 from timing_logger.record import Record
 from timing_logger.recording import flusher as _flusher
@@ -827,6 +829,12 @@ GUIDE: dict[str, Any] = {
     "logging": {"log_scalars_every_n_steps": 50},
     "data": {"train": {"dataloader_names": ["main", "aux"]}},
 }
+
+
+def test_the_type_of_arguments_that_are_passed_on_names_those_of_the_profiler() -> None:
+    parameters = inspect.signature(RuntimeProfiler).parameters.values()
+    typed = {name: kind.__forward_arg__ for name, kind in RuntimeArguments.__annotations__.items()}
+    assert typed == {each.name: each.annotation for each in parameters}
 
 
 def test_the_guides_configuration_turns_profiling_off() -> None:

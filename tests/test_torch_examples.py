@@ -15,7 +15,7 @@ from torch_runner import run_under_torchrun
 
 from timing_logger import read_timings
 
-pytestmark = pytest.mark.slow, pytest.mark.serial  # who waits for whom is told by how long
+pytestmark = [pytest.mark.slow, pytest.mark.serial]  # who waits for whom is told by how long
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples"

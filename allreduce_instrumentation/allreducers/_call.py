@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._payloads import Restorable
+from allreduce_instrumentation._payloads import Compressor, Payload, Restorable
 from allreduce_instrumentation._selection import is_finite
 from allreduce_instrumentation.allreducers._agreement import Statement, agree
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
@@ -18,17 +18,18 @@ from allreduce_instrumentation.allreducers._transport import Transport, transpor
 from timing_logger.errors import ConfigurationError, ReductionError, TimingLoggerError
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 """The dtypes of tensors that can be reduced."""
 
 
-def _nothing(compressor: Any, payload: Any, name: str) -> Mapping[str, int]:
+def _nothing(compressor: object, payload: object, name: str) -> Mapping[str, int]:
     return {}
 
 
-def _compress(compressor: Any, tensor: Tensor, name: str) -> Any:
+def _compress(compressor: Compressor, tensor: Tensor, name: str) -> Payload:
     return compressor.compress(tensor, name)
 
 
@@ -55,10 +56,10 @@ class Algorithm:
 
     name: str
     phase: str
-    accepts: Any
+    accepts: type | tuple[type, ...]
     wanted: str
-    reduce: Callable[[Any, Any, Any, str], Tensor]
-    compress: Callable[[Any, Tensor, str], Any] = _compress
+    reduce: Callable[[Transport, Any, Any, str], Tensor]
+    compress: Callable[[Any, Tensor, str], Payload] = _compress
     must_agree: Callable[[Any, Any, str], Mapping[str, int]] = _nothing
 
 
@@ -66,8 +67,8 @@ def reduce_over_ranks(
     algorithm: Algorithm,
     tensor: Tensor,
     *,
-    comm: Any,
-    compressor: Any,
+    comm: Communicator,
+    compressor: Compressor,
     name: str,
     timing_logger: TimingLogger | None = None,
 ) -> Tensor:
@@ -113,13 +114,18 @@ class _Ready:
     """One rank's state before the agreement: a payload, or the error because of which there is none."""
 
     statement: Statement
-    compressor: Any = None
-    payload: Any = None
+    compressor: TimedCompressor | None = None
+    payload: Payload | None = None
     error: Exception | None = None
 
 
 def _prepare(
-    algorithm: Algorithm, tensor: Any, compressor: Any, name: Any, transport: Transport, logger: TimingLogger
+    algorithm: Algorithm,
+    tensor: Tensor,
+    compressor: Compressor,
+    name: str,
+    transport: Transport,
+    logger: TimingLogger,
 ) -> _Ready:
     """Check and compress the tensor; errors are returned, as the other ranks wait to be told of them."""
     try:
@@ -158,7 +164,7 @@ def _agree(transport: Transport, ready: _Ready) -> None:
 
 
 @contextmanager
-def _restored_on_failure(compressor: Any, name: str) -> Iterator[None]:
+def _restored_on_failure(compressor: object, name: str) -> Iterator[None]:
     if not isinstance(compressor, Restorable):
         yield
         return
@@ -173,12 +179,12 @@ def _restored_on_failure(compressor: Any, name: str) -> Iterator[None]:
 # -- arguments -------------------------------------------------------------------------------------
 
 
-def _check_name(name: Any) -> None:
+def _check_name(name: object) -> None:
     if not isinstance(name, str):
         raise ConfigurationError(f"name must be a string, and is {name!r}.")
 
 
-def _check_tensor(tensor: Any, name: str) -> None:
+def _check_tensor(tensor: object, name: str) -> None:
     if not isinstance(tensor, Tensor):
         raise ConfigurationError(f"tensor {name!r} must be a torch tensor, and is a {type(tensor).__name__}.")
     wrong = _wrong_with(tensor)

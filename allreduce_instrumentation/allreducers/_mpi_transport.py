@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +15,14 @@ from allreduce_instrumentation.mpi import TimedIntracomm
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy.typing as npt
+
     from timing_logger.recording.logger import TimingLogger
+
+    Bits: TypeAlias = npt.NDArray[np.uint8 | np.int16 | np.int32 | np.int64]
+    """A tensor's memory, see :data:`_SAME_WIDTH`."""
 
 _TAG = 0x5A11  # unlikely to be a tag of the user's messages; every MPI allows tags up to 32767
 
@@ -111,7 +118,7 @@ class MpiTransport:
         return self.logger.label(self._layer_name, f"{self._phase} {what}".rstrip())
 
 
-def _bits(tensor: Tensor) -> np.ndarray[Any, Any]:
+def _bits(tensor: Tensor) -> Bits:
     """Return the memory of ``tensor`` as integers of the entries' width, as NumPy has no bfloat16."""
-    bits: np.ndarray[Any, Any] = tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()
+    bits: Bits = tensor.view(_SAME_WIDTH[tensor.element_size()]).numpy()
     return bits

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._payloads import Payload, SparsePayload, ThresholdState
+from allreduce_instrumentation._payloads import Compressor, Payload, SparsePayload, ThresholdState
 from allreduce_instrumentation._timed_work import timed_work
 from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
@@ -42,9 +42,13 @@ class TimedCompressor:
     """
 
     def __init__(
-        self, compressor: Any, device: torch.device, transport_device: torch.device, logger: TimingLogger
+        self,
+        compressor: Compressor,
+        device: torch.device,
+        transport_device: torch.device,
+        logger: TimingLogger,
     ) -> None:
-        self._inner = compressor
+        self._inner: Any = compressor  # a sparse one if a sparse algorithm uses it
         self._device = device
         self._transport_device = transport_device
         self._logger = logger
@@ -52,9 +56,9 @@ class TimedCompressor:
 
     # -- every compressor --------------------------------------------------------------------------------
 
-    def compress(self, tensor: Tensor, name: str) -> Any:
+    def compress(self, tensor: Tensor, name: str) -> Payload:
         with self._row("COMPRESS", tensor.nbytes):
-            payload = self._inner.compress(tensor, name)
+            payload: Payload = self._inner.compress(tensor, name)
         return self._for_transport(payload)
 
     def decompress(self, payload: Payload) -> Tensor:

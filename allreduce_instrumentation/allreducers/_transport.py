@@ -112,6 +112,6 @@ def transport_for(
     )
 
 
-def _is_instance(value: Any, module: str, name: str) -> bool:
+def _is_instance(value: object, module: str, name: str) -> bool:
     kind = getattr(sys.modules.get(module), name, None)
     return kind is not None and isinstance(value, kind)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -13,13 +13,14 @@ from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import FP16, Compressor, DensePayload, NoCompression
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 
 def dense_allreduce(
     tensor: Tensor,
     *,
-    comm: Any,
+    comm: Communicator,
     compressor: NoCompression | FP16,
     name: str,
     timing_logger: TimingLogger | None = None,

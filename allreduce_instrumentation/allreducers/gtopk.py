@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
@@ -15,6 +15,7 @@ from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 _ROOT = 0
@@ -23,7 +24,7 @@ _ROOT = 0
 def gtopk_sparse_allreduce(
     tensor: Tensor,
     *,
-    comm: Any,
+    comm: Communicator,
     compressor: SparseCompressor,
     name: str,
     timing_logger: TimingLogger | None = None,

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import torch
@@ -57,6 +57,7 @@ from allreduce_instrumentation.allreducers._thresholds import fits, kth_largest
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload, ThresholdState
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from allreduce_instrumentation.allreducers._transport import Transport
     from timing_logger.recording.logger import TimingLogger
 
@@ -68,7 +69,7 @@ _SAMPLES = 8  # per rank and region; with more of them, regions are better balan
 def oktopk_sparse_allreduce(
     tensor: Tensor,
     *,
-    comm: Any,
+    comm: Communicator,
     compressor: SparseCompressor,
     name: str,
     timing_logger: TimingLogger | None = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -13,13 +13,14 @@ from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 
 def topk_sparse_allreduce(
     tensor: Tensor,
     *,
-    comm: Any,
+    comm: Communicator,
     compressor: SparseCompressor,
     name: str,
     timing_logger: TimingLogger | None = None,

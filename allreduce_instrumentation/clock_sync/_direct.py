@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
-from typing import Any
+from typing import TypedDict
 
 from timing_logger.run_info import boot_id
 
@@ -39,6 +39,14 @@ _Selector = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 _yield_processor = getattr(os, "sched_yield", lambda: None)
 """Lets another thread run, as the peer may need the same processor."""
+
+
+class Invitation(TypedDict):
+    """What a peer needs to connect to the reference: where it listens, its token, and its host's boot id."""
+
+    addresses: list[tuple[str, int]]
+    token: str
+    boot_id: str
 
 
 class Connection:
@@ -92,7 +100,7 @@ class Listener:
         self._listening = _listening_at(addresses)
 
     @property
-    def invitation(self) -> dict[str, Any]:
+    def invitation(self) -> Invitation:
         """The addresses, token and boot id that a peer needs to connect, as a value for JSON."""
         addresses = [listening.getsockname()[:2] for listening in self._listening]
         return {"addresses": addresses, "token": self._token.hex(), "boot_id": boot_id()}
@@ -168,7 +176,7 @@ class _Door:
             self._show_out(next(iter(self.strangers)))
 
 
-def connect(invitation: dict[str, Any]) -> socket.socket | None:
+def connect(invitation: Invitation) -> socket.socket | None:
     """Return a connection to the listener of ``invitation``; None if no address can be reached from here."""
     for host, port in invitation["addresses"]:
         if ipaddress.ip_address(host).is_loopback and invitation["boot_id"] != boot_id():

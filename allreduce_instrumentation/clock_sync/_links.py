@@ -60,7 +60,7 @@ class LinkChannel:
 _LENGTH_BYTES = 8
 
 
-def send_json(link: Link, peer: int, value: Any) -> None:
+def send_json(link: Link, peer: int, value: object) -> None:
     """Send ``value`` as JSON to ``peer``, which calls :func:`receive_json`."""
     content = bytearray(json.dumps(value).encode())
     link.send(bytearray(len(content).to_bytes(_LENGTH_BYTES, "little")), peer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any
+from typing import TypeGuard
 
 from mpi4py import MPI
 
@@ -38,7 +38,7 @@ class MpiLink:
     channel_from = channel_to
 
 
-def is_usable(comm: Any) -> bool:
+def is_usable(comm: object) -> TypeGuard[MPI.Intracomm]:
     """Tell whether ``comm`` is an intracommunicator with members."""
     return isinstance(comm, MPI.Intracomm) and comm != MPI.COMM_NULL
 

@@ -7,13 +7,18 @@ they sleep. Ranks that share processors would otherwise disturb each other's pin
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TypeAlias
 
 from allreduce_instrumentation.clock_sync._estimate import Exchange
 from allreduce_instrumentation.clock_sync._links import Link, receive_json, send_json
 
+Identity: TypeAlias = tuple[int, str, str]
+"""Whose clock the reference's is: its rank in its timing files, its host, and its boot id."""
 
-def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) -> tuple[list[Exchange], Any]:
+
+def ask(
+    link: Link, reference: int, exchanges: int, clock: Callable[[], int]
+) -> tuple[list[Exchange], Identity]:
     """Exchange ping-pongs with the reference; called on every rank but the reference.
 
     Both sides do the same around each message, so that their own time causes no asymmetry. The reference's
@@ -45,7 +50,7 @@ def ask(link: Link, reference: int, exchanges: int, clock: Callable[[], int]) ->
     ], identity
 
 
-def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Any) -> None:
+def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:
     """Answer the pings of all other ranks, one rank after the other; called on the reference.
 
     Args:
@@ -62,7 +67,7 @@ def answer(link: Link, exchanges: int, clock: Callable[[], int], identity: Any) 
         _call(link, peer)
 
 
-def _answer_one(link: Link, peer: int, exchanges: int, clock: Callable[[], int], identity: Any) -> None:
+def _answer_one(link: Link, peer: int, exchanges: int, clock: Callable[[], int], identity: Identity) -> None:
     ball = bytearray(1)
     inner = []
     with link.channel_from(peer) as channel:

@@ -17,11 +17,18 @@ from timing_logger.recording.sampling import check_integer
 from timing_logger.run_info import ClockOffset, boot_id, host_name
 
 if TYPE_CHECKING:
+    import torch.distributed as dist
+
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 
 def synchronise_clocks(
-    timing_logger: TimingLogger | None = None, comm: Any = None, *, exchanges: int = 100, reference: int = 0
+    timing_logger: TimingLogger | None = None,
+    comm: Communicator | None = None,
+    *,
+    exchanges: int = 100,
+    reference: int = 0,
 ) -> ClockOffset:
     """Measure the offset of this rank's ``perf_counter`` from the reference rank's, by ping-pongs.
 
@@ -89,7 +96,7 @@ def measure(
     return ClockOffset(as_of_ns, offset_ns, uncertainty_ns, reference_rank, host, boot, exchanges)
 
 
-def _link_over(comm: Any) -> AbstractContextManager[Link]:
+def _link_over(comm: Communicator | None) -> AbstractContextManager[Link]:
     """Return a link between the ranks of ``comm``; collective over MPI.
 
     Args:
@@ -118,10 +125,11 @@ def _link_over(comm: Any) -> AbstractContextManager[Link]:
     )
 
 
-def _default_group(torch_distributed: Any) -> Any:
+def _default_group(torch_distributed: Any) -> dist.ProcessGroup | None:
     if torch_distributed is None or not torch_distributed.is_initialized():
         raise ConfigurationError(
             "comm is None, which stands for the default group of torch.distributed, and there is none: call "
             "init_process_group() first, or pass an mpi4py communicator such as MPI.COMM_WORLD."
         )
-    return torch_distributed.group.WORLD
+    world: dist.ProcessGroup | None = torch_distributed.group.WORLD
+    return world

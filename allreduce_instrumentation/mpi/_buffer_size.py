@@ -7,12 +7,24 @@ reason to stop a training run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mpi4py import MPI
 
+if TYPE_CHECKING:
+    from mpi4py.typing import Buffer, BufSpec, BufSpecV, BufSpecW, Count, InPlace, TypeSpec
 
-def spec_bytes(spec: Any) -> int | None:
+    BufferSpec: TypeAlias = BufSpec | BufSpecV | BufSpecW
+    """What mpi4py takes for a buffer: the buffer itself, or a list or tuple around it."""
+
+    Counts: TypeAlias = Count | Sequence[Count]
+    """One number for all blocks, or one for each."""
+
+    Types: TypeAlias = TypeSpec | list[MPI.Datatype] | tuple[MPI.Datatype, ...]
+    """The datatype of all blocks, or that of each."""
+
+
+def spec_bytes(spec: BufferSpec) -> int | None:
     """Return the bytes of a buffer specification; None if unknown.
 
     Args:
@@ -28,7 +40,7 @@ def spec_bytes(spec: Any) -> int | None:
         return None
 
 
-def block_bytes(spec: Any, blocks: int, rank: int) -> int | None:
+def block_bytes(spec: BufferSpec, blocks: int, rank: int) -> int | None:
     """Return the bytes of one block of a buffer that holds one block for each rank; None if unknown.
 
     Args:
@@ -44,7 +56,7 @@ def block_bytes(spec: Any, blocks: int, rank: int) -> int | None:
         return None
 
 
-def is_in_place(sendbuf: Any) -> bool:
+def is_in_place(sendbuf: BufferSpec | InPlace) -> bool:
     """Tell whether a send buffer means that the data are in the receive buffer: None or ``MPI.IN_PLACE``."""
     return sendbuf is None or sendbuf is MPI.IN_PLACE
 
@@ -57,7 +69,7 @@ def _buffer_bytes(buffer: Any) -> int:
     return int(nbytes)
 
 
-def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
+def _unpacked(spec: Sequence[Any]) -> tuple[Buffer, Counts | None, Counts | None, Types | None]:
     """Return ``(buffer, count or counts, displacement or displacements, datatype)``; None where absent."""
     buffer, *middle, last = spec
     if len(spec) == 2:
@@ -69,21 +81,23 @@ def _unpacked(spec: Sequence[Any]) -> tuple[Any, Any, Any, Any]:
     return (buffer, *_counts_and_displacements(middle[0]), last)
 
 
-def _is_datatype(item: Any) -> bool:
+def _is_datatype(item: object) -> bool:
     """Tell whether ``item`` is a datatype, a datatype's code, or a sequence of one per block."""
     if isinstance(item, (list, tuple)) and item:
         item = item[0]
     return isinstance(item, (MPI.Datatype, str))
 
 
-def _counts_and_displacements(counts: Any) -> tuple[Any, Any]:
+def _counts_and_displacements(
+    counts: Counts | tuple[Counts, Counts],
+) -> tuple[Counts, Counts | None]:
     """Split ``counts``: a tuple of two is counts and displacements; everything else is counts alone."""
     if isinstance(counts, tuple) and len(counts) == 2:
         return counts
     return counts, None
 
 
-def _specified(buffer: Any, count: Any, displacement: Any, datatype: Any) -> int:
+def _specified(buffer: Buffer, count: Any, displacement: Counts | None, datatype: Types | None) -> int:
     if isinstance(datatype, (list, tuple)):  # one for each block, as Alltoallw takes them
         counts = [1] * len(datatype) if count is None else count
         return sum(int(n) * item.Get_size() for n, item in zip(counts, datatype, strict=False))
@@ -96,7 +110,12 @@ def _specified(buffer: Any, count: Any, displacement: Any, datatype: Any) -> int
 
 
 def _specified_block(
-    buffer: Any, counts: Any, displacements: Any, datatype: Any, blocks: int, rank: int
+    buffer: Buffer,
+    counts: Any,
+    displacements: Counts | None,
+    datatype: Types | None,
+    blocks: int,
+    rank: int,
 ) -> int:
     if counts is None:
         return _specified(buffer, None, displacements, datatype) // blocks
@@ -105,7 +124,7 @@ def _specified_block(
     return _specified(buffer, counts, None, datatype)
 
 
-def _item_size_and_extent(buffer: Any, datatype: Any) -> tuple[int, int]:
+def _item_size_and_extent(buffer: Any, datatype: TypeSpec | None) -> tuple[int, int]:
     """Return the bytes of data in one item, and the bytes from one item to the next."""
     if datatype is None:
         itemsize = (

@@ -26,7 +26,7 @@ class Parameters:
         self._names = tuple(p.name for p in parameters)
         self._defaults = tuple(_MISSING if p.default is p.empty else p.default for p in parameters)
 
-    def fit(self, args: Arguments, kwargs: Mapping[str, Any]) -> bool:
+    def fit(self, args: Arguments, kwargs: Mapping[str, object]) -> bool:
         """Tell whether a call with these arguments fits the signature: none is missing, none unknown."""
         if len(args) > len(self._names) or not kwargs.keys() <= set(self._names[len(args) :]):
             return False
@@ -37,7 +37,7 @@ class Parameters:
         """Return the index of parameter ``name``, without ``self``; None if there is none."""
         return self._names.index(name) if name in self._names else None
 
-    def given(self, args: Arguments, kwargs: Mapping[str, Any]) -> Arguments:
+    def given(self, args: Arguments, kwargs: Mapping[str, object]) -> Arguments:
         """Return one value per parameter, in order; never raises, even if the call itself will."""
         values = args + self._defaults[len(args) :]
         if kwargs:
@@ -137,8 +137,8 @@ def operation_name(method: Method) -> str:
 
 
 def with_status(
-    args: Arguments, kwargs: dict[str, Any], given: Arguments, status_at: int | None
-) -> tuple[Arguments, dict[str, Any], MPI.Status | None]:
+    args: Arguments, kwargs: dict[str, object], given: Arguments, status_at: int | None
+) -> tuple[Arguments, dict[str, object], MPI.Status | None]:
     """Return the arguments with a status among them: only it can tell from which rank a message came.
 
     Args:

@@ -7,20 +7,18 @@ is the very object. So the plain ones are kept here, too: in a program that assi
 
 from __future__ import annotations
 
-from typing import Any
-
 from mpi4py import MPI
 
 COMM_NULL, COMM_SELF, COMM_WORLD = MPI.COMM_NULL, MPI.COMM_SELF, MPI.COMM_WORLD
 
 
-def copy_of(kind: Any, name: str) -> MPI.Comm:
+def copy_of(kind: type[MPI.Comm], name: str) -> MPI.Comm:
     """Return an object of class ``kind`` for the predefined communicator ``name``."""
     made: MPI.Comm = kind.__new__(kind, getattr(MPI, name))
     return made
 
 
-def standing_for(kind: Any, name: str) -> MPI.Comm:
+def standing_for(kind: type[MPI.Comm], name: str) -> MPI.Comm:
     """Return ``MPI``'s attribute ``name`` if it is of class ``kind``, else a copy of that class."""
     found: MPI.Comm = getattr(MPI, name)
     return found if type(found) is kind else copy_of(kind, name)

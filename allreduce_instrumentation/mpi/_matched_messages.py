@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI
 
@@ -16,7 +16,12 @@ from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
 
 if TYPE_CHECKING:
+    from mpi4py.typing import BufSpec
     from typing_extensions import Self
+
+    from allreduce_instrumentation.mpi.communicators import _TimedComm
+
+R = TypeVar("R")
 
 
 def probe(method: Method) -> Method:
@@ -28,7 +33,7 @@ def probe(method: Method) -> Method:
     status_at = parameters.position("status")
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
         span = timing.begin(operation)
@@ -73,19 +78,19 @@ class TimedMessage(MPI.Message):
         timed._timing, timed._sender, timed._nbytes = timing, sender, nbytes
         return timed
 
-    def Recv(self, buf: Any, status: MPI.Status | None = None) -> None:
+    def Recv(self, buf: BufSpec, status: MPI.Status | None = None) -> None:
         self._received("RECV", spec_bytes(buf), functools.partial(super().Recv, buf, status))
 
     def recv(self, status: MPI.Status | None = None) -> Any:
         return self._received("RECV", self._nbytes, functools.partial(super().recv, status))
 
-    def Irecv(self, buf: Any) -> MPI.Request:
+    def Irecv(self, buf: BufSpec) -> MPI.Request:
         return self._issued("IRECV", spec_bytes(buf), functools.partial(super().Irecv, buf))
 
     def irecv(self) -> MPI.Request:
         return self._issued("IRECV", self._nbytes, super().irecv)
 
-    def _received(self, operation: str, size: int | None, receive: Callable[[], Any]) -> Any:
+    def _received(self, operation: str, size: int | None, receive: Callable[[], R]) -> R:
         span, status, reached_mpi = None, OK, True
         if self._timing is not None:
             span = self._timing.begin(operation)

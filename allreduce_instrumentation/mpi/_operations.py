@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
 from mpi4py import MPI
 
@@ -57,7 +57,7 @@ def _scattered_unevenly(given: Arguments, comm: CommIdentity) -> int | None:
     return spec_bytes(given[0]) if _is_here(given[2], comm) else None
 
 
-def _is_here(root: Any, comm: CommIdentity) -> bool:
+def _is_here(root: SupportsIndex, comm: CommIdentity) -> bool:
     """Tell whether this rank is the root."""
     # Never raises: that would hide mpi4py's own error for a root that is no rank.
     try:

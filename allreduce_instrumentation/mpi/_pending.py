@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from mpi4py import MPI
 
@@ -170,7 +170,7 @@ class Pending:
 # -- what ranks, errors and statuses say --------------------------------------------------------------
 
 
-def as_rank(value: Any) -> int | None:
+def as_rank(value: SupportsIndex) -> int | None:
     """Return ``value`` as a rank or ``MPI.ANY_SOURCE``; None for ``MPI.PROC_NULL`` or if it is no rank."""
     try:
         rank = operator.index(value)

@@ -32,12 +32,12 @@ Begin = Callable[..., "Pending | None"]
 # -- seeing one request complete ------------------------------------------------------------------------
 
 
-def _one(name: str, is_complete: Callable[[Any], Any]) -> Any:
+def _one(name: str, is_complete: Callable[[Any], bool]) -> Any:
     """Return the timed method ``name`` of one request; ``is_complete`` tells from its result."""
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
     @functools.wraps(original)
-    def seeing(self: Any, status: MPI.Status | None = None) -> Any:
+    def seeing(self: TimedRequest | TimedPrequest, status: MPI.Status | None = None) -> object:
         pending: Pending | None = getattr(self, "_pending", None)
         if pending is None:
             return original(self, status)
@@ -69,7 +69,7 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
     """Return the timed class method ``name`` that completes one request at most; ``completed`` says which."""
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
-    def seeing(cls: Any, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> Any:
+    def seeing(cls: type, requests: Sequence[MPI.Request], status: MPI.Status | None = None) -> object:
         timed, need_status = _timed(requests)
         if not timed:
             return original(requests, status)
@@ -101,7 +101,9 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
     """
     original, blocks = getattr(_Request, name), name.lower().startswith("wait")
 
-    def seeing(cls: Any, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None) -> Any:
+    def seeing(
+        cls: type, requests: Sequence[MPI.Request], statuses: list[MPI.Status] | None = None
+    ) -> object:
         timed, need_status = _timed(requests)
         if not timed:
             return original(requests, statuses)
@@ -211,7 +213,7 @@ class Starts:
             _begin(request, start)
 
 
-def _begin(request: Any, start_ns: int) -> None:
+def _begin(request: MPI.Prequest, start_ns: int) -> None:
     if isinstance(request, TimedPrequest):
         if request._pending is not None:  # complete, or it could not be started again
             request._pending.lose()
@@ -282,7 +284,7 @@ class _StandIn(type):
 
     original: type
 
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any]) -> Any:
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> Any:
         """Derive a subclass of a stand-in from the original instead."""
         own = tuple(base.original if isinstance(base, _StandIn) else base for base in bases)
         return type(name, own, namespace)
@@ -294,10 +296,10 @@ class _StandIn(type):
         stand_in.original = original
         return stand_in
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __call__(cls, *args: object, **kwargs: object) -> object:
         return cls.original(*args, **kwargs)
 
-    def __instancecheck__(cls, instance: Any) -> bool:
+    def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, cls.original)
 
     def __subclasscheck__(cls, subclass: type) -> bool:
@@ -321,7 +323,7 @@ def stand_in_for_mpi4py() -> None:
         copyreg.pickle(_Prequest, _reduced)
 
 
-def _reduced(request: MPI.Request) -> Any:
+def _reduced(request: MPI.Request) -> str | tuple[Callable[..., Any], tuple[object, ...]]:
     """Return what pickle needs for a null request, whose class is no longer found under its name."""
     reduced = request.__reduce__()
     if isinstance(reduced, str):  # a constant's name

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mpi4py import MPI
 
@@ -37,7 +37,11 @@ from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
 from timing_logger.record import OK
 from timing_logger.recording.spans import Span
 
+if TYPE_CHECKING:
+    from allreduce_instrumentation.mpi.communicators import _TimedComm
+
 _Class = TypeVar("_Class", bound=type)
+_Call = TypeVar("_Call", Collective, Message)
 
 
 def collective(method: Method, size: Size | None) -> Method:
@@ -45,7 +49,7 @@ def collective(method: Method, size: Size | None) -> Method:
     call = Collective(method, size)
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         logger = timing.logger
         size = root = None
@@ -61,7 +65,7 @@ def collective(method: Method, size: Size | None) -> Method:
     return timed
 
 
-def _counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, Any]) -> Any:
+def _counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, object]) -> object:
     timing.next_collective()
     try:
         return method(*args, **kwargs)
@@ -75,7 +79,7 @@ def message(method: Method, *, pickled: bool = False) -> Method:
     call = Message(method, pickled=pickled)
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         given = call.parameters.given(args, kwargs)
         receiver, sender, told = call.receiver(given), call.sender(given), None
@@ -128,7 +132,7 @@ def pickled_send(method: Method, method_for_bytes: Method) -> Method:
         send_object, send_bytes = message(method, pickled=True), message(method_for_bytes)
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
         if not self._timing.logger.recording or not parameters.fit(args, kwargs):
             return send_object(self, *args, **kwargs)
         obj, dest, tag = parameters.given(args, kwargs)
@@ -143,11 +147,11 @@ def issued(method: Method, call: Collective | Message) -> Method:
     """Return the timed form of ``method``, which returns a request; it is timed until that is complete."""
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Request:
         timing: Timing = self._timing
         start = perf_counter_ns()
         try:
-            request = method(self, *args, **kwargs)
+            request: MPI.Request = method(self, *args, **kwargs)
         except BaseException as error:
             _refused(timing, call, start, call.parameters.given(args, kwargs), error)
             raise
@@ -164,7 +168,7 @@ def prepared(method: Method, call: Collective | Message) -> Method:
     """
 
     @functools.wraps(method)
-    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Prequest:
         request = method(self, *args, **kwargs)
         given = call.parameters.given(args, kwargs)
         return TimedPrequest.of(request, functools.partial(call.begin, self._timing, given=given))
@@ -191,7 +195,7 @@ def makes_communicator(method: Method) -> Method:
     """Return the form of ``method`` whose result is timed like the communicator that it is made from."""
 
     @functools.wraps(method)
-    def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def adopting(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Comm:
         return self._adopt(method(self, *args, **kwargs))
 
     return adopting
@@ -201,7 +205,7 @@ def begins_communicator(method: Method) -> Method:
     """Return the form of ``method`` whose communicator, usable when its request is complete, is timed."""
 
     @functools.wraps(method)
-    def adopting(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def adopting(self: _TimedComm, *args: object, **kwargs: object) -> tuple[MPI.Comm, MPI.Request]:
         comm, request = method(self, *args, **kwargs)
         return self._adopt_coming(comm), request
 
@@ -233,7 +237,9 @@ def _ways() -> dict[str, Callable[[Method], Method]]:
     )
 
 
-def _in_background(way: Callable[..., Method], call: Callable[[Method], Any], method: Method) -> Method:
+def _in_background(
+    way: Callable[[Method, _Call], Method], call: Callable[[Method], _Call], method: Method
+) -> Method:
     return way(method, call(method))
 
 

@@ -14,6 +14,8 @@ from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
 from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Self
 
     from timing_logger.recording.logger import TimingLogger
@@ -72,7 +74,7 @@ class _TimedComm:
         """Create a timed communicator from a Fortran handle; its rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.f2py(arg))
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[..., MPI.Comm], tuple[type, str]]:
         """Pickle a predefined communicator by its name, as mpi4py does; it raises for any other."""
         reduced: Any = super().__reduce__()
         _, (_, constant) = reduced
@@ -106,7 +108,7 @@ class _TimedComm:
         kind = type(comm) if isinstance(comm, _TimedComm) else _timed_class(comm)
         timed = kind.__new__(kind, comm)
         timed._timing = Timing(CommIdentity.of_coming_duplicate(self), self.timing_logger)  # type: ignore[arg-type]
-        return timed  # type: ignore[no-any-return]
+        return timed
 
 
 @with_timed_methods_of(MPI.Intracomm)
@@ -171,7 +173,7 @@ class TimedDistgraphcomm(MPI.Distgraphcomm, TimedTopocomm):
     __new__ = _TimedComm.__new__  # type: ignore[assignment]
 
 
-_TIMED = {
+_TIMED: dict[type[MPI.Comm], type[TimedIntracomm] | type[TimedIntercomm]] = {
     MPI.Cartcomm: TimedCartcomm,
     MPI.Graphcomm: TimedGraphcomm,
     MPI.Distgraphcomm: TimedDistgraphcomm,
@@ -186,5 +188,5 @@ def _timed(comm: MPI.Comm, logger: TimingLogger | None = None) -> MPI.Comm:
     return timed
 
 
-def _timed_class(comm: MPI.Comm) -> Any:
+def _timed_class(comm: MPI.Comm) -> type[TimedIntracomm] | type[TimedIntercomm]:
     return next(timed for plain, timed in _TIMED.items() if isinstance(comm, plain))

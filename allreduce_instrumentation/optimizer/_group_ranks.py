@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -17,6 +17,16 @@ from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
+
+
+class _Options(Protocol):
+    """The options of a call over a process group."""
+
+    asyncOp: bool
+
+
+Options = TypeVar("Options", bound=_Options)
+V = TypeVar("V")
 
 
 class GroupRanks:
@@ -59,7 +69,7 @@ class GroupRanks:
         _complete(self._timed.broadcast([there], options))
         _bring_back(there, tensor)
 
-    def allgather(self, value: Any) -> list[Any]:
+    def allgather(self, value: V) -> list[V]:
         content = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
         lengths = [int(length) for length in self._gathered(torch.tensor([content.numel()]))]
         padded = content.new_zeros(max(lengths))
@@ -111,7 +121,7 @@ def _timed(group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
     return TimedProcessGroup(group, logger, backends_of(group))
 
 
-def _at_once(options: Any) -> Any:
+def _at_once(options: Options) -> Options:
     """Set ``options`` for a call that is waited for at once, and may run in the current stream."""
     options.asyncOp = False
     return options

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from mpi4py import MPI
@@ -14,6 +14,8 @@ from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
+
+V = TypeVar("V")
 
 
 class MpiRanks:
@@ -51,8 +53,8 @@ class MpiRanks:
     def broadcast(self, tensor: Tensor, root: int) -> None:
         self.comm.Bcast(tensor.numpy(), root=root)
 
-    def allgather(self, value: Any) -> list[Any]:
-        everyone: list[Any] = self.comm.allgather(value)
+    def allgather(self, value: V) -> list[V]:
+        everyone: list[V] = self.comm.allgather(value)
         return everyone
 
     def broadcast_bytes(self, content: bytes, root: int) -> bytes:
@@ -63,7 +65,7 @@ class MpiRanks:
         self.comm.Free()
 
 
-def _check(comm: Any) -> None:
+def _check(comm: object) -> None:
     if not isinstance(comm, MPI.Intracomm) or comm == MPI.COMM_NULL:
         raise ConfigurationError(
             "comm must be an mpi4py intracommunicator with members, or a torch.distributed.ProcessGroup, "

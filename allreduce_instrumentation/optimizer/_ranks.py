@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
+
+V = TypeVar("V")
 
 
 class Ranks(Protocol):
@@ -20,15 +23,17 @@ class Ranks(Protocol):
     directly.
 
     Attributes:
-        comm: the communicator to pass to an all-reducer.
         rank, size: this rank, and the number of ranks.
         group: the communicator's name in the rows.
     """
 
-    comm: Any
     rank: int
     size: int
     group: str
+
+    @property
+    def comm(self) -> Communicator:
+        """The communicator to pass to an all-reducer."""
 
     @property
     def collectives(self) -> int:
@@ -43,7 +48,7 @@ class Ranks(Protocol):
     def broadcast(self, tensor: Tensor, root: int) -> None:
         """Overwrite ``tensor``, of bytes, with the one of rank ``root``."""
 
-    def allgather(self, value: Any) -> list[Any]:
+    def allgather(self, value: V) -> list[V]:
         """Return the ``value`` of every rank, in the order of ranks; values are pickled."""
 
     def broadcast_bytes(self, content: bytes, root: int) -> bytes:
@@ -53,7 +58,7 @@ class Ranks(Protocol):
         """Free the communicator."""
 
 
-def ranks_for(comm: Any, logger: TimingLogger) -> Ranks:
+def ranks_for(comm: Communicator | None, logger: TimingLogger) -> Ranks:
     """Return the ranks of ``comm``, over a new communicator. Collective.
 
     Args:

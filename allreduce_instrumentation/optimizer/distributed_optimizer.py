@@ -24,9 +24,7 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
-    import torch.distributed
-    from mpi4py import MPI
-
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
@@ -88,7 +86,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         self,
         optimizer: torch.optim.Optimizer,
         named_parameters: _NamedParameters | None = None,
-        comm: MPI.Intracomm | torch.distributed.ProcessGroup | None = None,
+        comm: Communicator | None = None,
         timing_logger: TimingLogger | None = None,
         *,
         compression: Compressor | None = None,
@@ -118,7 +116,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
     def step(self, closure: None = None) -> None: ...
     @overload
     def step(self, closure: Callable[[], float]) -> float: ...
-    def step(self, closure: _Closure | None = None) -> Any:
+    def step(self, closure: _Closure | None = None) -> float | None:
         """Average the gradients, unless :meth:`synchronize` did, and let the wrapped optimizer step.
 
         Args:
@@ -152,7 +150,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
         return self._passes.suspended()
 
     def _averaged(self, closure: _Closure) -> _Closure:
-        def evaluate() -> Any:
+        def evaluate() -> float | torch.Tensor | None:
             loss = closure()
             self.synchronize()
             if loss is None:
@@ -235,7 +233,7 @@ class DistributedOptimizer(torch.optim.Optimizer):
             broadcast_parameters(self._ranks, [p for _, p in named])
 
 
-def _check_arguments(optimizer: Any, bucket_bytes: Any, timeout_s: Any) -> None:
+def _check_arguments(optimizer: object, bucket_bytes: float, timeout_s: float) -> None:
     if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, DistributedOptimizer):
         raise ConfigurationError(f"optimizer must be a plain torch.optim.Optimizer, and is {optimizer!r}.")
     for name, value in (("bucket_bytes", bucket_bytes), ("timeout_s", timeout_s)):

@@ -131,7 +131,7 @@ def _write(span: Span, completed: _Completed) -> None:
     span.caller.channel.put(record)
 
 
-def _end_ns(time_finished: Any) -> int:
+def _end_ns(time_finished: object) -> int:
     """Return when torch noticed the end, on the axis of ``perf_counter_ns``; if unknown, the current time."""
     if isinstance(time_finished, timedelta) and _STEADY_CLOCK_IS_OURS:
         return min(_nanoseconds(time_finished), perf_counter_ns())

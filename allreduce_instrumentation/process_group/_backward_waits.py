@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import threading
 from time import perf_counter_ns
-from typing import Any
 
 import torch
 
@@ -20,7 +19,7 @@ from timing_logger.recording.autograd_threads import NO_PASS
 _passes = threading.local()
 
 
-def note_use_in_backward(operation: Operation, future: torch.futures.Future[Any]) -> None:
+def note_use_in_backward(operation: Operation, future: torch.futures.Future[object]) -> None:
     """Note that the future of ``operation`` was taken; a backward pass will wait for it at its end.
 
     Does nothing outside of a backward pass.
@@ -46,9 +45,9 @@ class _BackwardPass:
         self._blocked_from_ns: int | None = None
         self._on_host: list[HostOperation] = []
         self._unwritten: set[HostOperation] = set()
-        self._in_streams: list[tuple[DeviceOperation, torch.futures.Future[Any]]] = []
+        self._in_streams: list[tuple[DeviceOperation, torch.futures.Future[object]]] = []
 
-    def add(self, operation: Operation, future: torch.futures.Future[Any]) -> None:
+    def add(self, operation: Operation, future: torch.futures.Future[object]) -> None:
         if isinstance(operation, DeviceOperation):
             self._in_streams.append((operation, future))
         elif isinstance(operation, HostOperation):
@@ -100,7 +99,7 @@ class _BackwardPass:
         return min(freed_ns, end_ns)
 
 
-def _make_stream_wait(operation: DeviceOperation, future: torch.futures.Future[Any]) -> None:
+def _make_stream_wait(operation: DeviceOperation, future: torch.futures.Future[object]) -> None:
     """Make the current stream wait for ``future`` between two events, just before DDP does the same."""
     try:
         with operation.wait_span():

@@ -7,14 +7,13 @@ halves the overhead of timing. All other calls go to :func:`issue`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any, Protocol
 
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._issue import issue, issue_in_background, layer_of
 from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
-from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger.recording.autograd_threads import called_by_the_engine
 
@@ -31,7 +30,7 @@ OVER_ONE_TENSOR = (
 """The methods that send one tensor, alone or as the only element of a list."""
 
 
-def common_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
+def common_first(name: str, untimed: Untimed) -> Untimed:
     """Return the timed method for torch's method ``untimed`` of this name, with a fast path."""
     method = METHODS[name]
     operation, has_root, may_be_ddps = method.operation, not method.among_equals, name == "allreduce"
@@ -39,10 +38,10 @@ def common_first(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
     options: Any = method.options
     torchs_own, work, modules = dist.ProcessGroup, dist.Work, sys.modules  # closed over: quicker to look up
 
-    def timed(self: _TimedGroup, *args: Any, **kwargs: Any) -> Any:
+    def timed(self: _TimedGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
         timing, group = self.timing, self.untimed
         logger = timing.logger
-        call = untimed if type(group) is torchs_own else getattr(type(group), name)
+        call: Untimed = untimed if type(group) is torchs_own else getattr(type(group), name)
         if logger.recording and timing.batch is None and not kwargs:
             try:
                 tensor, chosen = args[sent], args[options]

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _SETTLE_S = 0.5
 
 
-Callback = Callable[["torch.futures.Future[Any]"], None]
+Callback = Callable[["torch.futures.Future[object]"], None]
 
 _under_way: set[ref[Any]] = set()
 
 
-def call_when_done(future: torch.futures.Future[Any], callback: Callback) -> None:
+def call_when_done(future: torch.futures.Future[object], callback: Callback) -> None:
     """Have ``callback`` called by the thread that completes ``future``; at once, if it is complete.
 
     Args:
@@ -38,7 +38,7 @@ def call_when_done(future: torch.futures.Future[Any], callback: Callback) -> Non
     future.add_done_callback(callback)
 
 
-def let_end(which: Callable[[Any], bool]) -> None:
+def let_end(which: Callable[[object], bool]) -> None:
     """Wait until the callbacks of some operations are over, for 0.5 seconds at most.
 
     An operation's callback may come a moment after the operation has completed.

@@ -20,6 +20,8 @@ from allreduce_instrumentation.process_group._methods import (
     Arguments,
     Keywords,
     Method,
+    Sent,
+    Untimed,
     device_of,
     goes_on,
 )
@@ -39,11 +41,11 @@ from timing_logger.recording.spans import Span
 def issue(
     timing: GroupTiming,
     name: str,
-    untimed: Callable[..., Any],
+    untimed: Untimed,
     group: dist.ProcessGroup,
     args: Arguments,
     kwargs: Keywords,
-) -> Any:
+) -> dist.Work | None:
     """Call method ``name`` of a group, and time the operation that it begins.
 
     Args:
@@ -102,11 +104,11 @@ def issue_in_background(
     name: str,
     columns: Columns,
     tensor: torch.Tensor,
-    untimed: Callable[..., Any],
+    untimed: Untimed,
     group: dist.ProcessGroup,
     args: Arguments,
     is_bucket: bool,
-) -> Any:
+) -> dist.Work | None:
     """Issue a collective that goes on in the background, as :func:`issue` does, if its columns are known.
 
     Only on iterations that are recorded.
@@ -142,7 +144,7 @@ def issue_in_background(
     return work
 
 
-def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
+def start_coalescing(timing: GroupTiming, call: Callable[[], object]) -> None:
     """Make the backend's call after which it collects operations instead of running each at once.
 
     After an exception in an earlier coalescing block torch does not end that block: the backend goes on
@@ -159,7 +161,7 @@ def start_coalescing(timing: GroupTiming, call: Callable[[], None]) -> None:
     timing.batch = []
 
 
-def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
+def end_coalescing(timing: GroupTiming, call: Callable[[], dist.Work | None]) -> dist.Work | None:
     """Make the backend's call that runs the collected operations, which all end together.
 
     Args:
@@ -181,7 +183,7 @@ def end_coalescing(timing: GroupTiming, call: Callable[[], Any]) -> Any:
     return work
 
 
-def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
+def monitored_barrier(timing: GroupTiming, call: Callable[[], object]) -> None:
     """Time gloo's ``monitored_barrier``, which names the ranks that did not come and returns no work."""
     with timing.logger.record_mpi_operation(
         "BARRIER", 0, group=timing.identity.name, group_size=timing.identity.size,
@@ -193,12 +195,12 @@ def monitored_barrier(timing: GroupTiming, call: Callable[[], None]) -> None:
 def _issue_unrecorded(
     timing: GroupTiming,
     name: str,
-    untimed: Callable[..., Any],
+    untimed: Untimed,
     group: dist.ProcessGroup,
     args: Arguments,
     kwargs: Keywords,
     in_background: bool,
-) -> Any:
+) -> dist.Work | None:
     method = METHODS[name]
     call = partial(untimed, **kwargs) if kwargs else untimed
     if not method.collective:
@@ -235,9 +237,9 @@ Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
 def _columns(
     timing: GroupTiming,
     method: Method,
-    buffer: Any,
+    buffer: Sent | None,
     tensor: torch.Tensor | None,
-    options: Any,
+    options: object,
     args: Arguments,
     kwargs: Keywords,
 ) -> Columns:
@@ -270,7 +272,7 @@ def _begin(
     return on_host
 
 
-def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> Any:
+def _handle(timing: GroupTiming, name: str, operation: Operation, work: dist.Work | None) -> dist.Work | None:
     """Return what the caller gets to wait for: a timed handle on ``work``, if it is a ``Work``."""
     if not isinstance(work, dist.Work):  # the operation was complete on return
         operation.end(None)
@@ -282,7 +284,7 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: Any) -> 
     return timed_work(work, operation, future is not None)
 
 
-def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[Any] | None:
+def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[object] | None:
     """Return the future of ``work``; None if works of the backend's method ``name`` have none."""
     if timing.gives_future(name):
         try:
@@ -327,7 +329,7 @@ def _only_counted(timing: GroupTiming, work: Any) -> dist.Work:
     return timed_work(work, UnrecordedOperation(learn), has_future=False)
 
 
-def _learn_source(timing: GroupTiming, span: Span, work: dist.Work) -> None:
+def _learn_source(timing: GroupTiming, span: Span, work: Any) -> None:
     span.peer = work._source_rank()
     span.seq = timing.identity.next_received(span.peer)
 

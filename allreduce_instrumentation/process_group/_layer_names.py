@@ -12,7 +12,7 @@ import re
 import sys
 from collections.abc import Iterator
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 import torch
@@ -53,7 +53,7 @@ def fsdp_is_loaded() -> bool:
 
 def is_fsdp_module(model: torch.nn.Module) -> bool:
     """Tell whether ``fully_shard`` was applied to ``model`` or to a part of it."""
-    fsdp: Any = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
+    fsdp: type | None = getattr(sys.modules.get("torch.distributed.fsdp"), "FSDPModule", None)
     return fsdp is not None and any(isinstance(module, fsdp) for module in model.modules())
 
 
@@ -242,7 +242,7 @@ def _codes_of_fsdp() -> tuple[CodeType, ...]:
     # A tuple, as comparing with two codes by identity is faster than hashing one.
     global _fsdp_codes
     if not _fsdp_codes and fsdp_is_loaded():
-        group: Any = getattr(sys.modules[FSDP_MODULE], "FSDPParamGroup", None)
+        group: type | None = getattr(sys.modules[FSDP_MODULE], "FSDPParamGroup", None)
         methods = [getattr(group, name, fsdp_layer) for name in ("unshard", "post_backward")]
         _fsdp_codes = tuple(inspect.unwrap(method).__code__ for method in methods)
     return _fsdp_codes

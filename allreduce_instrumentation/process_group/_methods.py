@@ -7,14 +7,23 @@ as its old name.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+if TYPE_CHECKING:
+    import torch.distributed as dist
+
 Arguments = tuple[Any, ...]
 Keywords = Mapping[str, Any]
+
+Sent: TypeAlias = "Tensor | list[Tensor] | list[list[Tensor]]"
+"""What a call sends: a tensor, a list of tensors, or a list of lists."""
+
+Untimed: TypeAlias = "Callable[..., dist.Work | None]"
+"""A method of torch's class; it returns no work if the operation is complete, or is left to the stream."""
 
 _NOTHING = object()
 _OPTIONS = "opts"
@@ -48,7 +57,7 @@ class Method(NamedTuple):
         """Whether the call names no rank: neither a root nor the peer of a message."""
         return self.collective and self.root is None
 
-    def given(self, args: Arguments, kwargs: Keywords) -> tuple[Any, Tensor | None, Any]:
+    def given(self, args: Arguments, kwargs: Keywords) -> tuple[Sent | None, Tensor | None, object]:
         """Return the buffer that is sent, its first tensor, and the argument in the place of the options.
 
         The buffer is a tensor, a list of tensors, or a list of lists. Each of the three is None if it is
@@ -76,7 +85,7 @@ class Method(NamedTuple):
         given = args[self.splits] if len(args) > self.splits else kwargs.get("input_split_sizes")
         return self.operation + "V" if given and len(set(given)) > 1 else self.operation
 
-    def sent_bytes(self, buffer: Any, args: Arguments, group_size: int) -> int | None:
+    def sent_bytes(self, buffer: Sent | None, args: Arguments, group_size: int) -> int | None:
         """Return the bytes of the send buffer; for a scatter those of the root's, on every rank.
 
         None if they are unknown.
@@ -87,7 +96,7 @@ class Method(NamedTuple):
             return None if received is None else received * group_size
         return size
 
-    def other_rank(self, options: Any, args: Arguments, kwargs: Keywords) -> int | None:
+    def other_rank(self, options: object, args: Arguments, kwargs: Keywords) -> int | None:
         """Return the rank in the group of the root, or of the peer of a message.
 
         None if there is neither, or if the peer is not known yet. The root is in the options, or in the
@@ -108,12 +117,12 @@ class Method(NamedTuple):
         return _as_rank(args[self.peer] if len(args) > self.peer else named)
 
 
-def goes_on(options: Any) -> bool:
+def goes_on(options: object) -> bool:
     """Tell whether a call with ``options`` goes on in the background; without options it does."""
     return bool(getattr(options, "asyncOp", True))
 
 
-def device_of(tensor: Tensor | None, options: Any) -> torch.device | None:
+def device_of(tensor: Tensor | None, options: object) -> torch.device | None:
     """Return the device that does the work, which is the tensor's; None if the arguments do not tell."""
     device = getattr(options, "device", None) if tensor is None else tensor.device
     return device if isinstance(device, torch.device) else None
@@ -129,13 +138,13 @@ def bytes_of(buffer: Any) -> int | None:
         return None
 
 
-def _first_tensor(buffer: Any) -> Tensor | None:
+def _first_tensor(buffer: object) -> Tensor | None:
     while isinstance(buffer, (list, tuple)) and buffer:
         buffer = buffer[0]
     return buffer if isinstance(buffer, Tensor) else None
 
 
-def _size(buffer: Any) -> int:
+def _size(buffer: Sent) -> int:
     return sum(map(_size, buffer)) if isinstance(buffer, (list, tuple)) else int(buffer.nbytes)
 
 

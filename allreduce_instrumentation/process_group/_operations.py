@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
 from allreduce_instrumentation._timed_work import stream_elsewhere
@@ -19,9 +19,11 @@ from timing_logger.record import OK, UNRESOLVED, WAIT
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.protocols import has_ended
-from timing_logger.recording.spans import DeviceSpan, Span, Wait
+from timing_logger.recording.spans import DeviceSpan, Span, Timer, Wait
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     import torch
     import torch.distributed as dist
 
@@ -48,10 +50,10 @@ class Operation(Protocol):
     def lose(self) -> None:
         """Write the row as unresolved, unless it is written already: the end cannot be seen any more."""
 
-    def end_by(self, future: torch.futures.Future[Any]) -> None:
+    def end_by(self, future: torch.futures.Future[object]) -> None:
         """Have the operation end when ``future`` completes; does not wait."""
 
-    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         """Call ``work.wait``, and record for how long the caller was blocked on the operation.
 
         Raises:
@@ -99,13 +101,13 @@ class HostOperation(Span):
         if self.ended_ns is None and self.claim():
             self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
-    def end_by(self, future: torch.futures.Future[Any]) -> None:
+    def end_by(self, future: torch.futures.Future[object]) -> None:
         if future.done():  # torch would call back at once, and swallow what a signal handler raises there
             self._end_of(future)
         else:
             call_when_done(future, self._end_of)
 
-    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+    def _end_of(self, future: torch.futures.Future[object]) -> None:
         end_ns = perf_counter_ns()  # first, as what follows takes time
         failure: Failure = None
         try:
@@ -114,7 +116,7 @@ class HostOperation(Span):
             failure = type(error)
         self._end_at(end_ns, failure)
 
-    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         blocked = self._logger.begin_wait((self,))
         try:
             result = work.wait(*args, **kwargs)
@@ -182,7 +184,7 @@ class DeviceOperation(DeviceSpan):
         if self.claim():
             self.write(self.operation, self.start_ns, None, UNRESOLVED)
 
-    def end_by(self, future: torch.futures.Future[Any]) -> None:
+    def end_by(self, future: torch.futures.Future[object]) -> None:
         """Have the operation end when ``future`` completes; does not wait.
 
         A future of NCCL is complete at once, and holds events. A separate stream waits for these, and the
@@ -203,17 +205,17 @@ class DeviceOperation(DeviceSpan):
                 failure = type(error)
             self.end(failure)
 
-    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+    def _end_of(self, future: torch.futures.Future[object]) -> None:
         self.end(None)
 
-    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         if not self.goes_on or self._waited:
             return self._wait_and_end(work.wait, *args, **kwargs)
         self._waited = True
         with self.wait_span():
             return self._wait_and_end(work.wait, *args, **kwargs)
 
-    def _wait_and_end(self, wait: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def _wait_and_end(self, wait: Callable[..., bool], *args: timedelta, **kwargs: timedelta) -> bool:
         try:
             result = wait(*args, **kwargs)
         except BaseException as error:
@@ -222,7 +224,7 @@ class DeviceOperation(DeviceSpan):
         self.end(None)
         return result
 
-    def wait_span(self) -> Any:
+    def wait_span(self) -> Timer:
         """Return a context manager that records its block as the ``WAIT`` of the current stream."""
         return self._logger.record_device_operation(
             WAIT, self.message_size_bytes, self.layer_name, self.phase, self.iteration, self.epoch,
@@ -246,13 +248,13 @@ class UnrecordedOperation:
     def lose(self) -> None:
         self._learn = None
 
-    def end_by(self, future: torch.futures.Future[Any]) -> None:
+    def end_by(self, future: torch.futures.Future[object]) -> None:
         call_when_done(future, self._end_of)
 
-    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+    def _end_of(self, future: torch.futures.Future[object]) -> None:
         self.end(None)
 
-    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         result = work.wait(*args, **kwargs)
         self.end(None)
         return result
@@ -274,13 +276,13 @@ class CoalescedOperations:
         for operation in self._operations:
             operation.lose()
 
-    def end_by(self, future: torch.futures.Future[Any]) -> None:
+    def end_by(self, future: torch.futures.Future[object]) -> None:
         call_when_done(future, self._end_of)
 
-    def _end_of(self, future: torch.futures.Future[Any]) -> None:
+    def _end_of(self, future: torch.futures.Future[object]) -> None:
         self.end(None)
 
-    def wait(self, work: dist.Work, *args: Any, **kwargs: Any) -> Any:
+    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         """Call ``work.wait``, with a ``WAIT`` row for the first operation only: one wait serves them all."""
         result = self._operations[0].wait(work, *args, **kwargs)
         self.end(None)
@@ -294,7 +296,7 @@ def finish_with(logger: TimingLogger) -> None:
         logger.before_close(partial(let_end, partial(_is_of, logger._channel)))
 
 
-def _is_of(channel: Channel, operation: Any) -> bool:
+def _is_of(channel: Channel, operation: object) -> bool:
     return isinstance(operation, Span) and operation.caller.channel is channel
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from allreduce_instrumentation.process_group._issue import (
     monitored_barrier,
     start_coalescing,
 )
-from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._timing import GroupTiming
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ class TimedProcessGroup(dist.ProcessGroup):
         return self.untimed.name()
 
 
-def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
-    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> Any:
+def _timed(name: str, untimed: Untimed) -> Untimed:
+    def method(self: TimedProcessGroup, *args: Any, **kwargs: Any) -> dist.Work | None:
         group = self.untimed
         call = untimed if type(group) is dist.ProcessGroup else getattr(type(group), name)
         return issue(self.timing, name, call, group, args, kwargs)

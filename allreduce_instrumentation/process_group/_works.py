@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -10,6 +10,10 @@ import torch.distributed as dist
 from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._operations import Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from datetime import timedelta
 
 
 class TimedWork(dist.Work):
@@ -26,8 +30,8 @@ class TimedWork(dist.Work):
     _operation: Operation
     _has_future = True  # for an object whose construction was interrupted: __del__ has nothing to do then
 
-    def wait(self, *args: Any, **kwargs: Any) -> bool:
-        return self._operation.wait(self.untimed, *args, **kwargs)  # type: ignore[no-any-return]
+    def wait(self, *args: timedelta, **kwargs: timedelta) -> bool:
+        return self._operation.wait(self.untimed, *args, **kwargs)
 
     def get_future(self) -> torch.futures.Future[Any]:
         future = self.untimed.get_future()
@@ -64,8 +68,8 @@ def timed_work(work: dist.Work, operation: Operation, has_future: bool) -> Timed
     return handle
 
 
-def _ask_the_backends(name: str) -> Any:
-    def method(self: TimedWork, *args: Any, **kwargs: Any) -> Any:
+def _ask_the_backends(name: str) -> Callable[..., object]:
+    def method(self: TimedWork, *args: object, **kwargs: object) -> object:
         return getattr(self.untimed, name)(*args, **kwargs)
 
     method.__name__ = method.__qualname__ = name

@@ -31,7 +31,7 @@ def time_new_groups(make_timed: MakeTimed) -> None:
         make_timed: returns the timed group of an untimed one; None leaves it untimed.
     """
 
-    def make_group(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
+    def make_group(*args: Any, **kwargs: Any) -> tuple[dist.ProcessGroup | int, c10d_in_c.Store | None]:
         group, store = _make_group(*args, **kwargs)
         if not isinstance(group, dist.ProcessGroup):  # this rank is not in it
             return group, store
@@ -65,7 +65,7 @@ def _hand_over(self: c10d_in_c.Reducer, work: dist.Work, *args: Any, **kwargs: A
     _hand_over_in_c(self, work.untimed if isinstance(work, TimedWork) else work, *args, **kwargs)
 
 
-def _replace_everywhere(old: Any, new: Any) -> None:
+def _replace_everywhere(old: object, new: object) -> None:
     """Replace ``batch_isend_irecv`` in all modules, also where it was imported from torch before."""
     for module in list(sys.modules.values()):
         names = getattr(module, "__dict__", {})
@@ -110,7 +110,7 @@ def batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:
 
 def _swap(group: dist.ProcessGroup, timed: TimedProcessGroup) -> None:
     world = c10d._world
-    by_group: tuple[dict[Any, Any], ...] = (
+    by_group: tuple[dict[dist.ProcessGroup, Any], ...] = (
         world.pg_map, world.pg_names, world.pg_group_ranks, world.pg_backend_config, world.pg_to_tag,
     )  # fmt: skip
     for entries in by_group:

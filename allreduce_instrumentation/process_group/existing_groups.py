@@ -26,7 +26,7 @@ from allreduce_instrumentation.process_group._issue import (
     start_coalescing,
 )
 from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
-from allreduce_instrumentation.process_group._methods import METHODS
+from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._timing import GroupTiming
@@ -37,7 +37,7 @@ from timing_logger.recording.global_logger import get_timing_logger
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
-_UNTIMED: dict[str, Any] = {
+_UNTIMED: dict[str, Callable[..., object]] = {
     name: vars(dist.ProcessGroup)[name]  # as it is stored there: getattr on the class would unbind it
     for name in (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier")
     if name in vars(dist.ProcessGroup)
@@ -152,7 +152,7 @@ class _Instrumentation:
 _instrumentation = _Instrumentation()
 
 
-def _timed(name: str, untimed: Callable[..., Any]) -> Callable[..., Any]:
+def _timed(name: str, untimed: Untimed) -> Untimed:
     def method(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> Any:
         timing = _instrumentation.timing_of(self) if type(self) is dist.ProcessGroup else None
         if timing is None:

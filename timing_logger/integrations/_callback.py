@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict
 
 from timing_logger.integrations._phases import Phases
 from timing_logger.integrations._run_logger import RunLogger
 from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from timing_logger.recording.options import LoggerOptions
+
+
+class _Choice(TypedDict):
+    """What a copy of a callback takes over."""
+
+    _run_logger: RunLogger
 
 
 class FrameworkCallback:
@@ -22,7 +33,7 @@ class FrameworkCallback:
         log_dir: str | os.PathLike[str] | None = None,
         *,
         timing_logger: TimingLogger | None = None,
-        **options: Any,
+        **options: Unpack[LoggerOptions],
     ) -> None:
         self._run_logger = RunLogger(log_dir, timing_logger, options)
         self._begin_idle()
@@ -30,9 +41,9 @@ class FrameworkCallback:
     def _begin_idle(self) -> None:
         self._phases = Phases()
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> _Choice:
         return {"_run_logger": self._run_logger}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
+    def __setstate__(self, state: _Choice) -> None:
         vars(self).update(state)
         self._begin_idle()

@@ -6,8 +6,8 @@ either of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Protocol
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.integrations._callback import FrameworkCallback
@@ -24,7 +24,31 @@ from timing_logger.recording.device.intervals import HostInterval
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.optim import Optimizer
     from torch.utils.hooks import RemovableHandle
+
+
+class Trainer(Protocol):
+    """What the hooks ask of a trainer: of either package's ``Trainer``."""
+
+    @property
+    def global_rank(self) -> int: ...
+    @property
+    def world_size(self) -> int: ...
+    @property
+    def current_epoch(self) -> int: ...
+    @property
+    def global_step(self) -> int: ...
+    @property
+    def sanity_checking(self) -> bool: ...
+
+
+class Module(Protocol):
+    """What the hooks ask of a model: of either package's ``LightningModule``."""
+
+    @property
+    def automatic_optimization(self) -> bool: ...
 
 
 class CallbackHooks(FrameworkCallback):
@@ -71,15 +95,15 @@ class CallbackHooks(FrameworkCallback):
 
     # -- the run --------------------------------------------------------------------------------------
 
-    def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_fit_start(self, trainer: Trainer, pl_module: Module) -> None:
         """Open the logger, now that the process group exists."""
         self._phases.start(self._run_logger.open(trainer.global_rank, trainer.world_size, trainer))
 
-    def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+    def teardown(self, trainer: Trainer, pl_module: Module, stage: str) -> None:
         """Close the logger in the last hook of a run that succeeded."""
         self._stop()
 
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+    def on_exception(self, trainer: Trainer, pl_module: Module, exception: BaseException) -> None:
         """End open intervals with a status that names the exception, and close the logger.
 
         This is the last hook of a run that failed.
@@ -96,38 +120,40 @@ class CallbackHooks(FrameworkCallback):
 
     # -- training -------------------------------------------------------------------------------------
 
-    def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_start(self, trainer: Trainer, pl_module: Module) -> None:
         self._phases.logger.set_current_epoch(trainer.current_epoch)
         self._phases.wait()
 
-    def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+    def on_train_batch_start(
+        self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int
+    ) -> None:
         self._phases.logger.set_current_iteration(trainer.global_step)
         self._phases.end_wait(DATA)
         self._phases.begin(TRAIN_STEP)
         self._phases.begin(FORWARD)
 
-    def on_before_zero_grad(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+    def on_before_zero_grad(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
         self._phases.end(FORWARD)
 
-    def on_before_backward(self, trainer: Any, pl_module: Any, loss: Any) -> None:
+    def on_before_backward(self, trainer: Trainer, pl_module: Module, loss: Tensor) -> None:
         self._phases.end(FORWARD)
         self._phases.drop(OPTIMIZER)  # it has ended by now, but no hook reported when
         self._phases.begin(BACKWARD)
 
-    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+    def on_after_backward(self, trainer: Trainer, pl_module: Module) -> None:
         self._phases.end(BACKWARD)
 
-    def on_before_optimizer_step(self, trainer: Any, pl_module: Any, optimizer: Any) -> None:
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: Module, optimizer: Optimizer) -> None:
         self._phases.drop(FORWARD)  # still open: it contains a backward pass that called no hooks
         if id(optimizer) not in self._step_ends and hasattr(optimizer, "register_step_post_hook"):
             self._step_ends[id(optimizer)] = optimizer.register_step_post_hook(self._on_optimizer_stepped)
         self._phases.begin(OPTIMIZER)
 
-    def _on_optimizer_stepped(self, *_: Any) -> None:
+    def _on_optimizer_stepped(self, *_: object) -> None:
         self._phases.end(OPTIMIZER)
 
     def on_train_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+        self, trainer: Trainer, pl_module: Module, outputs: object, batch: object, batch_idx: int
     ) -> None:
         if pl_module.automatic_optimization:
             self._phases.end(OPTIMIZER)
@@ -135,29 +161,37 @@ class CallbackHooks(FrameworkCallback):
         self._phases.drop_all()  # such as a forward pass without a backward pass
         self._phases.wait()
 
-    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: Module) -> None:
         self._phases.drop_all()  # a batch that ends the epoch by returning -1 has no end hook
 
-    def on_save_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(
+        self, trainer: Trainer, pl_module: Module, checkpoint: Mapping[str, object]
+    ) -> None:
         self._phases.drop_wait()
 
     # -- validation, inside of training ---------------------------------------------------------------
 
-    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_start(self, trainer: Trainer, pl_module: Module) -> None:
         self._phases.logger.set_current_iteration(trainer.global_step)
 
     def on_validation_batch_start(
-        self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+        self, trainer: Trainer, pl_module: Module, batch: object, batch_idx: int, dataloader_idx: int = 0
     ) -> None:
         if not trainer.sanity_checking:
             self._phases.begin(VALIDATION_STEP)
 
     def on_validation_batch_end(
-        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int, dataloader_idx: int = 0
+        self,
+        trainer: Trainer,
+        pl_module: Module,
+        outputs: object,
+        batch: object,
+        batch_idx: int,
+        dataloader_idx: int = 0,
     ) -> None:
         self._phases.end(VALIDATION_STEP, VALIDATION)
 
-    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+    def on_validation_end(self, trainer: Trainer, pl_module: Module) -> None:
         self._phases.wait()  # replaces the wait that was open before the validation
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timing_logger.errors import AlreadyInitializedError, ConfigurationError
 from timing_logger.recording.global_logger import (
@@ -14,6 +13,9 @@ from timing_logger.recording.global_logger import (
     shutdown_timing_logger,
 )
 from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from timing_logger.recording.options import LoggerOptions
 
 DEFAULT_LOG_DIR = "logs/timing"
 
@@ -38,7 +40,7 @@ class RunLogger:
         self,
         log_dir: str | os.PathLike[str] | None,
         timing_logger: TimingLogger | None,
-        options: Mapping[str, Any],
+        options: LoggerOptions,
     ) -> None:
         if timing_logger is not None and (log_dir is not None or options):
             raise ConfigurationError(
@@ -47,7 +49,7 @@ class RunLogger:
             )
         _check(options)
         self._log_dir = log_dir
-        self._options = dict(options)
+        self._options = options.copy()
         self._given = timing_logger
         self._may_open = timing_logger is None
         self._opened: TimingLogger | None = None
@@ -71,7 +73,7 @@ class RunLogger:
         if not self._may_open:
             return self._borrow(self._given or get_timing_logger())
         log_dir = DEFAULT_LOG_DIR if self._log_dir is None else self._log_dir
-        options = {"world_size": world_size, **self._options}
+        options: LoggerOptions = {"world_size": world_size, **self._options}
         try:
             self._opened = init_timing_logger(rank, log_dir, **options)
             _note(self._opened, run)
@@ -108,17 +110,17 @@ class RunLogger:
             )
         return logger
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RunLogger:
+    def __deepcopy__(self, memo: dict[int, object]) -> RunLogger:
         copy = RunLogger(self._log_dir, None, self._options)
         copy._given, copy._may_open = self._given, self._may_open
         return copy
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """Return the state without loggers; in another process, that process's own replaces a given one."""
         return {**vars(self), "_given": None, "_opened": None, "_borrowed": None}
 
 
-_opened_for_process: tuple[weakref.ref[TimingLogger], weakref.ref[Any]] | None = None
+_opened_for_process: tuple[weakref.ref[TimingLogger], weakref.ref[object]] | None = None
 
 
 def _note(logger: TimingLogger, run: object) -> None:
@@ -134,12 +136,13 @@ def _close_abandoned(run: object) -> None:
             shutdown_timing_logger()
 
 
-def _check(options: Mapping[str, Any]) -> None:
+def _check(options: LoggerOptions) -> None:
     """Refuse invalid options where they are given, and not only when the training begins."""
     for name in ("rank", "world_size"):
         if name in options:
             raise ConfigurationError(f"{name} is what the trainer says it is: leave it out.")
+    off: LoggerOptions = {**options, "enabled": False}
     try:
-        TimingLogger(0, **{**options, "enabled": False})
+        TimingLogger(0, **off)
     except TypeError as error:
         raise ConfigurationError(f"unknown option, see TimingLogger for those there are: {error}.") from error

@@ -9,7 +9,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timing_logger.integrations._callback import FrameworkCallback
 from timing_logger.integrations._phases import (
@@ -29,6 +29,9 @@ except ModuleNotFoundError as error:
     if error.name != "transformers":
         raise
     raise ImportError("transformers is not installed: pip install timing_logger[transformers].") from error
+
+if TYPE_CHECKING:
+    from transformers import TrainerControl, TrainerState, TrainingArguments
 
 __all__ = ["TimingLoggerCallback"]
 
@@ -76,51 +79,69 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
     def _begin_idle(self) -> None:
         super()._begin_idle()
         self._epoch: int | None = None
-        self._evaluated: Any = None
+        self._evaluated: object = None
 
     # -- the run --------------------------------------------------------------------------------------
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._begin_idle()
         logger = self._run_logger.open(args.process_index, args.world_size, state)
         logger.set_current_iteration(state.global_step)
         self._phases.start(logger)
         self._phases.wait()
 
-    def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.stop()
         self._run_logger.close()
 
-    def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_epoch_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         # Counted here, because state.epoch lags behind in the epoch after one that stopped early.
         self._epoch = int(state.epoch or 0) if self._epoch is None else self._epoch + 1
         self._phases.logger.set_current_epoch(self._epoch)
         self._phases.wait()
 
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.wait()
 
     # -- a step ---------------------------------------------------------------------------------------
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._evaluated = None
         self._phases.logger.set_current_iteration(state.global_step)
         self._phases.end_wait(DATA)
         self._phases.begin(TRAIN_STEP)
         self._phases.begin(FORWARD_BACKWARD)
 
-    def on_substep_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_substep_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.end(FORWARD_BACKWARD)
         self._phases.begin(FORWARD_BACKWARD)
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.end(FORWARD_BACKWARD)
         self._phases.begin(OPTIMIZER)
 
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.end(OPTIMIZER)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.end(TRAIN_STEP)
         self._phases.drop_all()
         self._phases.logger.set_current_iteration(state.global_step)
@@ -128,13 +149,20 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
 
     # -- between steps --------------------------------------------------------------------------------
 
-    def on_log(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         if self._evaluated is None:  # an evaluation logs its metrics before it ends
             self._phases.end_wait(LOG)
             self._phases.wait()
 
     def on_prediction_step(
-        self, args: Any, state: Any, control: Any, eval_dataloader: Any = None, **_: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        eval_dataloader: object = None,
+        **_: object,
     ) -> None:
         if eval_dataloader is self._evaluated:
             return
@@ -143,15 +171,26 @@ class TimingLoggerCallback(FrameworkCallback, TrainerCallback):
             self._phases.drop_wait()
         self._evaluated = eval_dataloader
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._evaluated = None
         self._phases.end_wait(EVALUATE, VALIDATION)
         self._phases.wait()
 
-    def on_predict(self, args: Any, state: Any, control: Any, metrics: Any = None, **_: Any) -> None:
+    def on_predict(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: object = None,
+        **_: object,
+    ) -> None:
         self._evaluated = None
         self._phases.wait()
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_save(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object
+    ) -> None:
         self._phases.end_wait(SAVE)
         self._phases.wait()

@@ -15,7 +15,7 @@ from timing_logger.profilers._loader_names import LoaderNames
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.record import HOST_CLOCK, OK
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.intervals import Interval, open_interval, wait_for_stream
+from timing_logger.recording.device.intervals import Columns, Interval, open_interval, wait_for_stream
 from timing_logger.recording.logger import TimingLogger
 
 log = logging.getLogger("timing_logger")
@@ -98,7 +98,7 @@ class Recording:
         operation: str,
         name: str,
         phase: str,
-        columns: tuple[Any, ...],
+        columns: Columns,
         status: str,
         step: int | None = None,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.logger import TimingLogger
@@ -20,6 +20,19 @@ _PLACES = {
     "dataloader_names": ("data", "train", "dataloader_names"),
 }
 """The path of each option in a configuration file."""
+
+
+class RuntimeArguments(TypedDict, total=False):
+    """The arguments of :class:`timing_logger.profilers.runtime.RuntimeProfiler`."""
+
+    writer: ScalarWriter | Sequence[ScalarWriter] | None
+    profile_training: bool
+    dataloader_names: Sequence[str] | None
+    log_scalars_every_n_steps: int | None
+    rank: int
+    synchronize: bool
+    timing_logger: TimingLogger | None
+    log: bool | logging.Logger
 
 
 @dataclass(slots=True, kw_only=True)
@@ -65,7 +78,7 @@ class RuntimeOptions:
         return writers if self.profile_training and self.rank == 0 else []
 
 
-def options_from_config(config: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+def options_from_config(config: Mapping[str, object], options: Mapping[str, object]) -> dict[str, Any]:
     """Return ``options`` together with those of :data:`_PLACES` that ``config`` has.
 
     Raises:
@@ -91,7 +104,7 @@ def options_from_config(config: Mapping[str, Any], options: Mapping[str, Any]) -
     return found
 
 
-def _distinct_names(names: Any) -> list[str]:
+def _distinct_names(names: Sequence[str]) -> list[str]:
     if isinstance(names, str) or not isinstance(names, Sequence):
         raise ConfigurationError(f"dataloader_names must be a list of names, and is {names!r}.")
     if not all(isinstance(name, str) and name for name in names):
@@ -111,7 +124,7 @@ def _writers(writer: Any) -> list[ScalarWriter]:
     return given
 
 
-def _log_writers(log: Any) -> list[LogWriter]:
+def _log_writers(log: bool | logging.Logger) -> list[LogWriter]:
     if isinstance(log, logging.Logger):
         return [LogWriter(log)]
     if not isinstance(log, bool):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, Record
 from timing_logger.recording.channel import AtomicCounter
+from timing_logger.recording.device.intervals import Columns
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.sinks.scalars import CLOSE_WINDOW, ScalarsSink, ScalarWriter, closes_window, in_window
 
@@ -50,7 +50,7 @@ class ScalarWindows:
         self._left_out = AtomicCounter()
         self._open = {phase: _OpenWindow(0) for phase in phases}
 
-    def record(self, operation: str, name: str, phase: str, columns: tuple[Any, ...], status: str) -> None:
+    def record(self, operation: str, name: str, phase: str, columns: Columns, status: str) -> None:
         """Add an interval to the open window of ``phase``; ``columns`` are its start, end and clock."""
         start, end, clock = columns
         if self._recorded.value - self._sink.taken >= MAX_WAITING[clock]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from timing_logger.record import OK
@@ -30,11 +30,11 @@ class TimedLoader:
     _loader: Any
     _times: FetchTimes
 
-    def __init__(self, loader: Iterable[Any], times: FetchTimes) -> None:
+    def __init__(self, loader: Iterable[object], times: FetchTimes) -> None:
         object.__setattr__(self, "_loader", loader)
         object.__setattr__(self, "_times", times)
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         self._times.began()
         return TimedIterator(iter(self._loader), self._times)
 
@@ -47,13 +47,13 @@ class TimedLoader:
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "_loader"), name)
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    def __setattr__(self, name: str, value: object) -> None:
         setattr(self._loader, name, value)
 
     def __copy__(self) -> TimedLoader:
         return type(self)(self._loader, self._times)
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[object], object], tuple[object]]:
         """Pickle or deep-copy the loader itself, which is not timed in the copy or in another process."""
         return _itself, (self._loader,)
 
@@ -66,12 +66,12 @@ class TimedIterator(TimedLoader):
 
     __slots__ = ()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[object]:
         self._times.began()
         inner = iter(self._loader)
         return self if inner is self._loader else TimedIterator(inner, self._times)
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         start_ns = perf_counter_ns()
         try:
             batch = next(self._loader)
@@ -84,10 +84,10 @@ class TimedIterator(TimedLoader):
         return batch
 
 
-def _itself(loader: Any) -> Any:
+def _itself(loader: object) -> object:
     return loader
 
 
-def timed(loader: Iterable[Any], times: FetchTimes) -> TimedLoader:
+def timed(loader: Iterable[object], times: FetchTimes) -> TimedLoader:
     """Return a proxy that times ``loader``: an iterator if the loader is one."""
     return (TimedIterator if isinstance(loader, Iterator) else TimedLoader)(loader, times)

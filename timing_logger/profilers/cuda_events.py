@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import OK
@@ -23,6 +23,9 @@ from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.recording.spans import NO_SPAN
 from timing_logger.run_info import Counters
 from timing_logger.sinks.jsonl import JsonlSink
+
+if TYPE_CHECKING:
+    import torch
 
 log = logging.getLogger("timing_logger")
 
@@ -152,7 +155,7 @@ class CudaEventProfiler:
         return self._on and self._recording.records(step)
 
     def record(
-        self, name: str, step: int, *, stream: Any = None, **metadata: Any
+        self, name: str, step: int, *, stream: torch.Stream | None = None, **metadata: object
     ) -> AbstractContextManager[object]:
         """Time a ``with`` block, without waiting.
 
@@ -168,7 +171,7 @@ class CudaEventProfiler:
                 for other values, and for keys that the row has already.
         """
         if not self.should_record(step):
-            return NO_SPAN  # type: ignore[no-any-return]
+            return NO_SPAN
         return _Phase(self._loggers, name, step, stream, metadata)
 
     # -- flushing and closing -----------------------------------------------------------------------
@@ -223,7 +226,12 @@ class _Phase:
     __slots__ = ("_interval", "_loggers", "_metadata", "_name", "_step", "_stream")
 
     def __init__(
-        self, loggers: tuple[TimingLogger, ...], name: Any, step: Any, stream: Any, metadata: dict[str, Any]
+        self,
+        loggers: tuple[TimingLogger, ...],
+        name: str,
+        step: int,
+        stream: torch.Stream | None,
+        metadata: dict[str, object],
     ) -> None:
         self._loggers = loggers
         self._name = name
@@ -251,7 +259,12 @@ class _Phase:
             )  # fmt: skip
 
 
-def _check(enable: Any, directory: Any, rank: Any, timing_logger: Any) -> None:
+def _check(
+    enable: bool,
+    directory: str | os.PathLike[str] | None,
+    rank: int | None,
+    timing_logger: TimingLogger | None,
+) -> None:
     if not isinstance(enable, bool):
         raise ConfigurationError(f"enable must be True or False, and is {enable!r}.")
     if rank is not None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.profilers._loader_names import LoaderNames
@@ -29,7 +29,12 @@ from timing_logger.recording.sampling import check_integer
 from timing_logger.recording.spans import NO_SPAN
 from timing_logger.sinks.scalars import ScalarWriter
 
-Loader = TypeVar("Loader", bound=Iterable[Any])
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from timing_logger.profilers._runtime_options import RuntimeArguments
+
+Loader = TypeVar("Loader", bound=Iterable[object])
 TimedBlock = AbstractContextManager[object]
 
 _NOTHING: TimedBlock = NO_SPAN
@@ -107,7 +112,9 @@ class RuntimeProfiler:
         )
 
     @classmethod
-    def from_config(cls, config: Mapping[str, Any], **options: Any) -> RuntimeProfiler:
+    def from_config(
+        cls, config: Mapping[str, object], **options: Unpack[RuntimeArguments]
+    ) -> RuntimeProfiler:
         """Create a profiler from the mapping in a configuration file, whose other entries are ignored.
 
         Args:

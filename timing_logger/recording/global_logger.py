@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timing_logger.errors import AlreadyInitializedError
 from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from timing_logger.recording.options import LoggerOptions
 
 _OFF = TimingLogger(0, enabled=False)
 
@@ -15,7 +20,7 @@ _owner_pid: int = os.getpid()
 
 
 def init_timing_logger(
-    rank: int, log_dir: str | os.PathLike[str] | None = "logs/timing", **options: Any
+    rank: int, log_dir: str | os.PathLike[str] | None = "logs/timing", **options: Unpack[LoggerOptions]
 ) -> TimingLogger:
     """Create the process's logger.
 

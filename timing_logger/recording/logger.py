@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
@@ -81,7 +80,7 @@ class TimingLogger(Recorder):
         log_dir: str | os.PathLike[str] | None = "logs/timing",
         *,
         world_size: int | None = None,
-        labels: Mapping[str, Any] | None = None,
+        labels: Mapping[str, object] | None = None,
         flush_interval: float = 1.0,
         maxsize: int = 100_000,
         ranks: Collection[int] | None = None,
@@ -196,7 +195,7 @@ class TimingLogger(Recorder):
 
     # -- start and end ------------------------------------------------------------------------------
 
-    def _start(self, log_dir: Any, options: Options, sinks: Sequence[Sink]) -> None:
+    def _start(self, log_dir: str | os.PathLike[str] | None, options: Options, sinks: Sequence[Sink]) -> None:
         if options.handle_sigterm:
             at_sigterm(self._see_sigterm)
         clock = WallClock()

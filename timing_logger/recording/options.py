@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.run_info import MAX_RANK
+
+if TYPE_CHECKING:
+    from timing_logger.sinks import Sink
 
 _MOST_SECONDS = 10**9
 """The longest time allowed, about 30 years: no thread can wait for much longer at once."""
@@ -30,6 +33,36 @@ _MOST = {"rank": MAX_RANK, "world_size": MAX_RANK + 1}
 _OPTIONAL = {"world_size", "end_step"}
 
 
+class LoggerOptions(TypedDict, total=False):
+    """The keyword arguments of :class:`timing_logger.TimingLogger`, for functions that pass them on."""
+
+    world_size: int | None
+    labels: Mapping[str, object] | None
+    flush_interval: float
+    maxsize: int
+    ranks: Collection[int] | None
+    start_step: int
+    end_step: int | None
+    record_every_n_steps: int
+    enabled: bool
+    device_timeout: float
+    hang_after: float
+    handle_sigterm: bool
+    fsync: bool
+    max_file_mb: float | None
+    file_mode: int
+    sinks: Sequence[Sink]
+
+
+class RunFacts(TypedDict):
+    """The fields of a sidecar that the options fill; ``options`` holds those without a field of their own."""
+
+    rank: int
+    world_size: int | None
+    labels: dict[str, object]
+    options: dict[str, Any]
+
+
 @dataclass(slots=True, kw_only=True)
 class Options:
     """The options of a logger; see :class:`timing_logger.TimingLogger` for meanings and units.
@@ -40,7 +73,7 @@ class Options:
 
     rank: int
     world_size: int | None
-    labels: Mapping[str, Any] | None
+    labels: Mapping[str, object] | None
     flush_interval: float
     maxsize: int
     ranks: Collection[int] | None
@@ -82,25 +115,30 @@ class Options:
             ranks=self.ranks,
         )
 
-    def for_sidecar(self) -> dict[str, Any]:
+    def for_sidecar(self) -> RunFacts:
         """Return the options as JSON values: rank, world size, labels, and the others in ``options``."""
         rest = asdict(self)
-        return {name: rest.pop(name) for name in ("rank", "world_size", "labels")} | {"options": rest}
+        return {
+            "rank": rest.pop("rank"),
+            "world_size": rest.pop("world_size"),
+            "labels": rest.pop("labels"),
+            "options": rest,
+        }
 
 
-def _check_seconds(name: str, value: Any) -> None:
+def _check_seconds(name: str, value: float) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value <= _MOST_SECONDS:
         raise ConfigurationError(f"{name} must be seconds > 0, at most {_MOST_SECONDS}, and is {value!r}.")
 
 
-def _check_megabytes(name: str, value: Any) -> None:
+def _check_megabytes(name: str, value: float | None) -> None:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if value is not None and not (is_number and value >= 1):
         raise ConfigurationError(f"{name} must be megabytes >= 1, or None for no limit, and is {value!r}.")
 
 
-def _checked_mode(name: str, value: Any) -> int:
+def _checked_mode(name: str, value: int) -> int:
     is_integer = isinstance(value, int) and not isinstance(value, bool)
     if not is_integer or not 0 <= value <= 0o777 or value & 0o600 != 0o600:
         said = f"{value:#o}" if is_integer else repr(value)
@@ -111,7 +149,7 @@ def _checked_mode(name: str, value: Any) -> int:
     return int(value)
 
 
-def _json_object(labels: Mapping[str, Any] | None) -> dict[str, Any]:
+def _json_object(labels: Mapping[str, object] | None) -> dict[str, object]:
     try:
         return dict(json.loads(json.dumps(dict(labels or {}), allow_nan=False)))
     except (TypeError, ValueError) as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from timing_logger.record import END, HOST_CLOCK, OK, START, stated_interval
 from timing_logger.recording.channel import Channel
@@ -27,9 +27,15 @@ from timing_logger.recording.spans import (
     Wait,
 )
 
+if TYPE_CHECKING:
+    import torch
+
+    from timing_logger.recording.device.intervals import DeviceInterval
+
 _new_span = _new_call = object.__new__
 
 S = TypeVar("S", bound=Span)
+R = TypeVar("R")
 
 
 _NO_LABEL = "", "", False
@@ -99,10 +105,10 @@ class Recorder:
         """
         if iteration is None:
             if not self.recording:
-                return NO_SPAN  # type: ignore[no-any-return]
+                return NO_SPAN
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
-            return NO_SPAN  # type: ignore[no-any-return]
+            return NO_SPAN
         span = _new_span(Span)
         span.caller = caller = self._callers.current
         span.thread = caller.thread
@@ -157,9 +163,9 @@ class Recorder:
         peer: int | None,
         group: NumberedGroup,
         handle: type[Waitable],
-        call: Callable[..., Any],
-        args: tuple[Any, ...],
-    ) -> Any:
+        call: Callable[..., R],
+        args: tuple[object, ...],
+    ) -> R:
         """Make a call, wait for the operation that it began, and record both as one: for instrumentation.
 
         In an iteration that is not recorded, a row is written only if the process hangs in the call. The
@@ -180,7 +186,7 @@ class Recorder:
         recording = self.recording
         caller = self._callers.current
         label = self._label.get()
-        record = [
+        record: list[object] = [
             self._iteration, self._epoch, label[0] if layer_name is None else layer_name, operation, label[1],
             message_size, None, None, HOST_CLOCK, group.name, group.size, group.next_collective(), peer,
             caller.thread, OK, "", None,
@@ -223,7 +229,7 @@ class Recorder:
         iteration: int | None = None,
         epoch: int | None = None,
         *,
-        stream: Any = None,
+        stream: torch.Stream | None = None,
         group: str = "",
         group_size: int | None = None,
         seq: int | None = None,
@@ -246,10 +252,10 @@ class Recorder:
         """
         if iteration is None:
             if not self.recording:
-                return NO_SPAN  # type: ignore[no-any-return]
+                return NO_SPAN
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
-            return NO_SPAN  # type: ignore[no-any-return]
+            return NO_SPAN
         span = _new_span(DeviceSpan)
         span.caller = caller = self._callers.current
         span.thread = caller.thread
@@ -307,7 +313,7 @@ class Recorder:
     def record_interval(
         self,
         operation: str | None,
-        start_ns: int,
+        start_ns: int | DeviceInterval,
         end_ns: int | None,
         message_size: int | None = None,
         layer_name: str | None = None,
@@ -321,12 +327,12 @@ class Recorder:
         peer: int | None = None,
         clock: str = HOST_CLOCK,
         status: str = OK,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, object] | None = None,
     ) -> None:
         """Record an interval of the ``time.perf_counter_ns`` axis: the entry for instrumentation.
 
         Args:
-            start_ns: the start in ns.
+            start_ns: the start in ns; the interval itself if a device measures it.
             end_ns: the end in ns; None for an operation whose end is not known.
             clock, status, metadata: the fields of the record.
 
@@ -404,11 +410,11 @@ class Recorder:
 
 
 def _no_span(
-    operation: Any = "", message_size: Any = None, layer_name: Any = None, phase: Any = None,
-    iteration: Any = None, epoch: Any = None, **_: Any,
-) -> Any:  # fmt: skip
+    operation: object = "", message_size: object = None, layer_name: object = None, phase: object = None,
+    iteration: object = None, epoch: object = None, **_: object,
+) -> Timer:  # fmt: skip
     return NO_SPAN  # named parameters, because collecting them into a tuple costs a third more
 
 
-def _ignore(*_: Any, **__: Any) -> None:
+def _ignore(*_: object, **__: object) -> None:
     pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import SupportsIndex
 
 from timing_logger.errors import ConfigurationError
 
@@ -51,7 +51,7 @@ class StepPolicy:
         """Whether any iteration is left out on a rank that records."""
         return self.start_step > 0 or self.end_step is not None or self.record_every_n_steps > 1
 
-    def records(self, iteration: Any) -> bool:
+    def records(self, iteration: SupportsIndex) -> bool:
         """Return whether ``iteration`` is recorded. Never raises: a value that is no integer is recorded."""
         if type(iteration) is not int:
             try:
@@ -68,7 +68,7 @@ class StepPolicy:
         return self.ranks is None or rank in self.ranks
 
 
-def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = None) -> int:
+def check_integer(name: str, value: SupportsIndex, *, minimum: int, maximum: int | None = None) -> int:
     """Return ``value`` as an int between ``minimum`` and ``maximum``; bools and floats are refused.
 
     Raises:
@@ -87,12 +87,12 @@ def check_integer(name: str, value: Any, *, minimum: int, maximum: int | None = 
     return number
 
 
-def _check_at_least(minimum: int, **named: Any) -> None:
+def _check_at_least(minimum: int, **named: SupportsIndex) -> None:
     for name, value in named.items():
         check_integer(name, value, minimum=minimum)
 
 
-def _checked_ranks(ranks: Any) -> Any:
+def _checked_ranks(ranks: Collection[int]) -> Collection[int]:
     if isinstance(ranks, (str, bytes)) or not (hasattr(ranks, "__iter__") and hasattr(ranks, "__len__")):
         raise ConfigurationError(f"ranks must be a collection of rank numbers, and is {ranks!r}.")
     if len(ranks) == 0:

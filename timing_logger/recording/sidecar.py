@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.errors import LogPathError
 from timing_logger.recording.clock import WallClock, unix_ns
@@ -23,6 +23,9 @@ from timing_logger.run_info import (
     replace_sidecar,
     sidecar_path,
 )
+
+if TYPE_CHECKING:
+    from timing_logger.recording.options import RunFacts
 
 log = logging.getLogger("timing_logger")
 
@@ -52,9 +55,7 @@ class Sidecar:
     not written yet never is.
     """
 
-    def __init__(
-        self, timing_file: Path, name: TimingFile, clock: WallClock, constants: dict[str, Any]
-    ) -> None:
+    def __init__(self, timing_file: Path, name: TimingFile, clock: WallClock, constants: RunFacts) -> None:
         """Write the first sidecar, before anything is recorded.
 
         Args:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from itertools import repeat
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from timing_logger.record import (
     DEVICE_CLOCK,
@@ -26,6 +26,11 @@ from timing_logger.recording.device.intervals import HostInterval, Interval, ope
 from timing_logger.recording.open_calls import Caller, OpenCall
 from timing_logger.recording.protocols import Waitable, has_ended
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
 
 class Timer(Protocol):
     """The object that ``with logger.record_mpi_operation(...) as timer`` yields."""
@@ -38,7 +43,7 @@ class Timer(Protocol):
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> Any: ...
+    ) -> None: ...
 
 
 class Span(OpenCall):
@@ -50,16 +55,16 @@ class Span(OpenCall):
     )  # fmt: skip
 
     thread: str
-    operation: Any
-    message_size_bytes: Any
-    layer_name: Any
-    phase: Any
-    iteration: Any
-    epoch: Any
-    group: Any
-    group_size: Any
-    seq: Any
-    peer: Any
+    operation: str | None
+    message_size_bytes: int | None
+    layer_name: str
+    phase: str
+    iteration: int | None
+    epoch: int | None
+    group: str
+    group_size: int | None
+    seq: int | None
+    peer: int | None
 
     @property
     def elapsed_ms(self) -> float:
@@ -102,7 +107,12 @@ class Span(OpenCall):
         self.write(self.operation, self.start_ns, end_ns, status)
 
     def write(
-        self, operation: Any, start_ns: int, end_ns: int | None, status: str, thread: str | None = None
+        self,
+        operation: str | None,
+        start_ns: int,
+        end_ns: int | None,
+        status: str,
+        thread: str | None = None,
     ) -> None:
         """Write a record with this span's columns, for a block that no ``with`` encloses.
 
@@ -118,7 +128,7 @@ class Span(OpenCall):
 
     def _record(
         self,
-        operation: Any,
+        operation: str | None,
         start_ns: int,
         end_ns: int | None,
         status: str,
@@ -142,7 +152,7 @@ class Unrecorded(Span):
     ) -> None:
         self.leave()
 
-    def write(self, *_: Any) -> None:
+    def write(self, *_: object) -> None:
         """Write nothing: the iteration is not recorded."""
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
@@ -156,7 +166,7 @@ class TimedCall(OpenCall):
 
     __slots__ = ("record",)
 
-    record: list[Any]
+    record: list[object]
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
         """Yield the record of the call as it is now, without an end."""
@@ -230,7 +240,7 @@ class DeviceSpan(Span):
 
     __slots__ = ("interval", "stream")
 
-    stream: Any
+    stream: torch.Stream | None
     interval: Interval | None
 
     @property
@@ -287,11 +297,14 @@ class _NoSpan:
 
     elapsed_ms = math.nan
 
+    __enter__: ClassVar[Callable[[], Timer]]
+    __exit__: ClassVar[Callable[..., None]]
 
-NO_SPAN: Any = _NoSpan()
+
+NO_SPAN: Timer = _NoSpan()
 
 # These callables are in C, because a logger that is off must cost less than two clock readings. The
 # first always returns NO_SPAN; the second takes the three arguments of __exit__ and returns "", which
 # is false, so that exceptions propagate.
-_NoSpan.__enter__ = repeat(NO_SPAN).__next__  # type: ignore[attr-defined]
-_NoSpan.__exit__ = "".format  # type: ignore[attr-defined]
+_NoSpan.__enter__ = repeat(NO_SPAN).__next__
+_NoSpan.__exit__ = "".format  # type: ignore[assignment]

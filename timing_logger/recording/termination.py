@@ -8,7 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
-from typing import Any
+from types import FrameType
 
 from timing_logger.errors import ConfigurationError
 
@@ -41,7 +41,7 @@ class TerminationWatch:
         with contextlib.suppress(ValueError):
             self._told.remove(told)
 
-    def _handle(self, number: int, frame: Any) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal on the main thread, once that runs Python code again."""
         with contextlib.suppress(OSError):
             os.write(self._write, bytes([number]))  # other code may have replaced our wakeup descriptor

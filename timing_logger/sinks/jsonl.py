@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 import numbers
 import os
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
 from timing_logger.sinks._file_in_parts import FileInParts, FileSink, is_taken
@@ -60,8 +59,8 @@ class JsonlSink(FileSink):
         lines = "".join([_line(self._row(Record(*record))) for record in batch])
         self._file.append(lines.encode(), len(batch))
 
-    def _row(self, record: Record) -> dict[str, Any]:
-        row = {
+    def _row(self, record: Record) -> dict[str, object]:
+        row: dict[str, object] = {
             "name": record.operation,
             "step": record.iteration,
             "rank": self._rank,
@@ -83,14 +82,14 @@ def _duration_ms(record: Record) -> float | None:
     return None if record.end_ns is None else (record.end_ns - record.start_ns) / NS_PER_MS
 
 
-def _metadata(record: Record) -> dict[Any, Any]:
+def _metadata(record: Record) -> Mapping[str, object]:
     try:
         return {} if record.metadata is None else dict(record.metadata)
     except Exception:  # the caller's own mapping type may raise anything
         return {"metadata": record.metadata}
 
 
-def _free_key(key: Any, row: dict[str, Any]) -> str:
+def _free_key(key: object, row: dict[str, object]) -> str:
     """Return ``key``, or a longer name if the sink uses it itself or it is taken."""
     name = str.__add__("", key) if isinstance(key, str) else _type_name(key)
     while name in OWN_KEYS or name in row:
@@ -103,7 +102,7 @@ def _free_key(key: Any, row: dict[str, Any]) -> str:
 _strict = json.JSONEncoder(allow_nan=False).encode
 
 
-def _line(row: dict[str, Any]) -> str:
+def _line(row: dict[str, object]) -> str:
     """Return the JSON line of ``row``. Never raises, whatever the row holds."""
     try:
         line = _strict(row)
@@ -112,11 +111,11 @@ def _line(row: dict[str, Any]) -> str:
     return _careful_line(row) if "\\ud" in line else line + "\n"  # this may be a lone surrogate
 
 
-def _careful_line(row: dict[str, Any]) -> str:
+def _careful_line(row: dict[str, object]) -> str:
     return json.dumps({_held(key): _held(value) for key, value in row.items()}) + "\n"
 
 
-def _held(value: Any) -> Any:
+def _held(value: object) -> object:
     """Return ``value`` in a form that strict JSON can hold."""
     try:
         lenient = json.dumps(value, ensure_ascii=False, default=_stand_in)
@@ -125,7 +124,7 @@ def _held(value: Any) -> Any:
         return _type_name(value)
 
 
-def _stand_in(value: Any) -> Any:
+def _stand_in(value: object) -> int | float | str:
     """Return a replacement for a value that ``json`` does not know; NumPy's numbers become plain numbers."""
     if isinstance(value, numbers.Integral):
         return int(value)
@@ -134,5 +133,5 @@ def _stand_in(value: Any) -> Any:
     return _type_name(value)
 
 
-def _type_name(value: Any) -> str:
+def _type_name(value: object) -> str:
     return f"<{type(value).__name__}>"

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol, TypedDict
 
 from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
 
@@ -23,7 +23,7 @@ CLOSE_WINDOW = "CLOSE_WINDOW"
 class ScalarWriter(Protocol):
     """An object that takes scalars, such as ``torch.utils.tensorboard.SummaryWriter``."""
 
-    def add_scalar(self, tag: str, value: float, step: int, /) -> Any:
+    def add_scalar(self, tag: str, value: float, step: int, /) -> object:
         """Take one point of the curve ``tag``."""
 
 
@@ -38,12 +38,25 @@ class LogWriter:
         self._logger.info("%s: %.2f", tag, value)
 
 
-def in_window(number: int) -> Mapping[str, Any]:
+class InWindow(TypedDict):
+    """The metadata of a record of a window: the number of the window in its phase."""
+
+    window: int
+
+
+class ClosesWindow(InWindow):
+    """The metadata of the record that closes a window: how many others it has, and the step of its means."""
+
+    records: int
+    step: int
+
+
+def in_window(number: int) -> InWindow:
     """Return the metadata of a record that belongs to window ``number`` of its phase, counted from 0."""
     return {"window": number}
 
 
-def closes_window(number: int, *, records: int, step: int) -> Mapping[str, Any]:
+def closes_window(number: int, *, records: int, step: int) -> ClosesWindow:
     """Return the metadata of the record that closes window ``number``.
 
     Args:

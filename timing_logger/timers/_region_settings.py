@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from timing_logger.errors import ConfigurationError
 
@@ -44,7 +44,7 @@ class Settings(NamedTuple):
         return ", ".join(f"{setting}={value!r}" for setting, value in self._asdict().items())
 
 
-def check_timeable(function: Any) -> None:
+def check_timeable(function: object) -> None:
     """Check that calls of ``function`` can be timed.
 
     Raises:

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from timing_logger.errors import TimerNotStartedError
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
@@ -269,10 +269,10 @@ class RegionTimer:
         """Return the timer itself, so that the copy of a model that holds a timer continues to use it."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> RegionTimer:
+    def __deepcopy__(self, memo: dict[int, object]) -> RegionTimer:
         return self
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[Callable[[str, str, bool], RegionTimer], tuple[str, str, bool]]:
         """Pickle the timer as a reference to the timer of the same name in the other process."""
         if self._rows.find is None:
             raise TypeError(

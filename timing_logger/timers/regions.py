@@ -80,7 +80,7 @@ class RegionTimers:
         timer_type: str | None = None,
         cuda_sync: bool | None = None,
         enabled: bool | None = None,
-    ) -> Any:
+    ) -> RegionTimer | Callable[..., object]:
         """Return the timer of a name; the first call creates it.
 
         Args:
@@ -154,7 +154,7 @@ class RegionTimers:
         for _, timer in self.items():
             timer.sums.detach()
 
-    def _first(self, name: Any, asked: Settings) -> Any:
+    def _first(self, name: object, asked: Settings) -> RegionTimer | Callable[..., object]:
         asked.check()
         if not isinstance(name, str):
             return self._decorated(name)
@@ -169,7 +169,7 @@ class RegionTimers:
         timer.check_asked(asked)  # another thread may have created it first
         return timer
 
-    def _decorated(self, function: Any) -> Any:
+    def _decorated(self, function: object) -> Callable[..., object]:
         name = getattr(function, "__qualname__", None)
         if not callable(function) or not isinstance(name, str):
             raise ConfigurationError(

@@ -13,7 +13,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import torch as _torch
+    from typing_extensions import Self
 
 _WITHOUT_TIMED_STREAMS = ("mps",)  # has one stream only, and no second one for anchors of its clock
 _RELAXED = 2  # cudaStreamCaptureModeRelaxed, and the same number in HIP
@@ -23,7 +27,7 @@ _FIRST_HIP_WITH_MODES = (7, 2)  # earlier, a query broke a capture in any mode o
 class Event(Protocol):
     """A mark that a stream passes, such as ``torch.Event(enable_timing=True)``."""
 
-    def record(self, stream: Any = None) -> None:
+    def record(self, stream: _torch.Stream | None = None) -> None:
         """Put the mark into a stream, by default the current one."""
 
     def query(self) -> bool:
@@ -32,7 +36,7 @@ class Event(Protocol):
     def synchronize(self) -> None:
         """Wait until the stream has passed the mark."""
 
-    def elapsed_time(self, other: Any, /) -> float:
+    def elapsed_time(self, other: Self, /) -> float:
         """Return the milliseconds (a float32) from this event to ``other``."""
 
 
@@ -57,7 +61,7 @@ class Accelerator:
         self._device_errors = getattr(torch, "AcceleratorError", ())  # since torch 2.8
         self._new_event = partial(torch.Event, kind, enable_timing=True)
         self.current_index: Callable[[], int] = torch.accelerator.current_device_index
-        self.current_stream: Callable[[int], Any] = torch.accelerator.current_stream
+        self.current_stream: Callable[[int], _torch.Stream] = torch.accelerator.current_stream
         self.is_capturing: Callable[[], bool] = getattr(self._module, "is_current_stream_capturing", _never)
         self.has_context: Callable[[int], bool] = getattr(torch._C, f"_{kind}_hasPrimaryContext", _always)
 
@@ -70,11 +74,12 @@ class Accelerator:
         event: Event = self._new_event()
         return event
 
-    def new_stream(self, index: int) -> Any:
+    def new_stream(self, index: int) -> _torch.Stream:
         """Return a stream of device ``index``. Torch has only 32, so other code may be given the same one."""
-        return self._torch.Stream(device=f"{self.kind}:{index}", priority=-1)
+        stream: _torch.Stream = self._torch.Stream(device=f"{self.kind}:{index}", priority=-1)
+        return stream
 
-    def look_at(self, stream: Any) -> tuple[bool, int]:
+    def look_at(self, stream: _torch.Stream) -> tuple[bool, int]:
         """Return whether ``stream`` is being captured into a graph, and the number of its device."""
         if hasattr(stream, "is_capturing"):  # since torch 2.12
             return stream.is_capturing(), stream.device.index
@@ -83,12 +88,12 @@ class Accelerator:
             return self.is_capturing(), index
 
     @contextmanager
-    def current(self, stream: Any, index: int) -> Iterator[None]:
+    def current(self, stream: _torch.Stream, index: int) -> Iterator[None]:
         """Make ``stream``, of device ``index``, the calling thread's current one during the block."""
         with self._module.device(index), self._module.stream(stream):
             yield
 
-    def mark(self, event: Event, stream: Any, index: int) -> None:
+    def mark(self, event: Event, stream: _torch.Stream, index: int) -> None:
         """Record ``event`` in ``stream``, of device ``index``, whichever device is current."""
         with self._module.device(index):
             event.record(stream)
@@ -122,7 +127,7 @@ class Accelerator:
                     self._exchange_mode(ctypes.byref(mode))
 
     @cached_property
-    def _exchange_mode(self) -> Callable[[Any], int]:
+    def _exchange_mode(self) -> Callable[[object], int]:
         """The function of the loaded runtime or driver that swaps the calling thread's capture mode."""
         version = self._torch.version
         if self.kind != "cuda":
@@ -146,7 +151,7 @@ def is_about_capture(error: Exception) -> bool:
     return "captur" in str(error)
 
 
-def _loaded(library: str, name: str) -> Callable[[Any], int] | None:
+def _loaded(library: str, name: str) -> Callable[[object], int] | None:
     """Return a function of a library that this process has loaded already; None if there is none."""
     import ctypes
 
@@ -157,11 +162,11 @@ def _loaded(library: str, name: str) -> Callable[[Any], int] | None:
     return None
 
 
-def _no_modes(mode: Any) -> int:
+def _no_modes(mode: object) -> int:
     return 0
 
 
-def _not_exchanged(mode: Any) -> int:
+def _not_exchanged(mode: object) -> int:
     return -1
 
 

@@ -7,9 +7,12 @@ one it is extrapolated at the rate measured so far.
 from __future__ import annotations
 
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.record import NS_PER_MS
+
+if TYPE_CHECKING:
+    from timing_logger.recording.device.accelerator import Event
 
 DRIFT = 20e-6
 """The assumed difference between the rates of two clocks until a better value is known: 20 us per second."""
@@ -33,7 +36,7 @@ class Mark(NamedTuple):
         device_ns: the same moment on the device's axis, on which the first anchor is at 0.
     """
 
-    event: Any
+    event: Event
     at_ns: int
     uncertainty_ns: int
     device_ns: int = 0
@@ -57,7 +60,7 @@ class AnchorLine:
         self._rate = _best_rate(self.marks)
         return missed_by_ns
 
-    def place(self, event: Any, issued_ns: int) -> tuple[int, int]:
+    def place(self, event: Event, issued_ns: int) -> tuple[int, int]:
         """Return when ``event`` passed, in ``perf_counter_ns``, and its distance in ns from the anchor used.
 
         Args:
@@ -81,7 +84,7 @@ class AnchorLine:
         return last.at_ns + round((device_ns - last.device_ns) * rate)
 
 
-def ns_between(first: Any, second: Any) -> int:
+def ns_between(first: Event, second: Event) -> int:
     """Return the time in ns from one event to another, on the device's clock."""
     elapsed_ms: float = first.elapsed_time(second)
     return round(elapsed_ms * NS_PER_MS)

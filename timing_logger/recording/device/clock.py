@@ -10,14 +10,17 @@ hour and 0.5 us after five seconds. Anchors are therefore renewed every few seco
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.device.accelerator import is_about_capture
+from timing_logger.recording.device.accelerator import Event, is_about_capture
 from timing_logger.recording.device.anchors import DRIFT, AnchorLine, Mark
 from timing_logger.recording.device.devices import Device
 from timing_logger.recording.device.intervals import TORCH_ERRORS, DeviceInterval
 from timing_logger.run_info import DeviceAnchor, DeviceClockInfo
+
+if TYPE_CHECKING:
+    import torch
 
 RENEW_NS = 2_000_000_000
 """Age in ns at which an anchor is followed by a new one."""
@@ -35,8 +38,8 @@ class DeviceClock:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._stream: Any = None
-        self._issued: tuple[Any, int] | None = None
+        self._stream: torch.Stream | None = None
+        self._issued: tuple[Event, int] | None = None
         self._refused = ""
         self._line = AnchorLine()
         self._first_ones: list[Mark] = []  # candidates for the first anchor, none good enough so far
@@ -130,7 +133,7 @@ class DeviceClock:
                 return Mark(event, (before_ns + now_ns) // 2, (now_ns - before_ns + 1) // 2)
         return None
 
-    def _issue(self) -> tuple[Any, int]:
+    def _issue(self) -> tuple[Event | None, int]:
         accelerator, index = self._device.accelerator, self._device.index
         if self._stream is None:
             self._stream = accelerator.new_stream(index)

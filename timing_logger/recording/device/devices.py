@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.recording.channel import AtomicCounter
 from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.stream_marks import StreamMarks
+
+if TYPE_CHECKING:
+    import torch
 
 PAIRS_PER_DEVICE = 4096
 """The most intervals of one device that are open, or not yet resolved, at any time."""
@@ -99,15 +102,15 @@ class Device:
         self.pool = EventPool(accelerator.new_event, PAIRS_PER_DEVICE)
         self.captured = AtomicCounter()
         self.full = AtomicCounter()
-        self._marks: dict[Any, StreamMarks] = {}
-        self._waiting: Any = None
+        self._marks: dict[int | None, StreamMarks] = {}
+        self._waiting: torch.Stream | None = None
 
     @property
     def failed(self) -> str:
         """The error message of a device of this kind that failed; "" if none has."""
         return self.accelerator.failed
 
-    def marks_in(self, stream: Any) -> StreamMarks:
+    def marks_in(self, stream: torch.Stream) -> StreamMarks:
         """Return the marks in one of the device's streams."""
         number = getattr(stream, "stream_id", None)
         return self._marks.get(number) or self._marks.setdefault(number, StreamMarks())

@@ -7,13 +7,18 @@ The events return to their pool when the last reference to the interval is gone.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import timing_logger.recording.device.accelerator as _accelerator
 from timing_logger.record import DEVICE_CLOCK, HOST_CLOCK, NS_PER_MS
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.device.accelerator import Accelerator, Event
 from timing_logger.recording.device.devices import Device, device, is_in_use
+
+if TYPE_CHECKING:
+    import torch
+
+    from timing_logger.recording.device.devices import EventPair
 
 _BACKWARDS_NS = -1000
 """A duration in ns below this is not valid: the block began in one stream and ended in another."""
@@ -33,7 +38,7 @@ class HostInterval:
         self.end_ns: int | None = None
         self.start_ns = perf_counter_ns()
 
-    def end(self, stream: Any = None) -> None:
+    def end(self, stream: torch.Stream | None = None) -> None:
         """End the interval now."""
         self.end_ns = perf_counter_ns()
 
@@ -50,7 +55,7 @@ class HostInterval:
         return None if self.end_ns is None else self.end_ns - self.start_ns
 
     @property
-    def columns(self) -> tuple[Any, int | None, str]:
+    def columns(self) -> Columns:
         """The fields ``start_ns``, ``end_ns`` and ``clock`` of the interval's record."""
         return self.start_ns, self.end_ns, HOST_CLOCK
 
@@ -77,8 +82,8 @@ class DeviceInterval:
     ended: bool
     issued_ns: int
     lost: bool
-    stream: Any
-    _events: Any
+    stream: torch.Stream | None
+    _events: Any  # an EventPair; None in a lost interval, whose events nobody asks for
 
     def __del__(self) -> None:
         events = getattr(self, "_events", None)  # an exception may have come before it was set
@@ -86,7 +91,7 @@ class DeviceInterval:
             self.device.pool.free.append(events)
 
     @property
-    def columns(self) -> tuple[Any, int | None, str]:
+    def columns(self) -> Columns:
         """The fields ``start_ns``, ``end_ns`` and ``clock`` of the interval's record.
 
         The interval itself stands in ``start_ns`` until the flush thread resolves it.
@@ -112,7 +117,7 @@ class DeviceInterval:
         with self.device.accelerator.asking(self.device.index) as harmless:
             return not harmless or self.start_event.query()
 
-    def end(self, stream: Any = None) -> None:
+    def end(self, stream: torch.Stream | None = None) -> None:
         """Mark the end in ``stream``; None for the calling thread's current one.
 
         If the block has left its thread on another device, the end is marked in the current stream of the
@@ -135,7 +140,7 @@ class DeviceInterval:
         except TORCH_ERRORS as error:
             self.lose(error)
 
-    def _end_in(self, stream: Any) -> None:
+    def _end_in(self, stream: torch.Stream) -> None:
         accelerator = self.device.accelerator
         self.lost, index = accelerator.look_at(stream)
         if not self.lost:
@@ -209,10 +214,13 @@ class DeviceInterval:
 
 Interval = HostInterval | DeviceInterval
 
+Columns: TypeAlias = tuple[int | DeviceInterval, int | None, str]
+"""The fields ``start_ns``, ``end_ns`` and ``clock`` of a record, see :class:`timing_logger.record.Record`."""
+
 _new_interval = object.__new__
 
 
-def open_interval(stream: Any = None) -> Interval | None:
+def open_interval(stream: torch.Stream | None = None) -> Interval | None:
     """Return an interval that begins now, in ``stream`` or the calling thread's current one.
 
     It uses the host clock if there is no device, if this process has not used one yet, or if the device
@@ -234,7 +242,7 @@ def open_interval(stream: Any = None) -> Interval | None:
         return _without_looking(accelerator, issued_ns, error)
 
 
-def _on_device(accelerator: Accelerator, stream: Any, issued_ns: int) -> Interval | None:
+def _on_device(accelerator: Accelerator, stream: torch.Stream | None, issued_ns: int) -> Interval | None:
     """Return an interval on the device of ``stream`` or of the thread; None while the stream is captured."""
     if stream is None and not _is_used(accelerator, accelerator.current_index()):
         stream = _stream_of_the_only_device(accelerator)
@@ -255,7 +263,7 @@ def _is_used(accelerator: Accelerator, index: int) -> bool:
     return is_in_use(index) or accelerator.has_context(index)
 
 
-def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
+def _stream_of_the_only_device(accelerator: Accelerator) -> torch.Stream | None:
     """Return the current stream of the one device that this process uses; None if it uses several, or none.
 
     A new thread has device 0 as its current one, even if the process works on another. A mark on device 0
@@ -265,7 +273,7 @@ def _stream_of_the_only_device(accelerator: Accelerator) -> Any:
     return accelerator.current_stream(used[0]) if len(used) == 1 else None
 
 
-def _begin_unless_full(on: Device, stream: Any, issued_ns: int) -> DeviceInterval:
+def _begin_unless_full(on: Device, stream: torch.Stream | None, issued_ns: int) -> DeviceInterval:
     """Return an interval in ``stream`` or the current one; it is lost if the stream is full of marks."""
     occupied = on.accelerator.current_stream(on.index) if stream is None else stream
     marks = on.marks_in(occupied)
@@ -279,7 +287,9 @@ def _begin_unless_full(on: Device, stream: Any, issued_ns: int) -> DeviceInterva
     return interval
 
 
-def _begin(on: Device, events: Any, stream: Any, issued_ns: int) -> DeviceInterval:
+def _begin(
+    on: Device, events: EventPair | None, stream: torch.Stream | None, issued_ns: int
+) -> DeviceInterval:
     interval = _new_interval(DeviceInterval)  # setting the slots here saves a call to __init__
     interval._events = events
     interval.device = on

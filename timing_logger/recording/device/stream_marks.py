@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING
 from weakref import ref
+
+if TYPE_CHECKING:
+    from timing_logger.recording.device.intervals import DeviceInterval
 
 MOST_INTERVALS = 256
 """The most intervals, of two marks each, that wait in one stream; the rest is left to the training."""
@@ -24,15 +27,15 @@ class StreamMarks:
     def __init__(self) -> None:
         self._begun = 0
         self._passed = 0
-        self._milestones: deque[tuple[int, ref[Any]]] = deque()
+        self._milestones: deque[tuple[int, ref[DeviceInterval]]] = deque()
 
-    def note(self, interval: Any) -> None:
+    def note(self, interval: DeviceInterval) -> None:
         """Count ``interval`` as begun."""
         self._begun += 1
         if self._begun % _MILESTONE == 0:
             self._milestones.append((self._begun, ref(interval)))
 
-    def is_full(self, has_begun: Callable[[Any], bool]) -> bool:
+    def is_full(self, has_begun: Callable[[DeviceInterval], bool]) -> bool:
         """Return whether the number of waiting intervals has reached its limit.
 
         Args:
@@ -45,7 +48,9 @@ class StreamMarks:
                 self._passed = self._milestones.popleft()[0]
         return self._begun - self._passed >= MOST_INTERVALS
 
-    def _has_passed(self, interval: Any, has_begun: Callable[[Any], bool]) -> bool:
+    def _has_passed(
+        self, interval: DeviceInterval | None, has_begun: Callable[[DeviceInterval], bool]
+    ) -> bool:
         """Return whether the device has passed the start of ``interval``.
 
         An interval without references (None) had its duration queried already, so it has passed.
