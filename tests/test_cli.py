@@ -216,9 +216,8 @@ def test_an_encoding_that_lacks_a_letter_is_no_error(tmp_path: Path) -> None:
 
 
 def test_asking_for_help_loads_no_pandas() -> None:
-    program = (
-        "import sys; from timing_logger.cli.parser import _parser; _parser(); print('pandas' in sys.modules)"
-    )
+    program = "import sys; from timing_logger.cli.parser import build_parser as build; build(); "
+    program += "print('pandas' in sys.modules)"
     run = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
