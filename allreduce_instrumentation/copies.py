@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._timed_work import has_streams, timed_work
+from allreduce_instrumentation._host_or_device import has_streams, timed_block
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 
@@ -125,7 +125,7 @@ def _copy(
     operation, on = _kind(tensor.device, out.device)
     if operation is None:
         return out.copy_(tensor)
-    with timed_work(
+    with timed_block(
         get_timing_logger() if logger is None else logger, operation, on,
         message_size=tensor.nbytes, layer_name=layer_name,
     ):  # fmt: skip

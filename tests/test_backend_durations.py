@@ -23,8 +23,8 @@ from torch._C._distributed_c10d import OpType
 
 from allreduce_instrumentation.process_group import TimedProcessGroup, _backend_durations, _issue
 from allreduce_instrumentation.process_group._backend_durations import MAX_OPEN, BackendDurations
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
-from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger import TimingLogger
 from timing_logger.record import UNRESOLVED, Record
 from timing_logger.sinks.memory import MemorySink

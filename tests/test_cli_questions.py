@@ -19,10 +19,12 @@ from simulated_runs import CLOCK_OFFSETS_S, data_parallel, factors
 from timing_files import record, write_table, write_timing_file
 
 from timing_logger.cli import main
+from timing_logger.cli.questions import QUESTIONS
 
 STEPS = 40
 LIMIT_S = 100.0
-QUESTIONS = ["summary", "bandwidth", "waits", "overlap", "compression", "stragglers"]
+NAMES = [question.name for question in QUESTIONS]
+OF_ITERATIONS = [question.name for question in QUESTIONS if question.of_iterations]
 
 
 def on_one_clock(table: pd.DataFrame) -> pd.DataFrame:
@@ -146,7 +148,7 @@ def test_totals_are_by_whatever_is_asked_for(ask: Any, healthy: Path) -> None:
 # -- options that all have ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", OF_ITERATIONS)
 def test_ranks_and_iterations_are_selected(ask: Any, with_slow_rank: Path, question: str) -> None:
     """Without the slow rank, and in half of the steps."""
     chosen = ask(question, with_slow_rank, "--ranks", "0-1,3", "--iterations", "20:", "--json")
@@ -177,7 +179,7 @@ def test_an_option_that_makes_no_sense_is_an_error(
     assert arguments[1] in capsys.readouterr().err
 
 
-EVERY_CHOICE = [[question] for question in QUESTIONS] + [
+EVERY_CHOICE = [[name] for name in OF_ITERATIONS] + [
     ["summary", "--by", "rank"],
     ["summary", "--engine", "pyarrow"],
     ["stragglers", "--engine", "pyarrow", "--json"],
@@ -245,7 +247,7 @@ def test_ranks_with_gaps_are_named_with_their_gaps(
     )
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", NAMES)
 @pytest.mark.parametrize("flag", [[], ["--json"]], ids=["text", "json"])
 def test_every_question_has_an_answer_to_little(
     ask: Any, tmp_path: Path, question: str, flag: list[str]
@@ -257,7 +259,7 @@ def test_every_question_has_an_answer_to_little(
         assert ask(question, folder, *flag) != ""
 
 
-@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("question", NAMES)
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_answer_is_wider_than_the_terminal(
     ask: Any, with_slow_rank: Path, question: str, width: int, monkeypatch: pytest.MonkeyPatch
@@ -268,7 +270,7 @@ def test_no_answer_is_wider_than_the_terminal(
     assert text.isascii()
 
 
-@pytest.mark.parametrize("question", QUESTIONS[1:])
+@pytest.mark.parametrize("question", NAMES)
 def test_names_cannot_reach_the_terminal(ask: Any, tmp_path: Path, question: str) -> None:
     table = data_parallel(np.ones((25, 2)))
     table["group"], table["layer_name"] = "\x1b[2J[/x]", "\x1b[31m"

@@ -13,8 +13,8 @@ import torch
 from scripted_device import ScriptedAccelerator
 from torch import Tensor
 
-from allreduce_instrumentation import _timed_work
-from allreduce_instrumentation._timed_work import timed_work
+from allreduce_instrumentation import _host_or_device
+from allreduce_instrumentation._host_or_device import timed_block
 from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
@@ -183,7 +183,7 @@ def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
     recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accelerator, "find_accelerator", lambda: None)
-    monkeypatch.setattr(_timed_work, "find_accelerator", lambda: None)
+    monkeypatch.setattr(_host_or_device, "find_accelerator", lambda: None)
     copy_to_host(on_device(script, [1.0]), timing_logger=recording.logger)
     assert [(r.operation, r.clock) for r in recording.rows] == [("D2H", "host")]
 
@@ -198,7 +198,7 @@ def test_work_that_fails_on_a_device_says_so_in_its_row(
 ) -> None:
     with (
         pytest.raises(ArithmeticError),
-        timed_work(recording.logger, "COMPRESS", torch.device("cuda:0")),
+        timed_block(recording.logger, "COMPRESS", torch.device("cuda:0")),
     ):
         raise ArithmeticError
     assert [r.status for r in recording.rows] == ["error:ArithmeticError"]

@@ -15,6 +15,7 @@ from simulated_runs import data_parallel, factors
 from timing_files import write_table
 
 from timing_logger.cli import main
+from timing_logger.cli.questions import QUESTIONS
 
 _WHY = "Dask is not installed (pip install 'timing_logger[cluster]')"
 distributed = pytest.importorskip("distributed", reason=_WHY)
@@ -73,24 +74,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_table(tmp_path_factory.mktemp("run"), a_run())
 
 
-QUESTIONS = [
-    ["summary"],
-    ["waits"],
-    ["bandwidth"],
-    ["stragglers"],
-    ["hang"],
-    ["overlap"],
-    ["compression"],
-    ["summary", "--by", "layer"],
-]
+LATER = ["--iterations", "1:"]
+ASKED = [[question.name, *(LATER if question.of_iterations else [])] for question in QUESTIONS]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("question", QUESTIONS, ids=" ".join)
+@pytest.mark.parametrize("question", [*ASKED, ["summary", "--by", "layer", *LATER]], ids=" ".join)
 def test_the_command_line_asks_the_workers_of_a_scheduler(
     folder: Path, client: Any, capsys: pytest.CaptureFixture[str], question: list[str]
 ) -> None:
-    command = [*question, str(folder), "--ranks", "0-2", "--iterations", "1:"]
+    command = [*question, str(folder), "--ranks", "0-2"]
     assert main(command) == 0
     expected = capsys.readouterr().out
     assert main([*command, "--scheduler", client.scheduler.address]) == 0

@@ -19,8 +19,8 @@ import torch.distributed as dist
 from scripted_device import ScriptedAccelerator
 
 from allreduce_instrumentation.process_group import _issue
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
-from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger import TimingLogger
 from timing_logger.record import UNRESOLVED, Record
 from timing_logger.sinks.memory import MemorySink

@@ -19,7 +19,7 @@ from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.noise import noise_of
 from timing_logger.analysis.stragglers.peers import peer_medians
 from timing_logger.analysis.stragglers.scores import individual_score
-from timing_logger.analysis.stragglers.self_time import exclusive_ms, is_own_work
+from timing_logger.analysis.stragglers.self_time import exclusive_ms, needs_no_other_rank
 from timing_logger.analysis.stragglers.step_times import step_times
 
 
@@ -261,8 +261,8 @@ def test_rows_without_instants_keep_their_duration() -> None:
 def test_own_work_is_what_needs_no_other_rank() -> None:
     own = ["FORWARD", "DATA", "COMPRESS", "H2D", "my_phase", "SYNTHETIC_STRAGGLER"]
     others = ["ALLREDUCE_DENSE", "ISEND", "WAIT", "BCAST", "PROBE", "BARRIER"]
-    assert all(map(is_own_work, own))
-    assert not any(map(is_own_work, others))
+    assert all(map(needs_no_other_rank, own))
+    assert not any(map(needs_no_other_rank, others))
 
 
 @given(st.lists(st.lists(st.floats(0.1, 10), min_size=5, max_size=5), min_size=1, max_size=6))

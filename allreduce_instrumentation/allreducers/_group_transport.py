@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from allreduce_instrumentation._timed_work import has_streams, timed_work
+from allreduce_instrumentation._host_or_device import has_streams, timed_block
 from allreduce_instrumentation.process_group._backends import backends_of, control_device, runs_in_streams
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
@@ -134,7 +134,7 @@ class GroupTransport:
         phase = f"{self._phase} {what}".rstrip()
         if self._timed_by is not None:  # the group makes the row and counts the operation itself
             return self._timed_by.label(self._layer_name, phase)
-        return timed_work(
+        return timed_block(
             self.logger, operation, buffer.device, message_size=buffer.nbytes,
             layer_name=self._layer_name, phase=phase,
             group=self._identity.name, group_size=self.size, seq=count(), peer=peer,

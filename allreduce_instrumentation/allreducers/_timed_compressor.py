@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
+from allreduce_instrumentation._host_or_device import timed_block
 from allreduce_instrumentation._payloads import Compressor, Payload, SparsePayload, ThresholdState
-from allreduce_instrumentation._timed_work import timed_work
 from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 
@@ -109,7 +109,7 @@ class TimedCompressor:
     ) -> AbstractContextManager[object]:
         if not self._does_something:
             return nullcontext()
-        return timed_work(self._logger, operation, device or self._device, message_size=nbytes)
+        return timed_block(self._logger, operation, device or self._device, message_size=nbytes)
 
     def _for_transport(self, payload: _P) -> _P:
         return _payload_moved(payload, self._transport_device, self._logger)

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import issue, issue_in_background, layer_of
 from allreduce_instrumentation.process_group._layer_names import FSDP_MODULE, names_bucket
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
-from allreduce_instrumentation.process_group._timing import GroupTiming
 from timing_logger.recording.autograd_threads import called_by_the_engine
 
 

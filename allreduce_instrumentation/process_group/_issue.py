@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from allreduce_instrumentation.process_group._backward_waits import note_use_in_backward
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._layer_names import (
     ddp_under_construction,
     fsdp_is_loaded,
@@ -32,8 +33,7 @@ from allreduce_instrumentation.process_group._operations import (
     Operation,
     UnrecordedOperation,
 )
-from allreduce_instrumentation.process_group._timing import GroupTiming
-from allreduce_instrumentation.process_group._works import timed_work
+from allreduce_instrumentation.process_group._timed_work import timed_work
 from timing_logger.recording.autograd_threads import NO_PASS
 from timing_logger.recording.spans import Span
 

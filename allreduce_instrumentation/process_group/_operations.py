@@ -13,7 +13,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
-from allreduce_instrumentation._timed_work import stream_elsewhere
+from allreduce_instrumentation._host_or_device import stream_elsewhere
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger.record import OK, UNRESOLVED, WAIT
 from timing_logger.recording.channel import Channel

@@ -14,6 +14,7 @@ from allreduce_instrumentation.process_group._backend_durations import BackendDu
 from allreduce_instrumentation.process_group._common_calls import OVER_ONE_TENSOR, common_first
 from allreduce_instrumentation.process_group._compilation import leave_uncompiled
 from allreduce_instrumentation.process_group._future_callbacks import let_end
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
     issue,
@@ -21,7 +22,6 @@ from allreduce_instrumentation.process_group._issue import (
     start_coalescing,
 )
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
-from allreduce_instrumentation.process_group._timing import GroupTiming
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store

@@ -19,6 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._compilation import not_compiled
 from allreduce_instrumentation.process_group._future_callbacks import let_end
+from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import (
     end_coalescing,
     issue,
@@ -29,8 +30,7 @@ from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._timing import GroupTiming
-from allreduce_instrumentation.process_group._world import broadcast_buffers_over, hand_over_works
+from allreduce_instrumentation.process_group._torch_patches import broadcast_buffers_over, hand_over_works
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 

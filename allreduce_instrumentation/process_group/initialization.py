@@ -10,7 +10,7 @@ import torch.distributed as dist
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._world import leave_new_groups_untimed, time_new_groups
+from allreduce_instrumentation.process_group._torch_patches import leave_new_groups_untimed, time_new_groups
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:

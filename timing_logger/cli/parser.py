@@ -1,28 +1,24 @@
-"""The command line: its arguments and its output. The module ``commands`` does the rest."""
+"""The command line: its arguments, and how its output is printed."""
 
 from __future__ import annotations
 
 import argparse
-import math
 import os
-import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from typing import TypeAlias
 
 import shtab
 
-from timing_logger.cli import commands
+from timing_logger.cli import commands, options
+from timing_logger.cli.asking import Answer
+from timing_logger.cli.questions import QUESTIONS, Question
 from timing_logger.errors import TimingLoggerError
 
-_KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
-_OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
-_VERDICTS = (
-    "rank", "suspect", "role", "group-wide", "communication", "diffuse", commands.HANG, commands.UNJUDGED,
-)  # fmt: skip
-_ENDS = (commands.HANG, commands.UNFINISHED)
+_Command: TypeAlias = Callable[[argparse.Namespace], Answer]
+
 _ENGINES = ("auto", "pandas", "pyarrow")
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
 
@@ -39,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     try:
         arguments = build_parser().parse_args(argv)
-        command: commands.Command = arguments.command
+        command: _Command = arguments.command
         answer = command(arguments)
         _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
@@ -64,13 +60,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
-    _add_summary(subparsers)
-    _add_stragglers(subparsers)
-    _add_hang(subparsers)
-    _add_waits(subparsers)
-    _add_bandwidth(subparsers)
-    _add_overlap(subparsers)
-    _add_compression(subparsers)
+    for question in QUESTIONS:
+        _add_question(subparsers, question)
     _add_report(subparsers)
     _add_trace(subparsers)
     _add_convert(subparsers)
@@ -81,104 +72,6 @@ def build_parser() -> argparse.ArgumentParser:
 # -- commands --------------------------------------------------------------------------------------
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-
-
-def _add_summary(subparsers: _Commands) -> None:
-    summary = _question(
-        subparsers,
-        "summary",
-        commands.summary,
-        "operations by rank, totals by rank, files and counters",
-        "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall "
-        "time. Per rank: totals. Per file: rows read, and what its logger counted.",
-    )
-    summary.add_argument(
-        "--by", type=_keys, metavar="KEYS",
-        help=f"only totals, by any of {', '.join(_KEYS)}; several with commas",
-    )  # fmt: skip
-
-
-def _add_stragglers(subparsers: _Commands) -> None:
-    stragglers = _question(
-        subparsers,
-        "stragglers",
-        commands.stragglers,
-        "which rank is slow, in which phase, since when, at what cost; or nobody",
-        "The verdict, what decided it, and the windows of iterations in which a rank was slower than its "
-        "peers. Ranks that were given the same labels are peers.",
-    )
-    stragglers.add_argument(
-        "--fail-on", type=_verdicts, metavar="VERDICTS", default=(),
-        help=f"exit with {commands.BAD_NEWS} if the verdict is one of these: any of {', '.join(_VERDICTS)}; "
-        "several with commas",
-    )  # fmt: skip
-
-
-def _add_hang(subparsers: _Commands) -> None:
-    hang = _question(
-        subparsers,
-        "hang",
-        commands.hang,
-        "did the run end, and if not: who hangs in what, and who never came",
-        "Per collective that did not end: which ranks are inside since when, which never entered it and what "
-        "they did last, whether ranks disagree; messages without a partner; processes that are gone.",
-        of_iterations=False,  # the end of a run is in its last
-    )
-    hang.add_argument(
-        "--fail-on", type=_ends, metavar="ENDS", default=(),
-        help=f"exit with {commands.BAD_NEWS} if the run ended so: any of {', '.join(_ENDS)}; several with "
-        "commas",
-    )  # fmt: skip
-
-
-def _add_waits(subparsers: _Commands) -> None:
-    _question(
-        subparsers,
-        "waits",
-        commands.waits,
-        "who waits for whom in the collectives",
-        "Per operation and rank: time waited for the last to arrive, how far arrivals lie apart, the "
-        "transfer itself, and how often the rank was the last.",
-    )
-
-
-def _add_bandwidth(subparsers: _Commands) -> None:
-    _question(
-        subparsers,
-        "bandwidth",
-        commands.bandwidth,
-        "algorithm and bus bandwidth by operation, group and size",
-        "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
-        "the wait for the last rank.",
-    )
-
-
-def _add_overlap(subparsers: _Commands) -> None:
-    overlap = _question(
-        subparsers,
-        "overlap",
-        commands.overlap,
-        "how much communication is hidden behind computing",
-        "Per rank: communication that was exposed and hidden, own work, waits and copies.",
-    )
-    overlap.add_argument(
-        "--by", choices=["rank", "iteration"], default="rank",
-        help="one row per rank, with medians (default), or per rank and iteration",
-    )  # fmt: skip
-
-
-def _add_compression(subparsers: _Commands) -> None:
-    compression = _question(
-        subparsers,
-        "compression",
-        commands.compression,
-        "does compressing pay, layer by layer",
-        "Per compressed layer: what it takes, what an uncompressed allreduce of its size would take at the "
-        "bandwidth measured, bytes saved, and the break-even.",
-    )
-    compression.add_argument(
-        "--dense", metavar="LOGDIR", help="take the uncompressed bandwidth from this run instead"
-    )
 
 
 def _add_report(subparsers: _Commands) -> None:
@@ -238,34 +131,30 @@ def _add_watch(subparsers: _Commands) -> None:
     )
     watch.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
     watch.add_argument(
-        "--interval", type=_seconds, default=2.0, metavar="S", help="seconds between looks (2)"
+        "--interval", type=options.seconds, default=2.0, metavar="S", help="seconds between looks (2)"
     )
     watch.add_argument(
-        "--window", type=_seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
+        "--window", type=options.seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
     )
     watch.add_argument("--once", action="store_true", help="look once and exit")
     watch.set_defaults(command=commands.watch)
 
 
-def _question(
-    subparsers: _Commands,
-    name: str,
-    command: commands.Command,
-    short: str,
-    long: str,
-    *,
-    of_iterations: bool = True,
-) -> argparse.ArgumentParser:
-    """Add a command that reads files, selects rows, and prints an answer as text or JSON.
-
-    Args:
-        of_iterations: whether the command can select iterations.
-    """
-    example = f"example: timing-logger {name} logs/timing"
-    parser = _about_rows(subparsers, name, command, short, long, example, of_iterations)
+def _add_question(subparsers: _Commands, question: Question) -> None:
+    example = f"example: timing-logger {question.name} logs/timing"
+    parser = _about_rows(
+        subparsers,
+        question.name,
+        question.answer,
+        question.short,
+        question.long,
+        example,
+        question.of_iterations,
+    )
+    for flag, its_arguments in question.options:
+        parser.add_argument(flag, **its_arguments)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of tables")
     _add_scheduler(parser)
-    return parser
 
 
 def _add_scheduler(parser: argparse.ArgumentParser) -> None:
@@ -278,7 +167,7 @@ def _add_scheduler(parser: argparse.ArgumentParser) -> None:
 def _about_rows(
     subparsers: _Commands,
     name: str,
-    command: commands.Command,
+    command: _Command,
     short: str,
     long: str,
     example: str,
@@ -289,14 +178,14 @@ def _about_rows(
         name, help=short, description=long, epilog=example
     )
     _add_logdir(parser)
-    parser.add_argument("--ranks", type=_ranks, metavar="LIST", help="only these, such as 0,2,8-15")
+    parser.add_argument("--ranks", type=options.ranks, metavar="LIST", help="only these, such as 0,2,8-15")
     if of_iterations:
         parser.add_argument(
-            "--iterations", type=_iterations, metavar="A:B",
+            "--iterations", type=options.iterations, metavar="A:B",
             help="only those from A on and before B, in every epoch; either may be left out",
         )  # fmt: skip
     parser.add_argument(
-        "--run", type=_run, default="last", metavar="last|all|N",
+        "--run", type=options.run, default="last", metavar="last|all|N",
         help="after restarts into the same folder: the last run (default), all, or the one with this number, "
         "such as 2 for that of the files called .run2",
     )  # fmt: skip
@@ -313,68 +202,6 @@ def _add_logdir(parser: argparse.ArgumentParser) -> None:
         "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
     )
     vars(logdir)["complete"] = shtab.FILE  # this completes folders, too
-
-
-# -- arguments ---------------------------------------------------------------------------------------
-
-
-def _keys(text: str) -> list[str]:
-    names = [_OTHER_NAMES.get(name, name) for name in text.split(",")]
-    return _some_of(names, _KEYS, text)
-
-
-def _verdicts(text: str) -> list[str]:
-    return _some_of(text.split(","), _VERDICTS, text)
-
-
-def _ends(text: str) -> list[str]:
-    return _some_of(text.split(","), _ENDS, text)
-
-
-def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:
-    if not set(names) <= set(known) or len(set(names)) < len(names):
-        raise argparse.ArgumentTypeError(f"{text!r}: name each once, of {', '.join(known)}")
-    return names
-
-
-def _ranks(text: str) -> set[int]:
-    ranks: set[int] = set()
-    for part in text.split(","):
-        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
-        if match is None:
-            raise argparse.ArgumentTypeError(f"{text!r}: say ranks and ranges with commas, such as 0,2,8-15")
-        first, last = int(match[1]), int(match[2] or match[1])
-        if last < first:
-            raise argparse.ArgumentTypeError(f"{text!r}: say the lower rank of {part} first")
-        ranks.update(range(first, last + 1))
-    return ranks
-
-
-def _iterations(text: str) -> slice:
-    match = re.fullmatch(r"(\d*):(\d*)", text)
-    if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r}: say A:B, such as 100:200, 100: or :200")
-    start, stop = (int(number) if number else None for number in match.groups())
-    return slice(start, stop)
-
-
-def _run(text: str) -> str | int:
-    """Return the value of ``incarnations`` for ``read_timings``."""
-    if text in ("last", "all"):
-        return "latest" if text == "last" else text
-    if re.fullmatch(r"[1-9]\d*", text) is None:
-        raise argparse.ArgumentTypeError(f"{text!r}: say last, all, or the number of a run, such as 2")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 < seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r}: say a number of seconds above 0")
-    return seconds
 
 
 # -- output ------------------------------------------------------------------------------------------

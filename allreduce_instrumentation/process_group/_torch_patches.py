@@ -15,7 +15,7 @@ from torch._C import _distributed_c10d as c10d_in_c
 from torch.distributed import distributed_c10d as c10d
 
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._works import TimedWork
+from allreduce_instrumentation.process_group._timed_work import TimedWork
 
 MakeTimed = Callable[[dist.ProcessGroup], TimedProcessGroup | None]
 

@@ -32,7 +32,7 @@ class Columns(TypedDict, total=False):
     peer: int | None
 
 
-def timed_work(
+def timed_block(
     logger: TimingLogger, operation: str, device: torch.device, **columns: Unpack[Columns]
 ) -> Timer:
     """Return a context manager that records its block as ``operation`` on the current stream of ``device``.

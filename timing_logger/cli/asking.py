@@ -1,0 +1,137 @@
+"""Ask analyses of the rows that a command's arguments select."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import shutil
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.analysis import Analysis
+    from timing_logger.analysis.files import File
+    from timing_logger.engine.rows import Query
+    from timing_logger.engine.run import Result
+    from timing_logger.engine.workers import Cluster
+    from timing_logger.reading.runs_of_job import Incarnations
+    from timing_logger.reading.timings import TimingFiles
+
+AnswerT = TypeVar("AnswerT")
+
+_MIN_WIDTH, _USUAL_WIDTH, _MAX_WIDTH = 60, 100, 140
+
+
+class Answer(NamedTuple):
+    """The text to print, and the exit code."""
+
+    text: str
+    exit_code: int = 0
+
+
+class Asked(NamedTuple):
+    """The rows that were analysed, and the answers."""
+
+    query: Query
+    result: Result
+
+    @property
+    def answer(self) -> Any:
+        """The answer of the only analysis."""
+        return self.result.answer
+
+    @property
+    def files(self) -> list[File]:
+        """What is known of the files without reading their rows again."""
+        from timing_logger.analysis.files import unread_files
+
+        return unread_files(self.query.files)
+
+    @property
+    def how(self) -> str:
+        """A note on how the rows were read; "" if there is nothing to mention."""
+        from timing_logger.report import reading_text
+
+        result = self.result
+        said = reading_text(result.engine, terminal_width(), by_file=result.by_file, n_blocks=result.n_blocks)
+        return f"\n{said}" if said else ""
+
+    @property
+    def mixture(self) -> str:
+        """The warning that files are of different runs; "" without one.
+
+        It is based on their sidecars: no rows are read again.
+        """
+        from timing_logger.analysis.runs import different_runs
+        from timing_logger.report import different_runs_text
+
+        said = different_runs_text(different_runs(self.files), terminal_width())
+        return f"\n{said}" if said else ""
+
+    @property
+    def clocks(self) -> str:
+        """The warning about comparing instants of these files; "" if there is none."""
+        from timing_logger.report import clocks_text
+
+        said = clocks_text(self.files, terminal_width())
+        return f"\n{said}" if said else ""
+
+
+def ask(arguments: argparse.Namespace, *analyses: Analysis[Any, Any]) -> Asked:
+    """Run the analyses on the rows and with the engine that the options select."""
+    from timing_logger.engine.run import run
+
+    query = selected_rows(arguments, {name for one in analyses for name in one.columns})
+    with _cluster(arguments) as workers:
+        return Asked(query, run(query, *analyses, cluster=workers))
+
+
+def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[Any, AnswerT]) -> AnswerT:
+    """Return what ``analysis`` says of all rows of the latest run in another folder."""
+    from timing_logger.engine.rows import Query
+    from timing_logger.engine.run import run
+
+    found = _files([logdir], "latest", arguments, analysis.columns)
+    with _cluster(arguments) as workers:
+        answer: AnswerT = run(Query(found), analysis, cluster=workers).answer
+    return answer
+
+
+@contextlib.contextmanager
+def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster | None]:
+    """Yield the cluster that the options name, or None."""
+    from timing_logger.engine.workers import cluster
+
+    if arguments.scheduler is None:
+        yield None
+    else:
+        with cluster(arguments.scheduler) as workers:
+            yield workers
+
+
+def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None) -> Query:
+    """Return what the options choose of the files that they name; some file has such rows."""
+    from timing_logger.engine.rows import Query
+
+    found = _files(arguments.logdir, arguments.run, arguments, columns)
+    query = Query(found, arguments.ranks, arguments.iterations)
+    query.require_iterations()
+    return query
+
+
+def _files(
+    paths: Sequence[str],
+    incarnations: Incarnations,
+    arguments: argparse.Namespace,
+    columns: Collection[str] | None,
+) -> TimingFiles:
+    """Return the timing files under ``paths``; only ``columns`` are read, or all if that is None."""
+    from timing_logger.reading.timings import timing_files
+
+    return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
+
+
+def terminal_width() -> int:
+    """Return how many columns a report may use."""
+    columns = shutil.get_terminal_size((_USUAL_WIDTH, 24)).columns
+    return min(max(columns, _MIN_WIDTH), _MAX_WIDTH)

@@ -1,0 +1,84 @@
+"""The values of options: what was typed, as the analyses take it; or an error that says what to type."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections.abc import Sequence
+
+HANG, UNFINISHED = "hang", "unfinished"
+"""The names in ``--fail-on`` for a run that hung, and for one that was not closed though nothing hangs."""
+
+UNJUDGED = "unjudged"
+"""The name in ``--fail-on`` for a run in which no rank could be judged."""
+
+KEYS = ("operation", "rank", "incarnation", "epoch", "iteration", "phase", "layer_name", "group")
+VERDICTS = ("rank", "suspect", "role", "group-wide", "communication", "diffuse", HANG, UNJUDGED)
+ENDS = (HANG, UNFINISHED)
+_OTHER_NAMES = {"layer": "layer_name", "run": "incarnation"}
+
+
+def keys(text: str) -> list[str]:
+    """Return the columns named, such as ``layer,rank``."""
+    names = [_OTHER_NAMES.get(name, name) for name in text.split(",")]
+    return _some_of(names, KEYS, text)
+
+
+def verdicts(text: str) -> list[str]:
+    """Return the verdicts named, such as ``rank,hang``."""
+    return _some_of(text.split(","), VERDICTS, text)
+
+
+def ends(text: str) -> list[str]:
+    """Return the ends of a run named, such as ``hang``."""
+    return _some_of(text.split(","), ENDS, text)
+
+
+def _some_of(names: list[str], known: Sequence[str], text: str) -> list[str]:
+    if not set(names) <= set(known) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: name each once, of {', '.join(known)}")
+    return names
+
+
+def ranks(text: str) -> set[int]:
+    """Return the ranks of a list such as ``0,2,8-15``."""
+    ranks: set[int] = set()
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d+)(?:-(\d+))?", part)
+        if match is None:
+            raise argparse.ArgumentTypeError(f"{text!r}: say ranks and ranges with commas, such as 0,2,8-15")
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last < first:
+            raise argparse.ArgumentTypeError(f"{text!r}: say the lower rank of {part} first")
+        ranks.update(range(first, last + 1))
+    return ranks
+
+
+def iterations(text: str) -> slice:
+    """Return the slice of ``A:B``, of which either may be left out."""
+    match = re.fullmatch(r"(\d*):(\d*)", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: say A:B, such as 100:200, 100: or :200")
+    start, stop = (int(number) if number else None for number in match.groups())
+    return slice(start, stop)
+
+
+def run(text: str) -> str | int:
+    """Return the value of ``incarnations`` for ``read_timings``."""
+    if text in ("last", "all"):
+        return "latest" if text == "last" else text
+    if re.fullmatch(r"[1-9]\d*", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: say last, all, or the number of a run, such as 2")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Return a number of seconds above 0."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 < seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r}: say a number of seconds above 0")
+    return seconds

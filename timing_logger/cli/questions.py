@@ -1,0 +1,226 @@
+"""The table of questions: what each command asks of the chosen rows, and how the answer is printed."""
+
+from __future__ import annotations
+
+import time
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from timing_logger.cli import options
+from timing_logger.cli.asking import Answer, ask, ask_of, terminal_width
+from timing_logger.cli.options import HANG, UNJUDGED
+
+BAD_NEWS = 1
+"""The exit code for a verdict that ``--fail-on`` names."""
+
+Option = tuple[str, Mapping[str, Any]]
+"""A flag, and the further arguments of ``ArgumentParser.add_argument``."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A command that asks analyses of the chosen rows, and prints the answer as text or JSON.
+
+    Attributes:
+        name: the command.
+        short: what it says, in the list of commands.
+        long: what it says, in its own help.
+        answer: asks the analyses and puts the answer into words.
+        options: the options that only this command has.
+        of_iterations: whether iterations can be selected.
+    """
+
+    name: str
+    short: str
+    long: str
+    answer: Callable[[Namespace], Answer]
+    options: Sequence[Option] = ()
+    of_iterations: bool = True
+
+
+def _fail_on(values: Callable[[str], list[str]], known: Sequence[str], short: str) -> Option:
+    said = f"exit with {BAD_NEWS} if {short}: any of {', '.join(known)}; several with commas"
+    return "--fail-on", {"type": values, "metavar": values.__name__.upper(), "default": (), "help": said}
+
+
+# -- how each is answered --------------------------------------------------------------------------------
+# What analyses and reports need is imported where it is asked for: help and completion stay quick.
+
+
+def _summary(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.ranks.overview import OVERVIEW
+    from timing_logger.report.json import summary_json
+    from timing_logger.report.summary_text import summary_text
+
+    if arguments.by:
+        return _totals(arguments)
+    asked = ask(arguments, OVERVIEW)
+    if arguments.json:
+        return Answer(summary_json(asked.answer))
+    return Answer(summary_text(asked.answer, terminal_width()) + asked.how)
+
+
+def _totals(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.ranks.summarize import totals_by
+    from timing_logger.report.json import rows_json
+    from timing_logger.report.question_text import totals_text
+
+    asked = ask(arguments, totals_by(arguments.by))
+    if arguments.json:
+        return Answer(rows_json(operations=asked.answer))
+    return Answer(totals_text(asked.answer, arguments.by, terminal_width()) + asked.how)
+
+
+def _stragglers(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.stragglers.windows import STRAGGLERS
+    from timing_logger.report.json import verdict_json
+    from timing_logger.report.verdict_text import stragglers_text
+
+    asked = ask(arguments, STRAGGLERS)
+    verdict, slow = asked.answer
+    said = {verdict.verdict if verdict.judged else UNJUDGED, *({HANG} if verdict.end.hangs else ())}
+    exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
+    if arguments.json:
+        return Answer(verdict_json(verdict, slow), exit_code)
+    return Answer(stragglers_text(verdict, slow, terminal_width()) + asked.how, exit_code)
+
+
+def _hang(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.hangs.diagnosis import hang_asked_at
+    from timing_logger.report.hang_text import hang_text
+    from timing_logger.report.json import hang_json
+
+    asked = ask(arguments, hang_asked_at(time.time()))  # its files may still be written
+    end = asked.answer
+    exit_code = BAD_NEWS if end.state in arguments.fail_on else 0
+    if arguments.json:
+        return Answer(hang_json(end), exit_code)
+    return Answer(hang_text(end, terminal_width()) + asked.how, exit_code)
+
+
+def _waits(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.collectives.messages import MESSAGES
+    from timing_logger.analysis.collectives.waits_summary import WAITS
+    from timing_logger.report.json import rows_json
+    from timing_logger.report.question_text import waits_text
+
+    asked = ask(arguments, WAITS, MESSAGES)
+    (totals, states, flawed), messages = asked.result.answers
+    if arguments.json:
+        return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
+    said = waits_text(totals, messages, states, terminal_width())
+    return Answer(said + asked.mixture + asked.clocks + asked.how)
+
+
+def _bandwidth(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+    from timing_logger.report.json import rows_json
+    from timing_logger.report.question_text import bandwidth_text
+
+    asked = ask(arguments, BANDWIDTH)
+    if arguments.json:
+        return Answer(rows_json(bandwidth=asked.answer))
+    return Answer(bandwidth_text(asked.answer, terminal_width()) + asked.mixture + asked.how)
+
+
+def _overlap(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP, summarize_overlap
+    from timing_logger.report.json import rows_json
+    from timing_logger.report.question_text import overlap_text
+
+    asked = ask(arguments, OVERLAP, EFFICIENCIES)
+    steps, whole = asked.result.answers
+    found = steps if arguments.by == "iteration" else summarize_overlap(steps)
+    if arguments.json:
+        return Answer(rows_json(overlap=found, efficiencies=whole))
+    return Answer(overlap_text(found, whole, terminal_width()) + asked.mixture + asked.how)
+
+
+def _compression(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
+    from timing_logger.analysis.collectives.compression import compression_against
+    from timing_logger.report.json import rows_json
+    from timing_logger.report.question_text import compression_text
+
+    dense = ask_of(arguments.dense, arguments, BANDWIDTH) if arguments.dense else None
+    asked = ask(arguments, compression_against(dense))
+    if arguments.json:
+        return Answer(rows_json(compression=asked.answer))
+    return Answer(compression_text(asked.answer, terminal_width()) + asked.how)
+
+
+# -- the table -------------------------------------------------------------------------------------------
+
+QUESTIONS = (
+    Question(
+        "summary",
+        "operations by rank, totals by rank, files and counters",
+        "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall "
+        "time. Per rank: totals. Per file: rows read, and what its logger counted.",
+        _summary,
+        [
+            ("--by", {
+                "type": options.keys, "metavar": "KEYS",
+                "help": f"only totals, by any of {', '.join(options.KEYS)}; several with commas",
+            }),
+        ],
+    ),
+    Question(
+        "stragglers",
+        "which rank is slow, in which phase, since when, at what cost; or nobody",
+        "The verdict, what decided it, and the windows of iterations in which a rank was slower than its "
+        "peers. Ranks that were given the same labels are peers.",
+        _stragglers,
+        [_fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these")],
+    ),
+    Question(
+        "hang",
+        "did the run end, and if not: who hangs in what, and who never came",
+        "Per collective that did not end: which ranks are inside since when, which never entered it and what "
+        "they did last, whether ranks disagree; messages without a partner; processes that are gone.",
+        _hang,
+        [_fail_on(options.ends, options.ENDS, "the run ended so")],
+        of_iterations=False,  # the end of a run is in its last
+    ),
+    Question(
+        "waits",
+        "who waits for whom in the collectives",
+        "Per operation and rank: time waited for the last to arrive, how far arrivals lie apart, the "
+        "transfer itself, and how often the rank was the last.",
+        _waits,
+    ),
+    Question(
+        "bandwidth",
+        "algorithm and bus bandwidth by operation, group and size",
+        "Per operation, group and class of sizes: bandwidths as nccl-tests defines them, with and without "
+        "the wait for the last rank.",
+        _bandwidth,
+    ),
+    Question(
+        "overlap",
+        "how much communication is hidden behind computing",
+        "Per rank: communication that was exposed and hidden, own work, waits and copies.",
+        _overlap,
+        [
+            ("--by", {
+                "choices": ["rank", "iteration"], "default": "rank",
+                "help": "one row per rank, with medians (default), or per rank and iteration",
+            }),
+        ],
+    ),
+    Question(
+        "compression",
+        "does compressing pay, layer by layer",
+        "Per compressed layer: what it takes, what an uncompressed allreduce of its size would take at the "
+        "bandwidth measured, bytes saved, and the break-even.",
+        _compression,
+        [
+            ("--dense", {
+                "metavar": "LOGDIR", "help": "take the uncompressed bandwidth from this run instead",
+            }),
+        ],
+    ),
+)  # fmt: skip
+"""The commands that answer a question, in the order of the help; each adds itself to the command line."""
