@@ -1,6 +1,7 @@
 """Makes links of the cross-references in docstrings, which are written as Sphinx has them.
 
-``:func:`read_timings``` becomes a link to the function, where it is on a page, and its bare name elsewhere.
+``:func:`read_timings``` becomes a link to the function, where it is on a page, and its bare name elsewhere. A
+name that is not there is a warning, and so the end of a strict build.
 """
 
 from __future__ import annotations
@@ -8,10 +9,20 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from griffe import Attribute, Docstring, Extension, GriffeLoader, NameResolutionError, Object, get_logger
+from griffe import (
+    AliasResolutionError,
+    Attribute,
+    Docstring,
+    Extension,
+    GriffeLoader,
+    NameResolutionError,
+    Object,
+    get_logger,
+)
 
 log = get_logger(__name__)
 
+PACKAGES = {"timing_logger", "allreduce_instrumentation"}
 ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):`(~?)([\w.]+)`")
 LITERAL_BLOCK = re.compile(r"^(.*):: *$", re.MULTILINE)
 SEVERAL_ARGUMENTS = re.compile(r"^( +)(\w+(?:, \*{0,2}\w+)+): (.*(?:\n\1 +.*)*)", re.MULTILINE)
@@ -26,14 +37,17 @@ class SphinxReferences(Extension):
             path = obj.resolve(str(borrowed.value).removesuffix(".__doc__"))
             obj.docstring = loader.modules_collection[path].docstring
         if obj.docstring is not None:
-            obj.docstring.value = _as_markdown(obj.docstring, obj)
+            obj.docstring.value = _as_markdown(obj.docstring, obj, loader)
 
 
-def _as_markdown(docstring: Docstring, obj: Object) -> str:
+def _as_markdown(docstring: Docstring, obj: Object, loader: GriffeLoader) -> str:
     def link(role: re.Match[str]) -> str:
         short, name = role.groups()
+        path = _path_of(name, obj)
+        if not _is_there(path, loader):
+            log.warning("%s: the docstring of %s names %s, which is not there", obj.filepath, obj.path, name)
         shown = name.rpartition(".")[2] if short else name.lstrip(".")
-        return f'<autoref identifier="{_path_of(name, obj)}" optional>`{shown}`</autoref>'
+        return f'<autoref identifier="{path}" optional>`{shown}`</autoref>'
 
     text = ROLE.sub(link, docstring.value)
     text = LITERAL_BLOCK.sub(lambda found: f"{found[1]}:" if found[1].strip() else "", text)
@@ -52,11 +66,23 @@ def _path_of(name: str, obj: Object) -> str:
         package = obj.module if obj.module.is_init_module else obj.module.parent
         return f"{package.path if package else ''}{name}"
     first, dot, rest = name.partition(".")
-    if first in {"timing_logger", "allreduce_instrumentation"}:
+    if first in PACKAGES:
         return name
     try:
         return obj.resolve(first) + dot + rest
     except NameResolutionError:
-        pass
-    log.warning("%s: the docstring of %s names %s, which is not there", obj.filepath, obj.path, name)
-    return name
+        return f"{obj.module.path}.{name}"  # where it would be
+
+
+def _is_there(path: str, loader: GriffeLoader) -> bool:
+    """Return whether a name of these packages is the name of something; of others it is taken to be."""
+    package = path.partition(".")[0]
+    if package not in PACKAGES:
+        return True
+    if package not in loader.modules_collection:
+        loader.load(package, try_relative_path=False)
+    try:
+        loader.modules_collection[path]
+    except (KeyError, AliasResolutionError):
+        return False
+    return True

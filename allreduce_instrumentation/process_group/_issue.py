@@ -56,7 +56,7 @@ def issue(
         args, kwargs: the further arguments of the call.
 
     Returns:
-        What ``untimed`` returns; inside a :class:`~._works.TimedWork` if the operation goes on after the call
+        What ``untimed`` returns; inside a :class:`~._timed_work.TimedWork` if the operation goes on after the call
         and the iteration is recorded.
 
     Raises:
@@ -169,7 +169,7 @@ def end_coalescing(timing: GroupTiming, call: Callable[[], dist.Work | None]) ->
         call: the backend's call.
 
     Returns:
-        What ``call`` returns, inside a :class:`~._works.TimedWork` if any of the operations is recorded.
+        What ``call`` returns, inside a :class:`~._timed_work.TimedWork` if any of the operations is recorded.
     """
     operations, timing.batch = timing.batch, None
     work = call()
