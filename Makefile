@@ -203,8 +203,8 @@ $(VENV)/created:
 
 # A richer set of packages holds the poorer ones, so that they are not installed again.
 HOLDS_demo := demo
-HOLDS_test := demo test
-HOLDS_dev := demo test dev
+HOLDS_test := demo docs test
+HOLDS_dev := demo docs test dev
 HOLDS_docs := docs
 HOLDS_lock := lock
 

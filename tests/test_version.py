@@ -41,10 +41,12 @@ def test_no_process_that_only_records_looks_the_version_up() -> None:
     assert run.stdout == "False\n", run.stderr
 
 
-def test_a_folder_that_is_not_installed_has_no_version() -> None:
+def test_a_folder_that_is_not_installed_has_no_version(tmp_path: Path) -> None:
+    # Not from here: beside the package lies what pip writes of it, if it is installed from this folder.
+    (tmp_path / "timing_logger").symlink_to(ROOT / "timing_logger")
     program = f"""
         import sys
-        sys.path = [{str(ROOT)!r}, *(path for path in sys.path if path.startswith({sys.base_prefix!r}))]
+        sys.path = [{str(tmp_path)!r}, *(path for path in sys.path if path.startswith({sys.base_prefix!r}))]
         import timing_logger
         print(hasattr(timing_logger, "__version__"))
         timing_logger.__version__

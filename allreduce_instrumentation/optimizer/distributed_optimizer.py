@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
 DEFAULT_BUCKET_BYTES = 4 * 2**20
+"""The most bytes of gradients that travel together, if nothing else is asked for."""
 
 _Closure = Callable[[], Any]
 _NamedParameters = Iterable[tuple[str, torch.Tensor]]

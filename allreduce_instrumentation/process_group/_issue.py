@@ -56,8 +56,8 @@ def issue(
         args, kwargs: the further arguments of the call.
 
     Returns:
-        What ``untimed`` returns; inside a :class:`~._timed_work.TimedWork` if the operation goes on after the call
-        and the iteration is recorded.
+        What ``untimed`` returns; inside a :class:`~._timed_work.TimedWork` if the operation goes on after the
+        call and the iteration is recorded.
 
     Raises:
         Exception: whatever ``untimed`` raises; the row says so, and the operation has no sequence number.

@@ -40,6 +40,7 @@ def seconds(ms: float) -> str:
 
 
 def size(n_bytes: float) -> str:
+    """Return a number of bytes in a few letters, such as ``47.4 MB``."""
     if math.isnan(n_bytes):
         return UNKNOWN
     for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

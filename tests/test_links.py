@@ -1,0 +1,41 @@
+"""Links of the documentation point to files and headings that there are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from markdown_pages import PAGES, ROOT, Link, anchors_of, links_of
+
+LINKS = [link for page in PAGES for link in links_of(page) if link.is_relative]
+
+
+def test_there_are_links_to_follow() -> None:
+    assert len(LINKS) > 30
+    assert any(link.anchor for link in LINKS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page: Path) -> None:
+    assert [link.target for link in LINKS if link.page == page and not _leads_somewhere(link)] == []
+
+
+def _leads_somewhere(link: Link) -> bool:
+    if not link.file.is_relative_to(ROOT.resolve()) or not link.file.exists():
+        return False
+    return not link.anchor or link.anchor in anchors_of(link.file)
+
+
+def test_links_and_anchors_are_read_as_github_reads_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What `it_does` & costs\n\n"
+        "## Why?\n\n## Why?\n\n"
+        "Here[^1] [one](a.md#why), [two][ref], ![three](c.png) and `[none](d.md)`.\n\n"
+        "| a table |\n|---|\n| [four](#why) |\n\n"
+        "```\n# no heading\n[none](e.md)\n```\n\n"
+        "[ref]: https://example.org\n"
+    )
+    assert [link.target for link in links_of(page)] == ["a.md#why", "https://example.org", "c.png", "#why"]
+    assert [link.is_relative for link in links_of(page)] == [True, False, True, True]
+    assert anchors_of(page) == {"what-it_does--costs", "why", "why-1"}
