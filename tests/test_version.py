@@ -19,10 +19,14 @@ CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 KINDS_OF_CHANGES = ["Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"]
 
 
-def stated_version() -> str:
+def stated(section: str, fact: str) -> str:
     settings = ConfigParser()
     settings.read(ROOT / "setup.cfg", encoding="utf-8")
-    return settings["metadata"]["version"]
+    return settings[section][fact]
+
+
+def stated_version() -> str:
+    return stated("metadata", "version")
 
 
 def test_the_package_has_the_version_that_is_installed() -> None:
@@ -61,6 +65,14 @@ def test_no_other_file_states_the_version() -> None:
     elsewhere += ROOT.glob("timing_logger/**/*.py")
     for file in elsewhere:
         assert stated_version() not in file.read_text(encoding="utf-8"), file
+
+
+def test_tools_are_told_the_oldest_python_that_is_supported() -> None:
+    tomllib = pytest.importorskip("tomllib", reason="Python has it since 3.11")
+    tools = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    oldest = stated("options", "python_requires").removeprefix(">=")
+    assert tools["ruff"]["target-version"] == f"py{oldest.replace('.', '')}"
+    assert tools["mypy"]["python_version"] == tools["uv"]["pip"]["python-version"] == oldest
 
 
 def test_the_newest_release_of_the_changelog_is_the_version() -> None:
