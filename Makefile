@@ -107,7 +107,7 @@ compare: $(DEMO)
 # in PYTEST_ARGS runs in one process, slow or not. make test-all also runs the slow tests, and tries five times as
 # many random examples.
 SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
-WITHOUT_SLOW = $$(grep -lE '^pytestmark = pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
+WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
 ONE_BY_ONE = $(BIN)/python -m pytest $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
 test: $(TEST)

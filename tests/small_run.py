@@ -14,7 +14,8 @@ from pathlib import Path
 from timing_files import EPOCH_S, record, write_timing_file
 
 from timing_logger.record import NS_PER_S, Record
-from timing_logger.run_info import ClockAnchor, Counters, RunInfo, replace_sidecar, sidecar_path
+from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.run_info import ClockAnchor, Counters, RunInfo, sidecar_path
 
 N_RANKS, N_ITERATIONS = 4, 40
 TRANSFER_MS = 1.5

@@ -9,7 +9,8 @@ from typing import Any
 import pandas as pd
 
 from timing_logger.record import HEADER, NS_PER_MS, NS_PER_S, Record, format_records
-from timing_logger.run_info import Counters, RunInfo, TimingFile, replace_sidecar, sidecar_path
+from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.run_info import Counters, RunInfo, TimingFile, sidecar_path
 
 EPOCH_S = 1_770_388_245
 """Unix time of ``perf_counter() == 0`` in these files: 2026-02-06T14:30:45 UTC."""

@@ -12,12 +12,10 @@ import os
 import re
 import stat
 import sys
-import threading
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from timing_logger._descriptors import moved_up
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
 
@@ -356,27 +354,6 @@ class RunInfo:
         content["counters"] = self.counters._asdict()
         content["parts"] = [part._asdict() for part in self.parts]
         return json.dumps(content, indent=1) + "\n"
-
-
-def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
-    """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
-
-    Args:
-        mode: the permissions of the file, from which the process's umask is subtracted.
-
-    Raises:
-        OSError: the file system's error; the old sidecar is then unchanged.
-    """
-    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
-    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    try:
-        with open(moved_up(os.open(draft, flags, mode)), "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(draft, path)
-    except OSError:
-        draft.unlink(missing_ok=True)
-        raise
 
 
 def host_name() -> str:

@@ -17,7 +17,7 @@ from sidecars import remove_folder, sidecar_when
 
 from timing_logger import TimingLogger
 from timing_logger.recording import sidecar as _sidecar
-from timing_logger.run_info import replace_sidecar
+from timing_logger.recording.sidecar import replace_sidecar
 
 
 class StalledReplace:

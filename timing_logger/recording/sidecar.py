@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -20,9 +21,9 @@ from timing_logger.run_info import (
     FilePart,
     RunInfo,
     TimingFile,
-    replace_sidecar,
     sidecar_path,
 )
+from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 if TYPE_CHECKING:
     from timing_logger.recording.options import RunFacts
@@ -194,6 +195,34 @@ class Sidecar:
                 self._failure = None
             except Exception as error:
                 self._failure = error
+
+
+def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
+    """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
+
+    Args:
+        path: the sidecar.
+        text: its content.
+        mode: the permissions of the file, from which the process's umask is subtracted.
+
+    Raises:
+        OSError: the file system's error, or that of a descriptor that other code has closed; the old sidecar
+            is then unchanged.
+    """
+    draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
+    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
+    try:
+        file = AppendOnlyFile(draft, mode=mode, head=b"")
+        try:
+            if trouble := file.trouble():
+                raise OSError(f"{str(draft)!r} {trouble}")
+            file.append(text.encode(), 1)
+        finally:
+            file.close()
+        os.replace(draft, path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
 
 
 def _what_hangs(state: Standing | RunInfo) -> tuple[object, ...]:

@@ -14,7 +14,6 @@ import os
 from pathlib import Path
 from typing import TypeAlias
 
-from timing_logger._descriptors import moved_up
 from timing_logger.sinks import PartlyWritten
 
 _END_OF_TORN = b"\0\n"
@@ -24,6 +23,7 @@ _CREATE = (
 )  # fmt: skip
 _GONE = (FileNotFoundError, NotADirectoryError)
 _BLOCK_BYTES = 2**20
+_MOST_NUMBERS = 4096
 
 _Identity: TypeAlias = "tuple[int, int]"  # device, inode
 
@@ -54,7 +54,7 @@ class AppendOnlyFile:
         self.why = ""
         self._head = head
         self._torn = False
-        self._descriptor = moved_up(os.open(path, _CREATE, mode))
+        self._descriptor = _moved_up(os.open(path, _CREATE, mode))
         self._identity = _identity(os.fstat(self._descriptor))
         # On some file systems the identities of a name and a descriptor of one file never agree.
         self._is_known_by_name = self.is_at(path)
@@ -210,3 +210,27 @@ def _lines_after(path: Path, head: bytes) -> int:
 
 def _identity(about: os.stat_result) -> _Identity:
     return about.st_dev, about.st_ino
+
+
+def _moved_up(descriptor: int) -> int:
+    """Move an open file to a high descriptor number and return that number.
+
+    The kernel gives out the lowest free number first. Other code may close all descriptors and open files of
+    its own; a file at a low number could then be another one when it is written to.
+
+    Returns:
+        A descriptor of the last 64 that the limit of the process allows, of 4096 at most, for the same file;
+        the old one is closed. Where the system has no such numbers, the old one, still open.
+    """
+    try:
+        import fcntl
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        # The kernel's table of a process takes 8 bytes for each number up to the highest in use.
+        high = (_MOST_NUMBERS if limit < 0 else min(limit, _MOST_NUMBERS)) - 64
+        moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, high)
+    except (ImportError, OSError):  # not a POSIX system, or all of these numbers are taken
+        return descriptor
+    os.close(descriptor)
+    return moved
