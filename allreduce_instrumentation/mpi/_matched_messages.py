@@ -11,7 +11,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._buffer_size import spec_bytes
 from allreduce_instrumentation.mpi._calls import Method, Parameters, operation_name, with_status
-from allreduce_instrumentation.mpi._pending import Pending, Timing, bytes_of, failure, sender_of
+from allreduce_instrumentation.mpi._pending import Pending, TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
 from timing_logger.record import OK
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mpi4py.typing import BufSpec
     from typing_extensions import Self
 
-    from allreduce_instrumentation.mpi.communicators import _TimedComm
 
 R = TypeVar("R")
 
@@ -33,7 +32,7 @@ def probe(method: Method) -> Method:
     status_at = parameters.position("status")
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
         span = timing.begin(operation)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
 from mpi4py import MPI
 
@@ -74,6 +74,18 @@ class Timing:
             return None
         kind = Span if logger.recording else Unrecorded
         return logger.begin_operation(kind, operation, None, None, self.name, self.size, None)
+
+
+class TimedComm(Protocol):
+    """What a timed communicator adds to mpi4py's, as far as its methods need it."""
+
+    _timing: Timing
+
+    def _adopt(self, comm: MPI.Comm) -> MPI.Comm:
+        """Return ``comm``, which was made from this communicator, timed with the same logger."""
+
+    def _adopt_coming(self, comm: MPI.Comm) -> MPI.Comm:
+        """Return ``comm``, a duplicate of this communicator still being made, timed with the same logger."""
 
 
 class Pending:

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from mpi4py import MPI
 
@@ -27,6 +27,7 @@ from allreduce_instrumentation.mpi._operations import (
 from allreduce_instrumentation.mpi._pending import (
     NeverWaitedFor,
     Pending,
+    TimedComm,
     Timing,
     as_rank,
     bytes_of,
@@ -37,9 +38,6 @@ from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
 from timing_logger.record import OK
 from timing_logger.recording.spans import Span
 
-if TYPE_CHECKING:
-    from allreduce_instrumentation.mpi.communicators import _TimedComm
-
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)
 
@@ -49,7 +47,7 @@ def collective(method: Method, size: Size | None) -> Method:
     call = Collective(method, size)
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         logger = timing.logger
         size = root = None
@@ -79,7 +77,7 @@ def message(method: Method, *, pickled: bool = False) -> Method:
     call = Message(method, pickled=pickled)
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
         timing: Timing = self._timing
         given = call.parameters.given(args, kwargs)
         receiver, sender, told = call.receiver(given), call.sender(given), None
@@ -132,7 +130,7 @@ def pickled_send(method: Method, method_for_bytes: Method) -> Method:
         send_object, send_bytes = message(method, pickled=True), message(method_for_bytes)
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> object:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
         if not self._timing.logger.recording or not parameters.fit(args, kwargs):
             return send_object(self, *args, **kwargs)
         obj, dest, tag = parameters.given(args, kwargs)
@@ -147,7 +145,7 @@ def issued(method: Method, call: Collective | Message) -> Method:
     """Return the timed form of ``method``, which returns a request; it is timed until that is complete."""
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Request:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> MPI.Request:
         timing: Timing = self._timing
         start = perf_counter_ns()
         try:
@@ -168,7 +166,7 @@ def prepared(method: Method, call: Collective | Message) -> Method:
     """
 
     @functools.wraps(method)
-    def timed(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Prequest:
+    def timed(self: TimedComm, *args: object, **kwargs: object) -> MPI.Prequest:
         request = method(self, *args, **kwargs)
         given = call.parameters.given(args, kwargs)
         return TimedPrequest.of(request, functools.partial(call.begin, self._timing, given=given))
@@ -195,7 +193,7 @@ def makes_communicator(method: Method) -> Method:
     """Return the form of ``method`` whose result is timed like the communicator that it is made from."""
 
     @functools.wraps(method)
-    def adopting(self: _TimedComm, *args: object, **kwargs: object) -> MPI.Comm:
+    def adopting(self: TimedComm, *args: object, **kwargs: object) -> MPI.Comm:
         return self._adopt(method(self, *args, **kwargs))
 
     return adopting
@@ -205,7 +203,7 @@ def begins_communicator(method: Method) -> Method:
     """Return the form of ``method`` whose communicator, usable when its request is complete, is timed."""
 
     @functools.wraps(method)
-    def adopting(self: _TimedComm, *args: object, **kwargs: object) -> tuple[MPI.Comm, MPI.Request]:
+    def adopting(self: TimedComm, *args: object, **kwargs: object) -> tuple[MPI.Comm, MPI.Request]:
         comm, request = method(self, *args, **kwargs)
         return self._adopt_coming(comm), request
 

@@ -277,7 +277,7 @@ def _begin_unless_full(on: Device, stream: torch.Stream | None, issued_ns: int) 
     """Return an interval in ``stream`` or the current one; it is lost if the stream is full of marks."""
     occupied = on.accelerator.current_stream(on.index) if stream is None else stream
     marks = on.marks_in(occupied)
-    if marks.is_full(DeviceInterval.has_begun):
+    if marks.is_full():
         on.full.increment()
         interval = _begin(on, None, stream, issued_ns)
     else:

@@ -7,18 +7,21 @@ Torch holds the interpreter's lock during that wait, so every thread of the proc
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import Protocol
 from weakref import ref
-
-if TYPE_CHECKING:
-    from timing_logger.recording.device.intervals import DeviceInterval
 
 MOST_INTERVALS = 256
 """The most intervals, of two marks each, that wait in one stream; the rest is left to the training."""
 
 _MILESTONE = 32
+
+
+class _Interval(Protocol):
+    """An interval in a stream, between two marks."""
+
+    def has_begun(self) -> bool:
+        """Query the device whether it has passed the first mark."""
 
 
 class StreamMarks:
@@ -27,32 +30,24 @@ class StreamMarks:
     def __init__(self) -> None:
         self._begun = 0
         self._passed = 0
-        self._milestones: deque[tuple[int, ref[DeviceInterval]]] = deque()
+        self._milestones: deque[tuple[int, ref[_Interval]]] = deque()
 
-    def note(self, interval: DeviceInterval) -> None:
+    def note(self, interval: _Interval) -> None:
         """Count ``interval`` as begun."""
         self._begun += 1
         if self._begun % _MILESTONE == 0:
             self._milestones.append((self._begun, ref(interval)))
 
-    def is_full(self, has_begun: Callable[[DeviceInterval], bool]) -> bool:
-        """Return whether the number of waiting intervals has reached its limit.
-
-        Args:
-            has_begun: queries the device whether it has passed the start of an interval.
-        """
+    def is_full(self) -> bool:
+        """Return whether the number of waiting intervals has reached its limit."""
         if self._begun - self._passed < MOST_INTERVALS:
             return False
         with suppress(IndexError):  # another thread was quicker
-            while self._has_passed(self._milestones[0][1](), has_begun):
+            while _has_begun(self._milestones[0][1]()):
                 self._passed = self._milestones.popleft()[0]
         return self._begun - self._passed >= MOST_INTERVALS
 
-    def _has_passed(
-        self, interval: DeviceInterval | None, has_begun: Callable[[DeviceInterval], bool]
-    ) -> bool:
-        """Return whether the device has passed the start of ``interval``.
 
-        An interval without references (None) had its duration queried already, so it has passed.
-        """
-        return interval is None or has_begun(interval)
+def _has_begun(interval: _Interval | None) -> bool:
+    """Tell whether the device has passed the start; of an interval without references it has been asked."""
+    return interval is None or interval.has_begun()
