@@ -1,8 +1,8 @@
 """Replaces process groups in torch's registries, and the functions that make groups and batch messages.
 
-Private functions and registries of torch are changed only here; ``existing_groups`` replaces the methods of
-``ProcessGroup``. A group is registered by name, by tag and as a key of several dictionaries. It is replaced by a
-timed one in all of them before the caller gets it.
+Private functions and registries of torch are changed only here; ``existing_groups`` replaces the methods
+of ``ProcessGroup``. A group is registered by name, by tag and as a key of several dictionaries. It is
+replaced by a timed one in all of them before the caller gets it.
 """
 
 from __future__ import annotations
