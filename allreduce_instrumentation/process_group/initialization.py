@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -15,6 +16,8 @@ from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
+
+_torchs_own = dist.init_process_group  # a program may put ours into its place
 
 
 def init_process_group(
@@ -38,7 +41,7 @@ def init_process_group(
     """
     logger = get_timing_logger() if timing_logger is None else timing_logger
     if not logger.enabled or dist.is_initialized():
-        dist.init_process_group(backend, *args, **kwargs)
+        _torchs_own(backend, *args, **kwargs)
         return
 
     own_world: ref[TimedProcessGroup] | None = None
@@ -56,7 +59,24 @@ def init_process_group(
     time_new_groups(make_timed)
     finish_with(logger)
     try:
-        dist.init_process_group(backend, *args, **kwargs)
+        _torchs_own(backend, *args, **kwargs)
     except BaseException:
         leave_new_groups_untimed()
         raise
+
+
+def time_all_groups(logger_of: Callable[[dist.ProcessGroup], TimingLogger | None]) -> None:
+    """Time all operations over every group that torch makes from now on, whoever makes it.
+
+    Args:
+        logger_of: returns where the rows of a new group go; None leaves it untimed.
+    """
+
+    def make_timed(group: dist.ProcessGroup) -> TimedProcessGroup | None:
+        logger = logger_of(group)
+        if logger is None or not logger.enabled:
+            return None
+        finish_with(logger)
+        return TimedProcessGroup.of_new(group, logger, backends_of(group))
+
+    time_new_groups(make_timed)

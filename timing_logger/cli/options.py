@@ -82,3 +82,10 @@ def seconds(text: str) -> float:
     if not 0 < seconds < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r}: say a number of seconds above 0")
     return seconds
+
+
+def count(text: str) -> int:
+    """Return an integer above 0."""
+    if re.fullmatch(r"[1-9]\d{0,8}", text) is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: say an integer above 0")
+    return int(text)

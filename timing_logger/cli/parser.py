@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import shtab
 
-from timing_logger.cli import commands, options
+from timing_logger.cli import commands, launch, options
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.questions import QUESTIONS, Question
 from timing_logger.errors import TimingLoggerError
@@ -60,6 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_run(subparsers)
     for question in QUESTIONS:
         _add_question(subparsers, question)
     _add_report(subparsers)
@@ -72,6 +73,23 @@ def build_parser() -> argparse.ArgumentParser:
 # -- commands --------------------------------------------------------------------------------------
 
 _Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def _add_run(subparsers: _Commands) -> None:
+    run: argparse.ArgumentParser = subparsers.add_parser(
+        "run",
+        help="run a job whose code is unchanged, timed; who is slow, at its end",
+        description="Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) as it is. Every rank times "
+        "its collectives and the parts of its steps. Output, signals and exit code are the job's own; what "
+        "this command says at the end goes to stderr.",
+        epilog="example: timing-logger run -- torchrun --nproc-per-node 4 train.py",
+    )
+    run.add_argument("--log-dir", default="logs/run", metavar="DIR", help="the timing files (logs/run)")
+    run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
+    run.add_argument("--every", type=options.count, default=1, metavar="N", help="record every Nth iteration")
+    run.add_argument("--quiet", action="store_true", help="say nothing at the end")
+    run.add_argument("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="after --: what to run")
+    run.set_defaults(command=launch.run)
 
 
 def _add_report(subparsers: _Commands) -> None:

@@ -17,6 +17,7 @@ _OFF = TimingLogger(0, enabled=False)
 
 _logger: TimingLogger = _OFF
 _owner_pid: int = os.getpid()
+_is_lent = False
 
 
 def init_timing_logger(
@@ -31,15 +32,21 @@ def init_timing_logger(
         AlreadyInitializedError: this process already has a logger.
         ConfigurationError, LogPathError: as raised by :class:`TimingLogger`.
     """
-    global _logger, _owner_pid
-    if _logger is not _OFF and _owner_pid == os.getpid():
+    global _logger, _owner_pid, _is_lent
+    if _logger is not _OFF and not _is_lent and _owner_pid == os.getpid():
         raise AlreadyInitializedError(
             f"this process has {_logger!r} already: use get_timing_logger(), "
             "or call shutdown_timing_logger() first."
         )
     _logger = TimingLogger(rank, log_dir, **options)
-    _owner_pid = os.getpid()
+    _owner_pid, _is_lent = os.getpid(), False
     return _logger
+
+
+def lend_timing_logger(logger: TimingLogger) -> None:
+    """Make ``logger`` the process's logger until the program initialises one of its own."""
+    global _logger, _owner_pid, _is_lent
+    _logger, _owner_pid, _is_lent = logger, os.getpid(), True
 
 
 def get_timing_logger() -> TimingLogger:
@@ -50,5 +57,6 @@ def get_timing_logger() -> TimingLogger:
 def shutdown_timing_logger() -> None:
     """Close the process's logger, if there is one. Calling it again is harmless."""
     global _logger
-    logger, _logger = _logger, _OFF
-    logger.close()
+    if not _is_lent:
+        logger, _logger = _logger, _OFF
+        logger.close()

@@ -1,0 +1,218 @@
+"""``timing-logger run`` times programs that know nothing of it, and leaves what they do as it is."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from mpi_runner import OPEN_MPI
+from processes import run_job, run_python
+
+from timing_logger import analysis, read_timings
+
+PROGRAMS = Path(__file__).parent / "unchanged_programs"
+REPOSITORY = Path(__file__).parent.parent
+RUN = [sys.executable, "-m", "timing_logger", "run"]
+TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", 2]
+ENVIRONMENT = {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY), "GLOO_SOCKET_IFNAME": "lo"}
+
+Job = subprocess.CompletedProcess[str]
+
+
+def run(command: Sequence[object], *, limit_s: float = 120.0, **environment: str) -> Job:
+    return run_job(command, environment={**ENVIRONMENT, **environment}, limit_s=limit_s, name="the job")
+
+
+def timed(folder: Path, command: Sequence[object], *options: object, **environment: str) -> Job:
+    return run([*RUN, "--log-dir", folder, *options, "--", *command], **environment)
+
+
+def said_by_the_command(job: Job) -> str:
+    return "".join(line for line in job.stderr.splitlines(True) if line.startswith("timing-logger: "))
+
+
+# -- what it says ----------------------------------------------------------------------------------------
+
+
+def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_phase(tmp_path: Path) -> None:
+    command = [*TORCHRUN, PROGRAMS / "ddp.py"]
+    plain, job = run(command), timed(tmp_path / "logs", command)
+    assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
+    assert "rank 1 is slow, in DATA" in said_by_the_command(job)
+    rows = read_timings(tmp_path / "logs")
+    assert set(rows["rank"]) == {0, 1}
+    assert set(rows["iteration"].dropna()) >= set(range(40))
+    assert {"DATA", "FORWARD", "BACKWARD", "OPTIMIZER", "IALLREDUCE"} <= set(rows["operation"])
+
+
+def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> None:
+    launcher = Path(sys.executable).parent / "mpiexec"
+    if not launcher.exists():
+        pytest.skip("no mpiexec")
+    command = [launcher, "-n", 3, sys.executable, PROGRAMS / "mpi.py"]
+    plain, job = run(command), timed(tmp_path / "logs", command)
+    assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
+    assert "rank 2 is slow" in said_by_the_command(job)
+    assert "3 ranks in" in said_by_the_command(job)
+
+
+def test_a_program_without_ranks_is_said_to_have_recorded_nothing(tmp_path: Path) -> None:
+    job = timed(tmp_path / "logs", [sys.executable, "-c", "print('hello')"])
+    assert (job.returncode, job.stdout) == (0, "hello\n")
+    assert "nothing was recorded" in job.stderr
+
+
+def test_quiet_says_nothing(tmp_path: Path) -> None:
+    job = timed(tmp_path / "logs", [sys.executable, "-c", "pass"], "--quiet")
+    assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
+
+
+def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
+    job = timed(
+        tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"], "--report", tmp_path / "report.html"
+    )
+    assert job.returncode == 0
+    assert "<html" in (tmp_path / "report.html").read_text()
+    assert f"{tmp_path / 'report.html'}" in job.stderr
+
+
+def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path) -> None:
+    for _ in range(2):
+        job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"])
+        assert "1 rank in" in said_by_the_command(job)
+    assert sorted(path.name for path in (tmp_path / "logs").glob("*.csv")) == [
+        "timing-rank0.csv",
+        "timing-rank0.run2.csv",
+    ]
+
+
+# -- the training is what it was -------------------------------------------------------------------------
+
+
+def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
+    assert timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"]).returncode == 0
+    counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
+    assert counts[["DATA", "BACKWARD", "OPTIMIZER"]].tolist() == [10, 10, 10]
+    assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
+
+
+def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
+    plain = run([sys.executable, PROGRAMS / "alone.py"])
+    job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py", tmp_path / "model"])
+    assert job.stdout == plain.stdout
+    load = f"""
+        import pickle, sys
+        sys.modules["timing_logger"] = None
+        sys.argv = [""]
+        import torch, __main__
+        class Task(torch.nn.Module): ...
+        model = pickle.load(open({str(tmp_path / "model")!r}, "rb")).model
+        print(model(torch.ones(1, 4)).shape)
+        """
+    assert run_python(load).stdout == "torch.Size([1, 1])\n"
+
+
+def test_a_program_may_initialise_a_logger_of_its_own(tmp_path: Path) -> None:
+    program = f"""
+import torch
+from timing_logger import get_timing_logger, init_timing_logger, shutdown_timing_logger
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter])
+parameter.sum().backward(); optimizer.step()
+assert get_timing_logger().enabled
+init_timing_logger(0, {str(tmp_path / "own")!r}).record_timing("MINE", 1.0)
+shutdown_timing_logger()
+optimizer.step()
+"""
+    job = timed(tmp_path / "logs", [sys.executable, "-c", program])
+    assert job.returncode == 0, job.stderr
+    assert read_timings(tmp_path / "own")["operation"].tolist() == ["MINE"]
+    assert read_timings(tmp_path / "logs")["operation"].tolist() == ["BACKWARD", "OPTIMIZER", "OPTIMIZER"]
+
+
+def test_a_sitecustomize_of_the_users_own_is_run(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import builtins; builtins.MINE = 5")
+    program = "import sys, sitecustomize; print(MINE, sitecustomize.__file__, 'autologging' in str(sys.path))"
+    paths = f"{tmp_path}{os.pathsep}{REPOSITORY}"
+    job = timed(tmp_path / "logs", [sys.executable, "-c", program], PYTHONPATH=paths)
+    assert job.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n"
+
+
+# -- how it ends -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("code", [0, 3, 255])
+def test_the_exit_code_is_the_jobs(tmp_path: Path, code: int) -> None:
+    assert timed(tmp_path, [sys.executable, "-c", f"raise SystemExit({code})"]).returncode == code
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_job_that_a_signal_ends_ends_the_command_by_it(tmp_path: Path, number: signal.Signals) -> None:
+    program = f"""
+import os, resource
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.kill(os.getpid(), {number:d})
+"""
+    assert timed(tmp_path, [sys.executable, "-c", program]).returncode == -number
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP])
+def test_a_signal_is_handed_on_to_the_job(tmp_path: Path, number: signal.Signals) -> None:
+    program = f"""
+import signal, sys, time
+signal.signal({number:d}, lambda *_: sys.exit(7))
+print("ready", flush=True)
+while True:
+    time.sleep(1)
+"""
+    command = [*RUN, "--log-dir", tmp_path, "--quiet", "--", sys.executable, "-c", program]
+    job = subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, env={**os.environ, **ENVIRONMENT})
+    assert job.stdout is not None
+    assert job.stdout.readline() == b"ready\n"
+    job.send_signal(number)
+    assert job.wait(60) == 7
+    job.stdout.close()
+
+
+def test_what_cannot_be_run_is_an_error_that_says_so(tmp_path: Path) -> None:
+    job = timed(tmp_path, ["no-such-program"])
+    assert job.returncode == 2
+    assert (
+        job.stderr == "timing-logger: COMMAND: 'no-such-program' cannot be run: No such file or directory.\n"
+    )
+
+
+def test_nothing_to_run_is_an_error_that_says_what_to_type(tmp_path: Path) -> None:
+    job = timed(tmp_path, [])
+    assert (job.returncode, job.stderr.count("\n")) == (2, 1)
+    assert "-- torchrun train.py" in job.stderr
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_before_the_job_starts(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    job = timed(tmp_path / "file", [sys.executable, "-c", "print('ran')"])
+    assert (job.returncode, job.stdout) == (2, "")
+    assert str(tmp_path / "file") in job.stderr
+
+
+def test_an_error_in_the_timing_leaves_the_training_alone_and_is_told_of_once(tmp_path: Path) -> None:
+    """The folder is gone when the logger is started."""
+    program = f"""
+import os, shutil, torch
+shutil.rmtree({str(tmp_path / "logs")!r}); open({str(tmp_path / "logs")!r}, "w").close()
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter])
+for _ in range(3):
+    optimizer.zero_grad(); parameter.sum().backward(); optimizer.step()
+os.unlink({str(tmp_path / "logs")!r})
+print(parameter.item())
+"""
+    job = timed(tmp_path / "logs", [sys.executable, "-c", program])
+    assert job.returncode == 0
+    assert job.stdout.startswith("0.997")
+    assert "nothing was recorded" in job.stderr

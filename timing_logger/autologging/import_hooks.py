@@ -1,0 +1,72 @@
+"""Call a function once a module has been imported, by whomever, or at once if it was imported before."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+Hook = Callable[[ModuleType], None]
+
+
+def after_import(name: str, hook: Hook) -> None:
+    """Have ``hook`` called with the module ``name`` as soon as it has been imported.
+
+    Args:
+        name: the module's full name.
+        hook: called once. It must not raise: its error would be that of the import.
+    """
+    module = sys.modules.get(name)
+    if module is not None and not _is_being_imported(module):
+        hook(module)
+    else:
+        sys.meta_path.insert(0, _Finder(name, hook))
+
+
+def _is_being_imported(module: ModuleType) -> bool:
+    return bool(getattr(module.__spec__, "_initializing", False))
+
+
+class _Finder:
+    """Finds one module as the finders behind it do, and has a hook called once it is imported."""
+
+    def __init__(self, name: str, hook: Hook) -> None:
+        self._name = name
+        self._hook = hook
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(name)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._hook)  # type: ignore[assignment]
+        return spec
+
+
+class _Loader:
+    """A loader that hands everything on to another one, and calls a hook when that has loaded the module."""
+
+    def __init__(self, loader: Any, hook: Hook) -> None:
+        self._loader = loader
+        self._hook = hook
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        # What the module says of itself is what it says without us.
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._loader
+        module.__loader__ = self._loader
+        self._loader.exec_module(module)
+        self._hook(module)

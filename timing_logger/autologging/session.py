@@ -1,0 +1,71 @@
+"""The logger of a process that is timed without a change of its code, and what went wrong with that."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from timing_logger.autologging.settings import Settings, note_problem
+from timing_logger.autologging.this_rank import Rank, stated_rank
+from timing_logger.recording.global_logger import get_timing_logger, lend_timing_logger
+from timing_logger.recording.logger import TimingLogger
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+class Session:
+    """Starts the logger when the process first does what only ranks do, and never gets in its way.
+
+    A process is a rank once it has made a process group, initialised MPI or taken a step of an optimizer.
+    Launchers, workers of a data loader and compilers do none of it, and are left alone.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._logger: TimingLogger | None = None
+        self.broken = False
+
+    def logger(self, rank: Rank | None = None) -> TimingLogger:
+        """Return the process's logger, which the first call starts.
+
+        Args:
+            rank: which rank this process is, where its launcher does not say so; default rank 0.
+
+        Raises:
+            ConfigurationError, LogPathError: as raised by ``TimingLogger``.
+        """
+        if self._logger is None:
+            own = get_timing_logger()
+            self._logger = own if own.enabled else self._started(stated_rank() or rank or Rank(0, None))
+        return self._logger
+
+    def _started(self, rank: Rank) -> TimingLogger:
+        logger = TimingLogger(
+            rank.rank,
+            self._settings.log_dir,
+            world_size=rank.world_size,
+            record_every_n_steps=self._settings.every,
+        )
+        lend_timing_logger(logger)
+        return logger
+
+    def harmless(self, function: FunctionT) -> FunctionT:
+        """Return ``function`` so that it returns None where it would raise, and does nothing from then on."""
+
+        @functools.wraps(function)
+        def guarded(*args: Any, **kwargs: Any) -> Any:
+            if self.broken:
+                return None
+            try:
+                return function(*args, **kwargs)
+            except Exception:
+                self.give_up()
+                return None
+
+        return cast("FunctionT", guarded)
+
+    def give_up(self) -> None:
+        """Time nothing from now on; a file of the log folder has the exception that is being handled."""
+        self.broken = True
+        note_problem(self._settings.log_dir)

@@ -1,0 +1,61 @@
+"""What ``timing-logger run`` tells the processes of a job, and they tell it: all that both sides know."""
+
+from __future__ import annotations
+
+import json
+import os
+import traceback
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from timing_logger.errors import ConfigurationError
+
+VARIABLE = "TIMING_LOGGER_AUTOLOG"
+
+PROBLEMS = "autolog-problem-*.txt"
+"""The files in which processes say what went wrong: their own output is left as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a job is timed.
+
+    Attributes:
+        log_dir: the folder of the timing files; an absolute path, since programs change theirs.
+        every: every how-many-th iteration is recorded.
+    """
+
+    log_dir: str
+    every: int = 1
+
+    def to_environment(self) -> dict[str, str]:
+        """Return the variable from which :func:`from_environment` makes these settings."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+
+def from_environment() -> Settings | None:
+    """Return the settings of this process's job; None if it is not timed.
+
+    Raises:
+        ConfigurationError: the variable is not what :meth:`Settings.to_environment` returns.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return None
+    try:
+        return Settings(**json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(
+            f"the environment variable {VARIABLE} is set by `timing-logger run`, and is {text!r}: {error}. "
+            "Unset it."
+        ) from error
+
+
+def note_problem(log_dir: str) -> None:
+    """Leave the exception that is being handled in a file of the log folder, if it can be written."""
+    path = Path(log_dir, PROBLEMS.replace("*", str(os.getpid())))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), "utf-8")
+    except OSError:
+        pass

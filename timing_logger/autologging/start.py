@@ -1,0 +1,63 @@
+"""Start timing in this process: by one call, or because ``timing-logger run`` started it."""
+
+from __future__ import annotations
+
+import os
+from types import ModuleType
+
+from timing_logger.autologging.import_hooks import after_import
+from timing_logger.autologging.session import Session
+from timing_logger.autologging.settings import Settings, from_environment
+
+_session: Session | None = None
+
+
+def autolog(log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1) -> None:
+    """Time this program from now on, without a further change of its code.
+
+    Every process group that torch makes from now on times itself, as does ``MPI.COMM_WORLD`` of mpi4py.
+    Steps of torch's optimizers count iterations, and ``DATA``, ``FORWARD``, ``BACKWARD`` and ``OPTIMIZER``
+    are rows. The process's logger is started when the first of these happens; a logger that the process has
+    already is used. Call this before the process group is made. Calling it again changes nothing.
+
+    Args:
+        log_dir: folder of the timing files.
+        every: every how-many-th iteration is recorded.
+    """
+    _start(Settings(log_dir=os.path.abspath(log_dir), every=every))
+
+
+def start_if_asked() -> None:
+    """Start timing if ``timing-logger run`` started this process's job.
+
+    Raises:
+        ConfigurationError: the settings in the environment cannot be read.
+    """
+    settings = from_environment()
+    if settings is not None:
+        _start(settings)
+
+
+def _start(settings: Settings) -> None:
+    global _session
+    if _session is not None:
+        return
+    session = _session = Session(settings)
+
+    @session.harmless
+    def time_torch(torch: ModuleType) -> None:
+        from timing_logger.autologging.communication import time_process_groups
+        from timing_logger.autologging.torch_phases import TorchPhases
+
+        if torch.distributed.is_available():
+            time_process_groups(session)
+        TorchPhases(session).attach(torch)
+
+    @session.harmless
+    def time_mpi(mpi: ModuleType) -> None:
+        from timing_logger.autologging.communication import time_world
+
+        time_world(session, mpi)
+
+    after_import("torch", time_torch)
+    after_import("mpi4py.MPI", time_mpi)

@@ -1,0 +1,132 @@
+"""Rows of the parts of a training step, by hooks of torch: DATA, FORWARD, BACKWARD and OPTIMIZER.
+
+An iteration ends with the step of the optimizer that took the first step of all.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import weakref
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from timing_logger.autologging.root_modules import RootModules
+from timing_logger.autologging.session import Session
+from timing_logger.integrations._phases import (
+    BACKWARD,
+    DATA,
+    FORWARD,
+    OPTIMIZER,
+    TRAIN,
+    VALIDATION,
+    Phases,
+)
+from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.logger import TimingLogger
+
+if TYPE_CHECKING:
+    from torch import nn
+    from torch.optim import Optimizer
+
+
+class TorchPhases:
+    """Records the parts of the steps that this process takes."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._phases = Phases()
+        self._passes = threading.local()
+        self._leading: weakref.ref[Optimizer] | None = None
+        self._iteration: int | None = None
+        self._guard = session.harmless
+        self._roots = RootModules(self._guard(self._forward_begins), self._guard(self._forward_ends))
+
+    def attach(self, torch: ModuleType) -> None:
+        """Register the hooks with torch."""
+        from torch.optim.optimizer import (
+            register_optimizer_step_post_hook,
+            register_optimizer_step_pre_hook,
+        )
+        from torch.utils.data.dataloader import _BaseDataLoaderIter
+
+        register_optimizer_step_pre_hook(self._guard(self._optimizer_begins))
+        register_optimizer_step_post_hook(self._guard(self._optimizer_ends))
+        vars(torch.autograd)["_engine_run_backward"] = self._timed_pass(torch.autograd._engine_run_backward)
+        _BaseDataLoaderIter.__next__ = self._timed_fetch(_BaseDataLoaderIter.__next__)  # type: ignore[assignment,method-assign]
+
+    def _recording(self) -> Phases:
+        """Return what records into the process's logger, which is started by the first part of a step."""
+        if self._iteration is None:
+            logger = self._session.logger()
+            self._iteration = 0
+            logger.set_current_iteration(0)
+            self._phases.start(logger)
+        return self._phases
+
+    # -- the optimizer, which counts iterations -------------------------------------------------------
+
+    def _optimizer_begins(self, optimizer: Optimizer, *_: object) -> None:
+        self._recording().begin(OPTIMIZER)
+
+    def _optimizer_ends(self, optimizer: Optimizer, *_: object) -> None:
+        phases = self._recording()
+        phases.end(OPTIMIZER)
+        self._roots.look_for_those_of(optimizer)
+        leading = None if self._leading is None else self._leading()
+        if leading is None:
+            self._leading = weakref.ref(optimizer)
+        if leading is None or leading is optimizer:
+            assert self._iteration is not None
+            self._iteration += 1
+            phases.logger.set_current_iteration(self._iteration)
+
+    # -- forward and backward ---------------------------------------------------------------------------
+
+    def _forward_begins(self, module: nn.Module) -> None:
+        self._recording().begin(FORWARD)
+
+    def _forward_ends(self, module: nn.Module) -> None:
+        self._phases.end(FORWARD, TRAIN if module.training else VALIDATION)
+
+    def _pass_begins(self) -> None:
+        self._recording().begin(BACKWARD)
+
+    def _pass_ends(self) -> None:
+        self._phases.end(BACKWARD)
+
+    def _timed_pass(self, run: Callable[..., object]) -> Callable[..., object]:
+        begins, ends = self._guard(self._pass_begins), self._guard(self._pass_ends)
+
+        @functools.wraps(run)
+        def timed(*args: object, **kwargs: object) -> object:
+            if getattr(self._passes, "inside", False):  # a pass within a pass: that of a checkpoint
+                return run(*args, **kwargs)
+            self._passes.inside = True
+            begins()
+            try:
+                return run(*args, **kwargs)
+            finally:
+                self._passes.inside = False
+                ends()
+
+        timed._torchdynamo_disable = True  # type: ignore[attr-defined]
+        return timed
+
+    # -- data -------------------------------------------------------------------------------------------
+
+    def _timed_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        @self._guard
+        def fetched(start_ns: int) -> None:
+            logger: TimingLogger = self._recording().logger
+            logger.record_interval(DATA, start_ns, perf_counter_ns(), phase=TRAIN)
+
+        @functools.wraps(fetch)
+        def timed(loader: Any) -> Any:
+            start_ns = perf_counter_ns()
+            batch = fetch(loader)
+            fetched(start_ns)
+            return batch
+
+        return timed
