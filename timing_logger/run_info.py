@@ -127,6 +127,19 @@ def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
         return None
 
 
+def is_anothers(timing_file: Path, started_unix_ns: int | None) -> bool | None:
+    """Return whether the sidecar of a timing file is that of another logger; None if there is no sidecar.
+
+    Args:
+        timing_file: the path of the timing file.
+        started_unix_ns: when this process's logger was started; None if it has no sidecar.
+    """
+    sidecar = read_sidecar(timing_file)
+    if sidecar is None:
+        return None
+    return (sidecar.get("pid"), sidecar.get("started_unix_ns")) != (os.getpid(), started_unix_ns)
+
+
 def usable_sidecar(content: Any) -> dict[str, Any] | None:
     """Return the values of a sidecar that have the types of :class:`RunInfo`; None if it is no JSON object.
 

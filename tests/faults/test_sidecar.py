@@ -18,6 +18,7 @@ from sidecars import remove_folder, sidecar_when
 from timing_logger import TimingLogger
 from timing_logger.recording import sidecar as _sidecar
 from timing_logger.recording.sidecar import replace_sidecar
+from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 
 class StalledReplace:
@@ -191,3 +192,33 @@ def test_two_loggers_of_one_process_may_write_one_sidecar_at_a_time(tmp_path: Pa
         thread.join()
     assert failed == []
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+
+
+class StalledFile(AppendOnlyFile):
+    """A draft that the writing thread of the first sidecar cannot open for a while."""
+
+    may_open = threading.Event()
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        if threading.current_thread().name == "timing-logger-sidecar":
+            assert self.may_open.wait(30)
+        super().__init__(path, **options)
+
+
+def test_a_sidecar_that_is_written_late_leaves_that_of_the_next_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a file system stalled it, the folder was emptied, and the next run began there."""
+    monkeypatch.setattr(_sidecar, "AppendOnlyFile", StalledFile)
+    old = TimingLogger(0, tmp_path / "logs", flush_interval=3600)
+    old.record_timing("OLD", 1.0)
+    assert old.flush()  # its sidecar is handed over, and waits
+    shutil.rmtree(tmp_path / "logs")
+    new = TimingLogger(0, tmp_path / "logs", flush_interval=3600, labels={"whose": "new"})
+    StalledFile.may_open.set()
+    old.record_timing("OLD", 1.0)
+    old.close()
+    assert sidecar_when(tmp_path / "logs", lambda _: True)["labels"] == {"whose": "new"}
+    assert (tmp_path / "logs" / "timing-rank0.run2.csv").read_text().count("OLD") == 1
+    new.close()
+    assert not list(tmp_path.glob("logs/*.tmp"))

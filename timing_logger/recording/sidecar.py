@@ -7,7 +7,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +22,7 @@ from timing_logger.run_info import (
     FilePart,
     RunInfo,
     TimingFile,
+    is_anothers,
     sidecar_path,
 )
 from timing_logger.sinks._append_only_file import AppendOnlyFile
@@ -68,7 +70,7 @@ class Sidecar:
         Raises:
             LogPathError: the sidecar cannot be written.
         """
-        self._path = sidecar_path(timing_file)
+        self._timing_file = timing_file
         self._clock = clock
         self._clock_offsets: list[ClockOffset] = []
         self._mode: int = constants["options"].get("file_mode", 0o644)
@@ -83,9 +85,10 @@ class Sidecar:
         )
         try:
             at_first = Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0))
-            replace_sidecar(self._path, self._text(at_first), self._mode)
+            replace_sidecar(sidecar_path(timing_file), self._text(at_first), self._mode)
         except OSError as error:
-            raise LogPathError(f"log_dir: {str(self._path)!r} cannot be written: {error}.") from error
+            path = str(sidecar_path(timing_file))
+            raise LogPathError(f"log_dir: {path!r} cannot be written: {error}.") from error
         if name.incarnation > 1:
             log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
 
@@ -157,7 +160,7 @@ class Sidecar:
         self._info.behind_s = account.behind_s
         self._info.parts = list(account.parts)
         if account.name is not None and account.name.incarnation != self._info.incarnation:
-            self._path = sidecar_path(self._path.with_name(account.name.name))
+            self._timing_file = self._timing_file.with_name(account.name.name)
             self._info.file, self._info.incarnation = account.name.name, account.name.incarnation
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
@@ -170,7 +173,7 @@ class Sidecar:
 
     def _hand_over(self, account: Account, *, closed: bool = False) -> None:
         text = self._text(account, closed=closed)  # this may change the path
-        self._newest.append((self._path, text))
+        self._newest.append((self._timing_file, text))
         self._start_writer()
 
     def _start_writer(self) -> None:
@@ -191,23 +194,29 @@ class Sidecar:
     def _write_newest(self) -> None:
         while self._newest:
             try:
-                replace_sidecar(*self._newest.popleft(), self._mode)
+                timing_file, text = self._newest.popleft()
+                taken = partial(is_anothers, timing_file, self._info.started_unix_ns)
+                replace_sidecar(sidecar_path(timing_file), text, self._mode, taken=taken)
                 self._failure = None
             except Exception as error:
                 self._failure = error
 
 
-def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
+def replace_sidecar(
+    path: Path, text: str, mode: int = 0o644, *, taken: Callable[[], bool | None] = lambda: None
+) -> None:
     """Replace ``path`` atomically. Several processes and threads may do so at a time; the last one wins.
 
     Args:
         path: the sidecar.
         text: its content.
         mode: the permissions of the file, from which the process's umask is subtracted.
+        taken: tells at the last moment whether the name is another run's by now, which began in the folder
+            after it was emptied. A file system may let the caller wait for minutes.
 
     Raises:
-        OSError: the file system's error, or that of a descriptor that other code has closed; the old sidecar
-            is then unchanged.
+        OSError: the file system's error, or that of a descriptor that other code has closed, or the name is
+            taken; the old sidecar is then unchanged.
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.{threading.get_ident()}.tmp")
     draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
@@ -219,6 +228,8 @@ def replace_sidecar(path: Path, text: str, mode: int = 0o644) -> None:
             file.append(text.encode(), 1)
         finally:
             file.close()
+        if taken():
+            raise FileExistsError(f"{str(path)!r} is that of another run")
         os.replace(draft, path)
     except BaseException:
         draft.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from timing_logger.record import HEADER, RawRecord, format_records
-from timing_logger.run_info import TimingFile, read_sidecar, sidecar_path
+from timing_logger.run_info import TimingFile, is_anothers, sidecar_path
 from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, FileSink, is_taken
 
 
@@ -31,7 +31,7 @@ class CsvSink(FileSink):
 
         Args:
             started_unix_ns: the start time that the sidecar states. This and the process id tell whether a
-                sidecar is this process's own.
+                sidecar is this process's own; by default none is.
             mode: permissions of the files, from which the process's umask is subtracted.
             max_bytes: the size at which a file is followed by the next part; None for no limit.
 
@@ -40,14 +40,13 @@ class CsvSink(FileSink):
                 regular file, or cannot be written.
         """
         self._rank = rank
-        self._started_unix_ns = started_unix_ns
         super().__init__(
             FileInParts(
                 log_dir,
                 lambda incarnation, part: TimingFile(rank, incarnation, part).name,
                 argument="log_dir",
                 taken=_is_taken,
-                claimed=self._is_claimed,
+                claimed=lambda first: is_anothers(first, started_unix_ns),
                 head=HEADER.encode(),
                 mode=mode,
                 max_bytes=max_bytes,
@@ -65,13 +64,6 @@ class CsvSink(FileSink):
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         """Append a batch as lines of CSV."""
         self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
-
-    def _is_claimed(self, first: Path) -> bool | None:
-        """Return whether the sidecar of this name belongs to another process; None if there is none."""
-        sidecar = read_sidecar(first)
-        if sidecar is None:
-            return None
-        return (sidecar.get("pid"), sidecar.get("started_unix_ns")) != (os.getpid(), self._started_unix_ns)
 
 
 def _is_taken(path: Path) -> bool:
