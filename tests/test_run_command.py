@@ -72,6 +72,7 @@ def test_quiet_says_nothing(tmp_path: Path) -> None:
     assert (job.returncode, job.stdout, job.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
     job = timed(
         tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"], "--report", tmp_path / "report.html"
@@ -81,6 +82,7 @@ def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
     assert f"{tmp_path / 'report.html'}" in job.stderr
 
 
+@pytest.mark.slow
 def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path) -> None:
     for _ in range(2):
         job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"])
@@ -101,6 +103,7 @@ def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: P
     assert counts["FORWARD"] == 8  # from the third step on: after the first the container is watched
 
 
+@pytest.mark.slow
 def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> None:
     plain = run([sys.executable, PROGRAMS / "alone.py"])
     job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py", tmp_path / "model"])
@@ -141,6 +144,33 @@ def test_a_sitecustomize_of_the_users_own_is_run(tmp_path: Path) -> None:
     paths = f"{tmp_path}{os.pathsep}{REPOSITORY}"
     job = timed(tmp_path / "logs", [sys.executable, "-c", program], PYTHONPATH=paths)
     assert job.stdout == f"5 {tmp_path / 'sitecustomize.py'} False\n"
+
+
+def test_one_line_in_the_program_does_the_same(tmp_path: Path) -> None:
+    program = f"""
+import timing_logger, torch
+timing_logger.autolog({str(tmp_path / "logs")!r}, every=2)
+timing_logger.autolog("elsewhere")
+parameter = torch.nn.Parameter(torch.ones(1))
+optimizer = torch.optim.SGD([parameter])
+for _ in range(5):
+    parameter.sum().backward(); optimizer.step()
+"""
+    assert run_python(program).returncode == 0
+    rows = read_timings(tmp_path / "logs")
+    assert rows["iteration"].tolist() == [0, 0, 2, 2, 4, 4]
+    assert rows["operation"].tolist() == ["BACKWARD", "OPTIMIZER"] * 3
+
+
+def test_torchs_function_may_be_replaced_by_ours(tmp_path: Path) -> None:
+    program = f"""
+import torch.distributed as dist
+from allreduce_instrumentation import init_process_group
+dist.init_process_group = init_process_group
+dist.init_process_group("gloo", init_method="file://{tmp_path}/store", rank=0, world_size=1)
+print(dist.get_world_size())
+"""
+    assert run_python(program).stdout == "1\n"
 
 
 # -- how it ends -----------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from timing_logger.recording.global_logger import (
 from timing_logger.recording.logger import TimingLogger
 
 if TYPE_CHECKING:
+    from timing_logger.autologging.start import autolog
     from timing_logger.profilers.cuda_events import CudaEventProfiler
     from timing_logger.profilers.runtime import RuntimeProfiler
     from timing_logger.reading import read_timings
@@ -29,6 +30,7 @@ __all__ = [
     "CudaEventProfiler",
     "RuntimeProfiler",
     "TimingLogger",
+    "autolog",
     "convert",
     "get_timing_logger",
     "init_timing_logger",
@@ -43,6 +45,7 @@ _HOME = {
     "CUDATimerCollection": "timing_logger.timers.cuda_timers",
     "CudaEventProfiler": "timing_logger.profilers.cuda_events",
     "RuntimeProfiler": "timing_logger.profilers.runtime",
+    "autolog": "timing_logger.autologging.start",
     "convert": "timing_logger.reading.converting",
     "read_timings": "timing_logger.reading.timings",
     "region_timer": "timing_logger.timers",
