@@ -43,6 +43,7 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_phase(tmp_
     command = [*TORCHRUN, PROGRAMS / "ddp.py"]
     plain, job = run(command), timed(tmp_path / "logs", command)
     assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
+    assert job.stderr.replace(said_by_the_command(job), "") == plain.stderr
     assert "rank 1 is slow, in DATA" in said_by_the_command(job)
     rows = read_timings(tmp_path / "logs")
     assert set(rows["rank"]) == {0, 1}
@@ -87,6 +88,9 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
     for _ in range(2):
         job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"])
         assert "1 rank in" in said_by_the_command(job)
+        assert job.stderr == said_by_the_command(job)
+    (messages,) = (tmp_path / "logs").glob("autolog-messages-*.txt")
+    assert "this run writes" in messages.read_text()
     assert sorted(path.name for path in (tmp_path / "logs").glob("*.csv")) == [
         "timing-rank0.csv",
         "timing-rank0.run2.csv",

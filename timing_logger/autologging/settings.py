@@ -16,6 +16,10 @@ PROBLEMS = "autolog-problem-*.txt"
 """The files in which processes say what went wrong: their own output is left as it is."""
 
 
+MESSAGES = "autolog-messages-*.txt"
+"""The files that have what the logger warns of."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """How a job is timed.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from pathlib import Path
 from types import ModuleType
 
 from timing_logger.autologging.import_hooks import after_import
 from timing_logger.autologging.session import Session
-from timing_logger.autologging.settings import Settings, from_environment
+from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
 
 _session: Session | None = None
 
@@ -35,7 +37,16 @@ def start_if_asked() -> None:
     """
     settings = from_environment()
     if settings is not None:
+        _log_into(settings.log_dir)
         _start(settings)
+
+
+def _log_into(log_dir: str) -> None:
+    """Have the package's warnings written into the folder: the program's own output is left as it is."""
+    log = logging.getLogger("timing_logger")
+    file = Path(log_dir, MESSAGES.replace("*", str(os.getpid())))
+    log.addHandler(logging.FileHandler(file, delay=True))  # opened by the first warning
+    log.propagate = False
 
 
 def _start(settings: Settings) -> None:
