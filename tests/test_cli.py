@@ -190,7 +190,22 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     with pytest.raises(SystemExit) as exit_:
         main(["summaries", "logs"])
     assert exit_.value.code == 2
-    assert "invalid choice" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "invalid choice" in said
+    assert said.endswith("Did you mean 'summary'?\n")
+
+
+def test_a_wrong_choice_like_no_other_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["zzz", "logs"])
+    assert "Did you mean" not in capsys.readouterr().err
+
+
+def test_without_a_command_all_commands_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    said = capsys.readouterr().out
+    for command in ("run", "summary", "stragglers", "hang", "waits", "report", "trace", "convert", "watch"):
+        assert f"\n    {command} " in said
 
 
 def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:

@@ -336,6 +336,12 @@ def test_shells_are_told_what_completes(capsys: pytest.CaptureFixture[str], shel
 # -- watch -------------------------------------------------------------------------------------------
 
 
+def test_a_look_at_a_folder_that_is_not_there_is_an_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert "later" in refused(capsys, "watch", tmp_path / "later", "--once")
+
+
 def test_a_look_at_a_run_shows_its_ranks_and_verdict(
     ask: Any, with_slow_rank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

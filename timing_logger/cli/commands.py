@@ -58,7 +58,12 @@ def watch(arguments: Namespace) -> Answer:
     from timing_logger.report import snapshot_text
 
     watcher = Watcher(Path(arguments.logdir), arguments.window)
-    text = snapshot_text(watcher.snapshot(), terminal_width())
+    try:
+        text = snapshot_text(watcher.snapshot(), terminal_width())
+    except (NoTimingFilesError, FileNotFoundError):
+        if arguments.once:
+            raise
+        text = f"There are no timing files in {arguments.logdir} yet.\n"
     if arguments.once:
         return Answer(text)
     from rich.console import Console
@@ -73,7 +78,7 @@ def watch(arguments: Namespace) -> Answer:
                 if not console.is_terminal:
                     print(text, flush=True)
                 time.sleep(arguments.interval)
-                # The folder may be emptied before the next run starts in it.
+                # The folder may not be there yet, or be emptied before the next run starts in it.
                 with contextlib.suppress(NoTimingFilesError, FileNotFoundError):
                     text = snapshot_text(watcher.snapshot(), terminal_width())
                 live.update(Text(text), refresh=True)

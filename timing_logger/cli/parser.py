@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import version
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
 import shtab
 
@@ -34,9 +36,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             nothing to report on (stderr says why); 130 after an interrupt.
     """
     try:
-        arguments = build_parser().parse_args(argv)
-        command: _Command = arguments.command
-        answer = command(arguments)
+        parser = build_parser()
+        arguments = parser.parse_args(argv)
+        command: _Command | None = arguments.command
+        answer = Answer(parser.format_help()) if command is None else command(arguments)
         _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
         # The remaining output would be flushed at exit, and fail again.
@@ -52,14 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, which sets ``command`` to the function that does what was asked."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="timing-logger",
         description="Says where the time of a logged training run went.",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=18),
     )
     parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
-    subparsers = parser.add_subparsers(required=True, metavar="COMMAND")
+    subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_run(subparsers)
     for question in QUESTIONS:
         _add_question(subparsers, question)
@@ -70,9 +73,18 @@ def build_parser() -> argparse.ArgumentParser:
     return parser
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose error for a mistyped choice says what was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
+        meant = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        super().error(f"{message}. Did you mean {meant[0]!r}?" if meant else message)
+
+
 # -- commands --------------------------------------------------------------------------------------
 
-_Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def _add_run(subparsers: _Commands) -> None:
@@ -100,10 +112,12 @@ def _add_report(subparsers: _Commands) -> None:
         "one HTML file with all of it, which opens offline",
         "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
         "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
-        "example: timing-logger report logs/timing -o report.html",
+        "example: timing-logger report logs/timing",
     )
     _add_scheduler(report)
-    report.add_argument("-o", "--output", required=True, metavar="FILE", help="what to write")
+    report.add_argument(
+        "-o", "--output", default="report.html", metavar="FILE", help="what to write (report.html)"
+    )
 
 
 def _add_trace(subparsers: _Commands) -> None:
