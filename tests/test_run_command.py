@@ -62,6 +62,20 @@ def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> N
     assert "3 ranks in" in said_by_the_command(job)
 
 
+def test_who_imports_mpi4py_by_the_way_is_the_rank_that_its_process_group_says(tmp_path: Path) -> None:
+    """Lightning does, and starts its ranks without a rank in their environment."""
+    program = """
+from mpi4py import MPI
+import torch.distributed as dist
+from torch.testing._internal.distributed.fake_pg import FakeStore
+dist.init_process_group("fake", rank=1, world_size=2, store=FakeStore())
+print(type(MPI.COMM_WORLD).__name__)
+"""
+    job = timed(tmp_path, [sys.executable, "-c", program])
+    assert job.stdout == "Intracomm\n", job.stderr
+    assert [path.name for path in tmp_path.glob("*.csv")] == ["timing-rank1.csv"]
+
+
 def test_a_program_without_ranks_is_said_to_have_recorded_nothing(tmp_path: Path) -> None:
     job = timed(tmp_path / "logs", [sys.executable, "-c", "print('hello')"])
     assert (job.returncode, job.stdout) == (0, "hello\n")

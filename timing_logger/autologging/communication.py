@@ -27,13 +27,13 @@ def time_process_groups(session: Session) -> None:
 def time_world(session: Session, mpi: ModuleType) -> None:
     """Replace ``MPI.COMM_WORLD`` by a communicator that times itself, if the process is a rank of MPI's.
 
-    It is not if it was started by another launcher, and imports mpi4py by the way.
+    It is not if no launcher of MPI started it: frameworks import mpi4py by the way, and find a world of one.
     """
     if not mpi.Is_initialized():
         return
     world = mpi.COMM_WORLD
     stated = stated_rank()
-    if stated is not None and stated.world_size not in (None, world.size):
+    if world.size == 1 if stated is None else stated.world_size not in (None, world.size):
         return
     from allreduce_instrumentation.mpi import TimedIntracomm
 
