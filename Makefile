@@ -63,8 +63,8 @@ help:
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make notebook   run the notebooks of examples/notebooks"
-	@echo "make sample     make logs/sample anew    (and make sample-compressed: logs/sample-compressed)"
-	@echo "make lock       make constraints.txt anew, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
+	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
+	@echo "make lock       make constraints.txt again, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
 
 # -- what the project does ---------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 _INT64 = 2**63
 
 _UNUSABLE: Any = object()
-_MOST_FLAWS, _MOST_CHARS = 100, 200
+_MOST_PROBLEMS, _MOST_CHARS = 100, 200
 
 
 class Rules(NamedTuple):
@@ -18,7 +18,7 @@ class Rules(NamedTuple):
     Attributes:
         signed: names of integers that may be negative. All others are counts, sizes or instants.
         whole: classes of which an entry is useless if a field is missing. For other classes a missing field
-            is no flaw, because versions differ.
+            is no problem, because versions differ.
     """
 
     signed: Collection[str] = ()
@@ -30,31 +30,31 @@ class Checked(NamedTuple):
 
     Attributes:
         value: the content without the values of a wrong type, however deeply nested.
-        flaws: the paths of what was left out, such as ``clock_offsets[2].offset_ns``, in the order of the
+        problems: the paths of what was left out, such as ``clock_offsets[2].offset_ns``, in the order of the
             JSON; at most the first 100, each cut to 200 characters.
     """
 
     value: dict[str, Any]
-    flaws: list[str]
+    problems: list[str]
 
 
 def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
     """Return the part of ``content`` whose types are those of ``schema``.
 
-    A field that the schema does not know is kept. A list entry with a flaw in any part is left out as a
+    A field that the schema does not know is kept. A list entry with a problem in any part is left out as a
     whole.
 
     Args:
         schema: a dataclass whose annotations are the types. NamedTuples, lists, dicts and unions may be
             nested in it.
     """
-    hints, kept, flaws = get_type_hints(schema), {}, []
+    hints, kept, problems = get_type_hints(schema), {}, []
     for name, value in content.items():
         usable, wrong = _checked(value, hints.get(name, Any), name, rules)
-        flaws += wrong
+        problems += wrong
         if usable is not _UNUSABLE:
             kept[name] = usable
-    return Checked(kept, [flaw[:_MOST_CHARS] for flaw in flaws[:_MOST_FLAWS]])
+    return Checked(kept, [problem[:_MOST_CHARS] for problem in problems[:_MOST_PROBLEMS]])
 
 
 def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[str]]:
@@ -71,9 +71,9 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
     if get_origin(kind) is dict and isinstance(value, dict):
         return _checked_fields(value, dict.fromkeys(value, get_args(kind)[1]), path, rules)
     if hasattr(kind, "_fields") and isinstance(value, dict):
-        kept, flaws = _checked_fields(value, get_type_hints(kind), path, rules)
+        kept, problems = _checked_fields(value, get_type_hints(kind), path, rules)
         lacking = [name for name in kind._fields if kind in rules.whole and name not in value]
-        return kept, flaws + [f"{path}.{name}" for name in lacking]
+        return kept, problems + [f"{path}.{name}" for name in lacking]
     name = path.rpartition(".")[2]
     return (
         (value, []) if _is_plain(value, kind, may_be_negative=name in rules.signed) else (_UNUSABLE, [path])
@@ -83,13 +83,13 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
 def _checked_fields(
     value: dict[str, Any], kinds: Mapping[str, Any], path: str, rules: Rules
 ) -> tuple[Any, list[str]]:
-    kept, flaws = {}, []
+    kept, problems = {}, []
     for name, one in value.items():
         usable, wrong = _checked(one, kinds.get(name, Any), f"{path}.{name}", rules)
-        flaws += wrong
+        problems += wrong
         if usable is not _UNUSABLE:
             kept[name] = usable
-    return kept, flaws
+    return kept, problems
 
 
 def _is_plain(value: Any, kind: Any, *, may_be_negative: bool) -> bool:

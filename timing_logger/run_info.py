@@ -152,7 +152,7 @@ def usable_sidecar(content: Any) -> dict[str, Any] | None:
     before = [one for one in said_before if isinstance(one, str)] if isinstance(said_before, list) else []
     stated = {name: value for name, value in content.items() if name != UNUSABLE}
     found = checked(stated, RunInfo, Rules(_SIGNED, (ClockAnchor, ClockOffset)))
-    flaws = before + found.flaws
+    flaws = before + found.problems
     return {**found.value, UNUSABLE: flaws} if flaws else found.value
 
 

@@ -8,7 +8,7 @@ With k entries wanted, on P ranks:
    of their regions, and each owner adds up what it received, in the order of the ranks.
 3. The owners keep the sums above a global threshold, about k in all, and every rank gathers those.
 
-Thresholds and regions are determined anew every few calls and reused in between; regions sooner, if an
+Thresholds and regions are determined again every few calls and reused in between; regions sooner, if an
 owner had to refuse picks.
 
 **Traffic.** A word is a value or an index, so an entry that travels is two words. What a rank keeps for

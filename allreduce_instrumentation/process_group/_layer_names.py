@@ -184,7 +184,7 @@ class DdpModels:
         self._doubtful_pass = NO_PASS
 
     def add(self, model: DistributedDataParallel) -> None:
-        """Add ``model``; if it was added before, its buckets are determined anew."""
+        """Add ``model``; if it was added before, its buckets are determined again."""
         others = [known for known in self._models if known.model is not model]
         self._models = [*others, DdpBuckets(model)]
         self.known = True

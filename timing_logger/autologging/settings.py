@@ -26,7 +26,7 @@ class Settings:
 
     Attributes:
         log_dir: the folder of the timing files; an absolute path, since programs change theirs.
-        every: every how-many-th iteration is recorded.
+        every: record every Nth iteration only, 1 for all.
     """
 
     log_dir: str

@@ -24,7 +24,7 @@ def autolog(log_dir: str | os.PathLike[str] = "logs/timing", *, every: int = 1) 
 
     Args:
         log_dir: folder of the timing files.
-        every: every how-many-th iteration is recorded.
+        every: record every Nth iteration only, 1 for all.
     """
     _start(Settings(log_dir=os.path.abspath(log_dir), every=every))
 

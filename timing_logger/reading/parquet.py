@@ -194,7 +194,7 @@ class Part:
             reason = " ".join(str(error).split())[:200] or type(error).__name__
             raise NotATimingFileError(
                 f"paths: {str(self.path)!r} was damaged since it was written ({reason}). Convert the "
-                "timing files of the run anew."
+                "timing files of the run again."
             ) from None
         return Parsed(
             facts["bytes"], frame, facts["cut"], facts["bad_lines"], facts["bad_examples"],

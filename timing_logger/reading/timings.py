@@ -329,7 +329,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
     ]
     lines += [f"{file['path']}: {trouble}" for file in files for trouble in parts_trouble(file)]
     lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
-    lines += [f"{file['path']}: {flaw}" for file in files for flaw in problems_of(file)]
+    lines += [f"{file['path']}: {problem}" for file in files for problem in problems_of(file)]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
     return _listed(lines, separator="\n")
 

@@ -150,11 +150,11 @@ def process_names(traced: Sequence[Traced], files: Sequence[File]) -> list[str]:
     names = []
     for process, _, _, is_aligned in traced:
         sidecar = sidecars.get(process, Sidecar())
-        remarks = [f"run {process.incarnation}"] if process.incarnation > 1 else []
-        remarks += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
-        remarks += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]
-        remarks += ["clock not aligned"] if len(traced) > 1 and not is_aligned else []
-        names.append(f"rank {process.rank}" + (f" ({', '.join(remarks)})" if remarks else ""))
+        notes = [f"run {process.incarnation}"] if process.incarnation > 1 else []
+        notes += [str(sidecar["host"])] if several_hosts and sidecar.get("host") else []
+        notes += [f"{key}={value}" for key, value in (sidecar.get("labels") or {}).items()]
+        notes += ["clock not aligned"] if len(traced) > 1 and not is_aligned else []
+        names.append(f"rank {process.rank}" + (f" ({', '.join(notes)})" if notes else ""))
     return names
 
 
