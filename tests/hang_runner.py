@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mpi_runner import OPEN_MPI, REPOSITORY
+from mpi_runner import environment_of_a_job
 
 PROGRAM = Path(__file__).parent / "hang_programs" / "hangs.py"
 
@@ -63,7 +63,11 @@ def _sidecars(log_dir: Path) -> list[dict[str, Any]]:
 @contextmanager
 def _ranks(scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
     """Give a set of process ids while the job runs; at the end these and all started processes are killed."""
-    environment = {**os.environ, **OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
+    with environment_of_a_job() as of_the_job:
+        yield from _ranks_in({**os.environ, **of_the_job}, scenario, backend, log_dir)
+
+
+def _ranks_in(environment: dict[str, str], scenario: str, backend: str, log_dir: Path) -> Iterator[set[int]]:
     program = [PROGRAM, scenario, backend, log_dir]
     if backend == "mpi":
         launcher = Path(sys.executable).parent / "mpiexec"

