@@ -115,6 +115,7 @@ def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path)
 # -- the training is what it was -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_module_that_is_called_within_a_container_has_forward_rows(tmp_path: Path) -> None:
     assert timed(tmp_path, [sys.executable, PROGRAMS / "alone.py"]).returncode == 0
     counts = analysis.summarize(read_timings(tmp_path), by=["operation"]).set_index("operation")["count"]
@@ -139,6 +140,7 @@ def test_a_trained_model_is_loaded_where_the_package_is_not(tmp_path: Path) -> N
     assert run_python(load).stdout == "torch.Size([1, 1])\n"
 
 
+@pytest.mark.slow
 def test_a_program_may_initialise_a_logger_of_its_own(tmp_path: Path) -> None:
     program = f"""
 import torch

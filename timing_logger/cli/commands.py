@@ -63,7 +63,7 @@ def watch(arguments: Namespace) -> Answer:
     except (NoTimingFilesError, FileNotFoundError):
         if arguments.once:
             raise
-        text = f"There are no timing files in {arguments.logdir} yet.\n"
+        text = f"No timing files yet in {arguments.logdir}.\n"
     if arguments.once:
         return Answer(text)
     from rich.console import Console
