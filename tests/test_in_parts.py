@@ -100,11 +100,11 @@ def test_roles_are_those_of_the_files_or_of_the_caller() -> None:
     for rank, rows in enumerate(tables := one_table_for_each_process(timings)):
         rows.attrs["files"] = [{"rank": rank, "sidecar": {"labels": {"stage": rank // 2}}}]
     timings.attrs["files"] = [rows.attrs["files"][0] for rows in tables]
-    parts = [STRAGGLERS.map(rows) for rows in tables]
-    verdict = STRAGGLERS.reduce(parts).verdict
+    verdict = STRAGGLERS.reduce(list(map(STRAGGLERS.map, tables))).verdict
     assert verdict == analysis.stragglers(timings)
     assert verdict.labels == "stage=1"
     stated = dict.fromkeys(range(4), "one")
+    parts = list(map(STRAGGLERS.map, tables))
     assert STRAGGLERS.reduce(parts, roles=stated).verdict == analysis.stragglers(timings, roles=stated)
 
 

@@ -30,7 +30,7 @@ class Analysis(Generic[PartT, AnswerT]):
         map: returns what is needed of some rows: those of whole processes, or of whole collectives. It can be
             pickled.
         reduce: returns the answer from all parts, which come by rank and incarnation, or in the order of
-            collectives.
+            collectives. It may empty them, so that nothing is held twice.
         unit: what may not be divided: ``map`` is given all rows of a process, or of a collective.
         others: for the unit "collective", tells of an operation whether its rows are needed beside those of
             collectives and of the waits for them; each such row is in one part, but in no particular one.

@@ -141,7 +141,8 @@ class StepTimesPart(NamedTuple):
         processes: the times of each process by step, in the order of rank and incarnation.
         incarnations: the incarnation of each process.
         epochs: for each process the epoch of each of its steps; NaN where none is known.
-        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` returns.
+        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` returns; the list is
+            emptied when the tables of all parts are joined, so that no row is held twice.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -151,7 +152,7 @@ class StepTimesPart(NamedTuple):
     processes: list[RankSteps]
     incarnations: list[int]
     epochs: list[Floats]
-    to_match: IntoDataFrame
+    to_match: list[IntoDataFrame]
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -184,7 +185,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     on_device = _works_on_device(frame, rows)
     incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
     return StepTimesPart(
-        found, incarnations, epochs, to_match, numbering, rows.operations, has_iterations, on_device
+        found, incarnations, epochs, [to_match], numbering, rows.operations, has_iterations, on_device
     )
 
 

@@ -116,11 +116,11 @@ class Part(NamedTuple):
     """The rows to match of some processes.
 
     Attributes:
-        rows: as ``rows_to_match`` returned them.
+        rows: a list with the table that ``rows_to_match`` returned; :func:`meetings` takes it out.
         incarnations: the incarnation of each of these processes.
     """
 
-    rows: IntoDataFrame
+    rows: list[IntoDataFrame]
     incarnations: Sequence[int]
 
 
@@ -151,10 +151,11 @@ def meetings(
 def _of_all(parts: Sequence[Part]) -> Frame:
     """Join the rows of all parts, and number the processes consecutively."""
     if len(parts) == 1:
-        return nw.from_native(parts[0].rows, eager_only=True)
+        return nw.from_native(parts[0].rows.pop(), eager_only=True)
     n_processes = [len(part.incarnations) for part in parts]
     first = np.cumsum(n_processes) - n_processes
-    tables = [cast("pd.DataFrame", part.rows) for part in parts]  # of other libraries all rows are one part
+    # Of other libraries than pandas all rows are one part.
+    tables = (cast("pd.DataFrame", part.rows.pop()) for part in parts)
     moved = [
         {str(name): small[name] for name in small} | {_PROCESS: small[_PROCESS] + before}
         for small, before in zip((compact(rows) for rows in tables), first, strict=True)
