@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,16 @@ def test_the_hook_sees_the_whole_module_once(folder: Path) -> None:
     importlib.reload(module)
     assert seen == [module]
     assert module.last == 2
+
+
+def test_a_look_whether_there_is_a_module_leaves_the_hook_for_its_import(folder: Path) -> None:
+    """Frameworks look before they import."""
+    (folder / "hooked.py").write_text("")
+    seen: list[ModuleType] = []
+    after_import("hooked", seen.append)
+    assert importlib.util.find_spec("hooked") is not None
+    assert importlib.util.find_spec("hooked") is not None
+    assert [importlib.import_module("hooked")] == seen
 
 
 def test_a_module_that_is_there_already_is_hooked_at_once(folder: Path) -> None:

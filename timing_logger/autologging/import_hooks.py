@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
@@ -42,11 +41,19 @@ class _Finder:
     ) -> ModuleSpec | None:
         if name != self._name:
             return None
-        sys.meta_path.remove(self)
-        spec = find_spec(name)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._hook)  # type: ignore[assignment]
-        return spec
+        for finder in sys.meta_path:
+            look = None if finder is self else getattr(finder, "find_spec", None)
+            spec: ModuleSpec | None = look and look(name, path, target)
+            if spec is not None:
+                loader: Any = spec.loader and _Loader(spec.loader, self._loaded)
+                spec.loader = loader
+                return spec
+        return None
+
+    def _loaded(self, module: ModuleType) -> None:
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._hook(module)
 
 
 class _Loader:
