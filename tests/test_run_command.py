@@ -183,6 +183,48 @@ for _ in range(5):
     assert rows["operation"].tolist() == ["BACKWARD", "OPTIMIZER"] * 3
 
 
+def test_parts_of_a_step_that_raise_say_so_and_those_of_two_threads_are_kept_apart(tmp_path: Path) -> None:
+    program = f"""
+import threading, timing_logger, torch
+timing_logger.autolog({str(tmp_path / "logs")!r})
+
+class Odd(torch.autograd.Function):
+    @staticmethod
+    def forward(context, x, seen): context.seen = seen; return x
+    @staticmethod
+    def backward(context, gradient): return context.seen(gradient), None
+
+def refuse(gradient): raise KeyError("no")
+try:
+    Odd.apply(torch.ones(1, requires_grad=True), refuse).backward()
+except KeyError:
+    pass
+
+together = threading.Barrier(2, timeout=30)
+def meet(gradient): together.wait(); together.wait(); return gradient
+other = threading.Thread(target=lambda: Odd.apply(torch.ones(1, requires_grad=True), meet).backward())
+other.start()
+Odd.apply(torch.ones(1, requires_grad=True), meet).backward()
+other.join()
+
+class Damaged(torch.utils.data.Dataset):
+    def __len__(self): return 2
+    def __getitem__(self, i): return i if i == 0 else refuse(i)
+try:
+    list(torch.utils.data.DataLoader(Damaged()))
+except KeyError:
+    pass
+"""
+    run = run_python(program)
+    assert run.returncode == 0, run.stderr
+    rows = read_timings(tmp_path / "logs")
+    assert sorted(zip(rows["operation"], rows["status"], strict=True)) == [
+        ("BACKWARD", "error:KeyError"), ("BACKWARD", "ok"), ("BACKWARD", "ok"),
+        ("DATA", "error:KeyError"), ("DATA", "ok"),
+    ]  # fmt: skip
+    assert rows["thread"].nunique() == 2
+
+
 def test_torchs_function_may_be_replaced_by_ours(tmp_path: Path) -> None:
     program = f"""
 import torch.distributed as dist

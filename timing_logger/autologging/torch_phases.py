@@ -23,6 +23,7 @@ from timing_logger.integrations._phases import (
     VALIDATION,
     Phases,
 )
+from timing_logger.record import OK
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.logger import TimingLogger
 
@@ -36,8 +37,7 @@ class TorchPhases:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._phases = Phases()
-        self._passes = threading.local()
+        self._of_thread = threading.local()
         self._leading: weakref.ref[Optimizer] | None = None
         self._iteration: int | None = None
         self._guard = session.harmless
@@ -57,13 +57,15 @@ class TorchPhases:
         _BaseDataLoaderIter.__next__ = self._timed_fetch(_BaseDataLoaderIter.__next__)  # type: ignore[assignment,method-assign]
 
     def _recording(self) -> Phases:
-        """Return what records into the process's logger, which is started by the first part of a step."""
+        """Return what records this thread's parts of steps; the first part of all starts the logger."""
         if self._iteration is None:
-            logger = self._session.logger()
+            self._session.logger().set_current_iteration(0)
             self._iteration = 0
-            logger.set_current_iteration(0)
-            self._phases.start(logger)
-        return self._phases
+        phases: Phases | None = getattr(self._of_thread, "phases", None)
+        if phases is None:
+            phases = self._of_thread.phases = Phases()
+            phases.start(self._session.logger())
+        return phases
 
     # -- the optimizer, which counts iterations -------------------------------------------------------
 
@@ -88,28 +90,31 @@ class TorchPhases:
         self._recording().begin(FORWARD)
 
     def _forward_ends(self, module: nn.Module) -> None:
-        self._phases.end(FORWARD, TRAIN if module.training else VALIDATION)
+        self._recording().end(FORWARD, TRAIN if module.training else VALIDATION)
 
     def _pass_begins(self) -> None:
         self._recording().begin(BACKWARD)
 
-    def _pass_ends(self) -> None:
-        self._phases.end(BACKWARD)
+    def _pass_ends(self, status: str) -> None:
+        self._recording().end(BACKWARD, status=status)
 
     def _timed_pass(self, run: Callable[..., object]) -> Callable[..., object]:
         begins, ends = self._guard(self._pass_begins), self._guard(self._pass_ends)
 
         @functools.wraps(run)
         def timed(*args: object, **kwargs: object) -> object:
-            if getattr(self._passes, "inside", False):  # a pass within a pass: that of a checkpoint
+            if getattr(self._of_thread, "in_pass", False):  # a pass within a pass: that of a checkpoint
                 return run(*args, **kwargs)
-            self._passes.inside = True
+            self._of_thread.in_pass, status = True, OK
             begins()
             try:
                 return run(*args, **kwargs)
+            except BaseException as error:
+                status = f"error:{type(error).__name__}"
+                raise
             finally:
-                self._passes.inside = False
-                ends()
+                self._of_thread.in_pass = False
+                ends(status)
 
         timed._torchdynamo_disable = True  # type: ignore[attr-defined]
         return timed
@@ -118,15 +123,21 @@ class TorchPhases:
 
     def _timed_fetch(self, fetch: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @self._guard
-        def fetched(start_ns: int) -> None:
+        def fetched(start_ns: int, status: str) -> None:
             logger: TimingLogger = self._recording().logger
-            logger.record_interval(DATA, start_ns, perf_counter_ns(), phase=TRAIN)
+            logger.record_interval(DATA, start_ns, perf_counter_ns(), status=status)
 
         @functools.wraps(fetch)
         def timed(loader: Any) -> Any:
             start_ns = perf_counter_ns()
-            batch = fetch(loader)
-            fetched(start_ns)
+            try:
+                batch = fetch(loader)
+            except StopIteration:
+                raise
+            except BaseException as error:
+                fetched(start_ns, f"error:{type(error).__name__}")
+                raise
+            fetched(start_ns, OK)
             return batch
 
         return timed
