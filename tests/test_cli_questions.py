@@ -69,14 +69,21 @@ def on_one_line(text: str) -> str:
 # -- stragglers ----------------------------------------------------------------------------------
 
 
-def test_the_slow_rank_is_named_with_phase_window_and_gates(ask: Any, with_slow_rank: Path) -> None:
+def test_the_slow_rank_is_named_with_its_cost_window_and_phase(ask: Any, with_slow_rank: Path) -> None:
     text = on_one_line(ask("stragglers", with_slow_rank))
-    assert text.startswith("Verdict: rank 2 is slow, in BACKWARD, in iterations 0 to 39 (persistent); score")
-    assert "z among the peers" in text
+    assert text.startswith("Verdict: rank 2 costs this run ")
+    assert "in each of 40 steps, throughout (iterations 0 to 39), in BACKWARD. Certain." in text
+
+
+def test_the_conditions_that_decided_are_shown_where_they_are_asked_for(
+    ask: Any, with_slow_rank: Path
+) -> None:
+    assert "z among the peers" not in ask("stragglers", with_slow_rank)
+    assert "z among the peers" in ask("stragglers", with_slow_rank, "--why")
 
 
 def test_of_healthy_ranks_nobody_is_named(ask: Any, healthy: Path) -> None:
-    assert ask("stragglers", healthy).startswith("Verdict: healthy. Nobody is slow.")
+    assert ask("stragglers", healthy).startswith("Verdict: no rank is slow.")
 
 
 def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
@@ -285,9 +292,9 @@ def test_a_report_is_one_file_that_begins_with_the_verdict(
 ) -> None:
     path = tmp_path / "report.html"
     assert ask("report", with_slow_rank, "-o", path).startswith(f"{path}: ")
-    assert "Rank 2 is slow" in path.read_text()
+    assert "Rank 2 costs this run" in path.read_text()
     ask("report", with_slow_rank, "-o", path, "--ranks", "0,1,3")
-    assert "Rank 2 is slow" not in path.read_text()
+    assert "Rank 2 costs this run" not in path.read_text()
 
 
 def test_a_trace_holds_the_selected_ranks(ask: Any, healthy: Path, tmp_path: Path) -> None:
@@ -351,7 +358,7 @@ def test_a_look_at_a_run_shows_its_ranks_and_verdict(
     assert [line[:2] for line in lines if line and line[0].isdigit()][1:] == [
         [str(i), "39"] for i in range(4)
     ]
-    assert "Verdict: rank 2 is slow, in BACKWARD" in text
+    assert "Verdict: rank 2 costs this run" in text
 
 
 def test_watching_goes_on_and_ends_cleanly_with_an_interrupt(with_slow_rank: Path, tmp_path: Path) -> None:

@@ -507,7 +507,7 @@ def test_a_verdict_that_names_a_slow_rank_stands_beside_the_hang(tmp_path: Path)
     verdict = judgement_of(table, None, RunEnd(state="hang", sentences=("Rank 2 never came.",))).verdict
     assert (verdict.verdict, verdict.ranks, verdict.end.hangs) == ("rank", (1,), True)
     said = stragglers_text(verdict, table[:0], 100)
-    assert said.startswith("Rank 2 never came.\n\nVerdict: rank 1 is slow")
+    assert said.startswith("Rank 2 never came.\n\nVerdict: rank 1 costs this run ")
 
 
 def test_fail_on_hang_fails(tmp_path: Path) -> None:

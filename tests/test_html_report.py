@@ -22,7 +22,6 @@ from slow import slow
 from small_run import GOLDEN, report_of, visible_text, write_small_run
 from timing_files import record, write_table, write_timing_file
 
-from timing_logger.analysis import Gate, Verdict
 from timing_logger.engine.blocks import answers_in_blocks
 from timing_logger.engine.rows import Query
 from timing_logger.engine.workers import Processes
@@ -33,7 +32,6 @@ from timing_logger.report.html import _timeline, report_html, write_report
 from timing_logger.report.html._findings import FINDINGS, Findings
 from timing_logger.report.html._heatmap import MAX_COLUMNS, heatmap
 from timing_logger.report.html._packing import as_script_data
-from timing_logger.report.html._verdict import judgement
 from timing_logger.report.html.page import write_findings
 
 HOSTILE = "</script><img src=x onerror=alert(1)>{{ 7 * 7 }}"
@@ -214,44 +212,6 @@ def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
 
 
 # -- sections ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("gate", "words"),
-    [
-        (Gate("steps", 40.0, 20.0, True), "at least 20: passed"),
-        (Gate("part of the time lost", 0.22, 0.25, False), "at least 0.25: missed"),
-        (Gate("score of the role", 0.5, 0.75, True), "below 0.75: passed"),
-    ],
-)
-def test_a_gate_says_on_which_side_of_its_bound_it_is_passed(gate: Gate, words: str) -> None:
-    verdict = Verdict(verdict="healthy", gates=(gate,))
-    ((name, _, bound, result),) = judgement(
-        findings(data_parallel(factors(3, 2)), verdict=verdict)
-    ).gates.rows
-    assert (name, f"{bound}: {result}") == (gate.name, words)
-
-
-@pytest.mark.parametrize(
-    ("verdict", "headline"),
-    [
-        (Verdict(verdict="healthy"), "No rank is slow."),
-        (Verdict(verdict="rank", ranks=(3,)), "Rank 3 is slow."),
-        (Verdict(verdict="rank", ranks=(3, 1)), "Ranks 3 and 1 are slow."),
-        (
-            Verdict(verdict="rank", ranks=tuple(range(20))),
-            "Ranks 0, 1, 2, 3, 4, 5, 6, 7 and 12 more are slow.",
-        ),
-        (
-            Verdict(verdict="role", ranks=(4, 5), labels="pipeline_stage=2"),
-            "The role pipeline_stage=2 is slower than the others: ranks 4 and 5.",
-        ),
-        (Verdict(verdict="group-wide"), "All ranks slowed down together."),
-        (Verdict(verdict="diffuse"), "Much time is lost to late ranks, but no rank owns it."),
-    ],
-)  # fmt: skip
-def test_each_verdict_has_a_headline(verdict: Verdict, headline: str) -> None:
-    assert judgement(findings(data_parallel(factors(3, 2)), verdict=verdict)).headline == headline
 
 
 def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:

@@ -183,7 +183,7 @@ def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> No
 
 def test_the_page_says_of_which_epoch_it_speaks() -> None:
     page = report_html(restarting(run()))
-    assert "In BACKWARD, iteration 20 of epoch 2 to iteration 9 of epoch 3 (bounded)." in page
+    assert "in iteration 20 of epoch 2 to iteration 9 of epoch 3 only, in BACKWARD. Certain." in page
 
 
 def test_the_command_line_names_epochs_and_selects_iterations_in_each(
@@ -192,7 +192,7 @@ def test_the_command_line_names_epochs_and_selects_iterations_in_each(
     folder = str(write_table(tmp_path / "run", restarting(run(slice(0, 200)))))
     assert main(["stragglers", folder, "--iterations", "10:20"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "in iteration 10 of epoch 0 to iteration 19 of epoch 3 (persistent)" in said
+    assert "throughout (iteration 10 of epoch 0 to iteration 19 of epoch 3)" in said
     assert "40 slow steps" in said
 
 

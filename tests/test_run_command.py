@@ -44,7 +44,8 @@ def test_the_slow_rank_of_an_unchanged_ddp_training_is_named_with_its_phase(tmp_
     plain, job = run(command), timed(tmp_path / "logs", command)
     assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
     assert job.stderr.replace(said_by_the_command(job), "") == plain.stderr
-    assert "rank 1 is slow, in DATA" in said_by_the_command(job)
+    assert "Verdict: rank 1 costs this run " in said_by_the_command(job)
+    assert ", in DATA. Certain." in said_by_the_command(job)
     rows = read_timings(tmp_path / "logs")
     assert set(rows["rank"]) == {0, 1}
     assert set(rows["iteration"].dropna()) >= set(range(40))

@@ -145,7 +145,7 @@ def test_who_is_late_after_the_last_collective_of_a_step_is_waited_for_in_the_ne
     phases_ms = {"FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 10.0}
     verdict = stragglers(data_parallel(factor, slow_phases=["OPTIMIZER"], phases_ms=phases_ms))
     assert (verdict.ranks, verdict.phase, verdict.window) == ((5,), "OPTIMIZER", "intermittent")
-    assert gate(verdict, "part of its excess that others waited") == pytest.approx(1, abs=0.1)
+    assert gate(verdict, "share of its extra time that others waited") == pytest.approx(1, abs=0.1)
 
 
 # -- only collectives are logged -----------------------------------------------------------------------
@@ -156,7 +156,30 @@ def test_the_late_rank_is_named_from_collectives_alone(every: int) -> None:
     timings = data_parallel(slowed(5, 1.5, iterations=400), noise=0.05, logged=["ALLREDUCE"])
     verdict = stragglers(timings[timings["iteration"] % every == 0])
     assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (5,), "UNLOGGED")
+    assert verdict.between == ("ALLREDUCE", "ALLREDUCE")
     assert any("time between communication" in sentence for sentence in verdict.evidence)
+
+
+def test_unlogged_time_is_placed_between_the_rows_around_it() -> None:
+    timings = data_parallel(
+        slowed(5, 1.5), slow_phases=["BACKWARD"], logged=["DATA", "FORWARD", "OPTIMIZER", "ALLREDUCE"]
+    )
+    verdict = stragglers(timings)
+    assert (verdict.phase, verdict.between) == ("UNLOGGED", ("FORWARD", "ALLREDUCE"))
+
+
+def test_the_slow_steps_are_counted() -> None:
+    verdict = stragglers(data_parallel(slowed(3, 2.0, slice(40, 61)), noise=0.02))
+    assert (verdict.first_iteration, verdict.last_iteration, verdict.slow_steps) == (40, 60, 21)
+
+
+@pytest.mark.parametrize(("n_hosts", "hosts"), [(2, ("node1",)), (1, ())])
+def test_the_host_of_a_named_rank_is_told_where_there_are_several(
+    n_hosts: int, hosts: tuple[str, ...]
+) -> None:
+    timings = data_parallel(slowed(5, 1.5))
+    timings.attrs["files"] = [{"rank": r, "sidecar": {"host": f"node{r % n_hosts}"}} for r in range(8)]
+    assert stragglers(timings).hosts == hosts
 
 
 def test_work_that_is_not_logged_counts_where_the_logged_work_is_little() -> None:
@@ -497,7 +520,7 @@ def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:
     cut = timings[(timings["rank"] != 6) | (timings["iteration"] < 5)]
     verdict = stragglers(cut)
     assert verdict.ranks == ()
-    assert any("Not named: steps 5.00, not 20.00" in sentence for sentence in verdict.evidence)
+    assert any("Not named: slow steps 5, limit 20" in sentence for sentence in verdict.evidence)
 
 
 def test_the_evidence_says_of_whom_nothing_is_known() -> None:
@@ -542,7 +565,7 @@ def test_a_verdict_is_plain_json() -> None:
 def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> None:
     verdict = stragglers(data_parallel(slowed(3, 1.5)))
     assert all(gate.passed for gate in verdict.gates)
-    assert gate(verdict, "part of the lost time explained") >= 0.8
+    assert gate(verdict, "share of the lost time that is explained") >= 0.8
     assert gate(verdict, "score below that of its peers") == pytest.approx(1 - 1 / 1.5, abs=0.05)
 
 

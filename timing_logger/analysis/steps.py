@@ -28,7 +28,7 @@ class StepRange(NamedTuple):
         """Return the range in words, as ``iterations 40 to 60``, with the epochs where there are any."""
         first, last = self.first_iteration, self.last_iteration
         if self.first_epoch is None:
-            return f"iterations {first} to {last}"
+            return f"iterations {first} to {last}" if first != last else f"iteration {first}"
         if self.first_epoch == self.last_epoch:
             return f"iterations {first} to {last} of epoch {self.first_epoch}"
         return f"iteration {first} of epoch {self.first_epoch} to iteration {last} of epoch {self.last_epoch}"

@@ -42,7 +42,7 @@ def run(arguments: Namespace) -> Answer:
         status = job.wait()
     written = sorted(_timing_files(log_dir) - before)
     if not arguments.quiet:
-        _say(_verdict(log_dir, written) if written else _nothing(log_dir), *_problems(log_dir))
+        _say(*(_verdict(log_dir, written) if written else _nothing(log_dir)), *_problems(log_dir))
     if arguments.report and written:
         _say(report(_about(written, output=arguments.report)).text.splitlines()[0])
     if status < 0:
@@ -105,28 +105,27 @@ def _about(written: list[Path], **further: str) -> Namespace:
     return Namespace(logdir=[str(path) for path in written], **every_row, **further)
 
 
-def _verdict(log_dir: Path, written: list[Path]) -> str:
+def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
     from timing_logger.analysis.stragglers.windows import STRAGGLERS
     from timing_logger.report._wording import count
-    from timing_logger.report.verdict_text import verdict_sentence
+    from timing_logger.report.verdict_wording import verdict_sentence, what_next
 
     try:
         verdict, _ = ask(_about(written), STRAGGLERS).answer
     except TimingLoggerError as error:
-        return str(error)
+        return [str(error)]
     folder = shlex.quote(os.path.relpath(log_dir))
-    return (
-        f"{verdict_sentence(verdict)}\n"
-        f"timing-logger: {count(len(written), 'rank')} in {folder}\n"
-        f"timing-logger: more: timing-logger report {folder} -o report.html"
-    )
+    return [
+        *filter(None, (verdict.end.warning, verdict_sentence(verdict), what_next(verdict))),
+        f"The timings of {count(len(written), 'rank')} are in {folder}; more: timing-logger report {folder}",
+    ]
 
 
-def _nothing(log_dir: Path) -> str:
-    return (
+def _nothing(log_dir: Path) -> list[str]:
+    return [
         f"nothing was recorded in {log_dir}: no process of the job made a torch process group, used mpi4py, "
         "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S."
-    )
+    ]
 
 
 def _problems(log_dir: Path) -> list[str]:

@@ -84,7 +84,8 @@ def _stragglers(arguments: Namespace) -> Answer:
     exit_code = BAD_NEWS if said & {*arguments.fail_on} else 0
     if arguments.json:
         return Answer(verdict_json(verdict, slow), exit_code)
-    return Answer(stragglers_text(verdict, slow, terminal_width()) + asked.how, exit_code)
+    text = stragglers_text(verdict, slow, terminal_width(), why=arguments.why)
+    return Answer(text + asked.how, exit_code)
 
 
 def _hang(arguments: Namespace) -> Answer:
@@ -170,10 +171,13 @@ QUESTIONS = (
     Question(
         "stragglers",
         "which rank is slow, in which phase, since when, at what cost; or nobody",
-        "The verdict, what decided it, and the windows of iterations in which a rank was slower than its "
+        "The verdict, what it is based on, and the windows of iterations in which a rank was slower than its "
         "peers. Ranks that were given the same labels are peers.",
         _stragglers,
-        [_fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these")],
+        [
+            _fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these"),
+            ("--why", {"action": "store_true", "help": "add the conditions that decided, with their limits"}),
+        ],
     ),
     Question(
         "hang",

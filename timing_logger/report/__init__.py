@@ -16,7 +16,8 @@ from timing_logger.report.question_text import (
 )
 from timing_logger.report.summary_text import summary_text
 from timing_logger.report.trace import TraceCounts, write_trace
-from timing_logger.report.verdict_text import stragglers_text, verdict_sentence
+from timing_logger.report.verdict_text import stragglers_text
+from timing_logger.report.verdict_wording import verdict_sentence
 
 __all__ = [
     "TraceCounts",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.report._text_tables import drawn, new_table, wrapped
 from timing_logger.report._wording import count, fixed, or_unknown, percent
-from timing_logger.report.verdict_text import verdict_sentence
+from timing_logger.report.verdict_wording import verdict_sentence
 
 if TYPE_CHECKING:
     from timing_logger.engine.live import RankNow, Snapshot

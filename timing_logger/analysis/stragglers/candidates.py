@@ -46,11 +46,11 @@ MIN_GAP_OF_FEW = 0.35
 MIN_WAITED = 0.5
 """The least fraction of a rank's time beyond its peers that others waited, where waits are recorded."""
 
-_WAITED = "part of its excess that others waited"
-_STEPS = "steps"
+_WAITED = "share of its extra time that others waited"
+_STEPS = "slow steps"
 _GAP = "score below that of its peers"
 _PEERS = "z among the peers"
-_COST = "part of the run that it costs"
+_COST = "share of the run that it costs"
 _MIN_BURSTS = 3
 _MIN_PEERS_FOR_SPREAD = 2
 

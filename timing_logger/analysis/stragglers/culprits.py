@@ -18,7 +18,7 @@ from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
 
-EXPLAINED = "part of the lost time explained"
+EXPLAINED = "share of the lost time that is explained"
 
 MIN_EXPLAINED = 0.80
 """The least fraction of the time lost to slow ranks that the named ranks explain."""

@@ -11,7 +11,7 @@ from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.peers import column_medians, members, peer_medians
 from timing_logger.analysis.stragglers.result import Gate
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
 
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
@@ -24,6 +24,36 @@ def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
     most = int(np.argmax(beyond_ms))
     total = sum(max(0.0, ms) for ms in beyond_ms)
     return times.phases[most], beyond_ms[most] / total if total > 0 else float("nan")
+
+
+def explained_phase(phase: str) -> str:
+    """Return the name of a phase, with its meaning if it is not the name of rows."""
+    return f"{phase}, the code that is not timed," if phase == UNLOGGED else phase
+
+
+def unlogged_between(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """Return the operations between which a candidate has most time without a row, beyond its peers."""
+    own_ms = times.unlogged_ms[candidate.column]
+    peers_ms = [times.unlogged_ms[column] for column in candidate.columns if column != candidate.column]
+    beyond_ms = [
+        (ms - float(np.median([peer_ms.get(pair, 0.0) for peer_ms in peers_ms])), pair)
+        for pair, ms in own_ms.items()
+    ]
+    most_ms, pair = max(beyond_ms, default=(0.0, ()))
+    return pair if most_ms > 0 else ()
+
+
+def last_to_arrive(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """State in how many slow steps a candidate arrived last; nothing if in less than half of them."""
+    share = times.waits.last_share[candidate.slow.steps, candidate.column]
+    n_last, n_steps = int((share >= 0.5).sum()), int((~np.isnan(share)).sum())
+    if not 2 * n_last >= n_steps > 0:
+        return ()
+    rank = times.ranks[candidate.column]
+    return (
+        f"Rank {rank} came last to the collectives in {n_last} of {n_steps} of these steps, and the others "
+        "waited for it.",
+    )
 
 
 def how_slow(times: StepTimes, candidate: Candidate) -> str:
@@ -47,7 +77,7 @@ def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> s
     if not failed and last_gate is not None and last_gate.passed:
         return f"{how_slow(times, candidate)} Without it {last_gate.value:.0%} of the lost time is explained."
     failed = failed or ([last_gate] if last_gate else [])
-    reasons = "; ".join(f"{gate.name} {gate.value:.2f}, not {gate.bound:.2f}" for gate in failed)
+    reasons = "; ".join(f"{gate.name} {gate.value:.3g}, limit {gate.bound:.3g}" for gate in failed)
     sentence = how_slow(times, candidate)
     return f"{sentence} Not named: {reasons}." if reasons else sentence
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +29,8 @@ class RankSteps(NamedTuple):
             the communication; per iteration, also where only some iterations are recorded.
         step_ms: how long each step lasted, see ``durations_s``.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
+        unlogged_ms: the time for which the process has no row, over all steps but the first, by the
+            operations before and after it.
     """
 
     rank: int
@@ -37,11 +39,12 @@ class RankSteps(NamedTuple):
     gap_ms: Floats
     step_ms: Floats
     blocked_ms: Floats
+    unlogged_ms: Mapping[tuple[str, str], float]
 
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none)
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, {})
 
 
 class WorkRows(NamedTuple):
@@ -117,7 +120,9 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     gap_ms = _gap_ms(rows, own, at, recorded)
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
-    return RankSteps(rank, steps, work_ms, gap_ms, _step_ms(rows, at, _since(recorded)), 1000 * blocked_s)
+    step_ms = _step_ms(rows, at, _since(recorded))
+    later = rows.only((at > 0) & (own | rows.blocks))
+    return RankSteps(rank, steps, work_ms, gap_ms, step_ms, 1000 * blocked_s, _unlogged_ms(later))
 
 
 def _since(iterations: Ints) -> Floats:
@@ -155,6 +160,23 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
 def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
     order = np.argsort(starts, kind="stable")
     return covered_s(since, until, starts[order], ends[order])
+
+
+def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:
+    """Sum the time between rows of any thread, by the operations of the rows before and after it."""
+    rows = rows.only(rows.start_s <= rows.end_s)
+    rows = rows.only(np.argsort(rows.start_s, kind="stable"))
+    until_s = np.maximum.accumulate(rows.end_s)
+    ended_last = np.maximum.accumulate(np.where(rows.end_s == until_s, np.arange(len(until_s)), 0))
+    after = 1 + np.flatnonzero(rows.start_s[1:] > until_s[:-1])
+    unlogged_ms = 1000 * (rows.start_s[after] - until_s[after - 1])
+    pair = rows.operation[ended_last[after - 1]] * len(rows.operations) + rows.operation[after]
+    sums_ms = np.bincount(pair, unlogged_ms)
+    names = rows.operations
+    return {
+        (names[code // len(names)], names[code % len(names)]): float(sums_ms[code])
+        for code in np.flatnonzero(sums_ms)
+    }
 
 
 def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:

@@ -57,11 +57,14 @@ class VerdictDict(_Epochs):
 
     verdict: VerdictKind
     ranks: list[int]
+    hosts: list[str]
     phase: str
+    between: list[str]
     labels: str
     window: str
     first_iteration: int | None
     last_iteration: int | None
+    slow_steps: int
     score: float | None
     cost_ms: float | None
     cost_share: float | None
@@ -86,13 +89,16 @@ class Verdict:
             steps before that show none of the others except, perhaps, ``diffuse``; see ``end``.
         ranks: the ranks to look at, the costliest first; for a hang those that the others wait for. Empty
             unless ``rank``, ``role`` or ``hang``.
+        hosts: the hosts of these ranks, or of the first suspect's; empty where all ranks run on one host.
         phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
             slow.
+        between: for ``UNLOGGED`` the operations of the rows before and after most of that time; else empty.
         labels: the role of the first rank, "" if none is stated.
         window: ``persistent``, ``ongoing`` (still slow at the end), ``bounded`` or ``intermittent``; "" if
             there are no slow steps.
         first_iteration, last_iteration: of the slow steps; None if there are none.
         first_epoch, last_epoch: of the slow steps, where iterations restart; else None.
+        slow_steps: the number of slow steps; of several ranks those of the first.
         score: relative score, of a rank against its peers, or of a role against other roles; group-wide
             the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
         cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
@@ -111,13 +117,16 @@ class Verdict:
 
     verdict: VerdictKind
     ranks: tuple[int, ...] = ()
+    hosts: tuple[str, ...] = ()
     phase: str = ""
+    between: tuple[str, ...] = ()
     labels: str = ""
     window: str = ""
     first_iteration: int | None = None
     last_iteration: int | None = None
     first_epoch: int | None = None
     last_epoch: int | None = None
+    slow_steps: int = 0
     score: float = math.nan
     cost_ms: float = 0.0
     cost_share: float = 0.0
@@ -128,6 +137,11 @@ class Verdict:
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
+
+    @property
+    def ranks_to_look_at(self) -> tuple[int, ...]:
+        """``ranks``, or those of the first suspect if the verdict is ``suspect``."""
+        return self.suspects[0].ranks if self.verdict == "suspect" and self.suspects else self.ranks
 
     @property
     def when(self) -> str:
@@ -146,12 +160,15 @@ class Verdict:
         return {
             "verdict": self.verdict,
             "ranks": list(self.ranks),
+            "hosts": list(self.hosts),
             "phase": self.phase,
+            "between": list(self.between),
             "labels": self.labels,
             "window": self.window,
             "first_iteration": self.first_iteration,
             "last_iteration": self.last_iteration,
             **self._epochs(),
+            "slow_steps": self.slow_steps,
             "score": _finite(self.score),
             "cost_ms": _finite(self.cost_ms),
             "cost_share": _finite(self.cost_share),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -67,6 +67,7 @@ class StepTimes:
         has_iterations: whether iterations are recorded.
         numbering: what the numbers in ``iterations`` mean.
         on_device: whether rows of own work are on the device's clock, where waits are part of them.
+        unlogged_ms: for each rank the time without any row, by the operations before and after it.
     """
 
     ranks: list[int]
@@ -83,6 +84,7 @@ class StepTimes:
     has_iterations: bool
     numbering: Numbering
     on_device: bool = False
+    unlogged_ms: Sequence[Mapping[tuple[str, str], float]] = ()
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -287,4 +289,5 @@ def _assembled(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
+        unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
     )  # fmt: skip

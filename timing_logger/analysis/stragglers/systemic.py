@@ -100,8 +100,8 @@ def _role_verdict(
     covered = _covered(times, columns, role_ms[:, slow.column])
     gates = (
         Gate("score of the role", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
-        Gate("steps", float(len(slow.steps)), float(needed), len(slow.steps) >= needed),
-        Gate("part of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
+        Gate("slow steps", float(len(slow.steps)), float(needed), len(slow.steps) >= needed),
+        Gate("share of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
     )
     if not all(gate.passed for gate in gates):
         return None
@@ -110,7 +110,7 @@ def _role_verdict(
     whether = " Whether the rank or the work of its role is slow cannot be told." if len(ranks) == 1 else ""
     return Verdict(
         verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
-        window=slow.kind, **times.step_range(slow.steps)._asdict(),
+        window=slow.kind, **times.step_range(slow.steps)._asdict(), slow_steps=len(slow.steps),
         score=score, cost_ms=float(np.maximum(beyond_ms, 0).sum()), gates=gates,
         evidence=(
             f"Role {role or 'without a name'}: {np.exp(slow.level):.2f} times the median of the other roles, "
@@ -164,8 +164,8 @@ def _group_verdict(times: StepTimes, steps: Ints, scores: Floats) -> Verdict | N
     share = float(np.mean(scores < FLAGGED_SCORE))
     gates = (
         Gate("individual score, median of the ranks", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
-        Gate("part of the ranks below it", share, MIN_SHARE_SLOWER, share >= MIN_SHARE_SLOWER),
-        Gate("steps", float(len(steps)), float(MIN_STEPS), len(steps) >= MIN_STEPS),
+        Gate("share of the ranks below it", share, MIN_SHARE_SLOWER, share >= MIN_SHARE_SLOWER),
+        Gate("slow steps", float(len(steps)), float(MIN_STEPS), len(steps) >= MIN_STEPS),
     )
     if not all(gate.passed for gate in gates):
         return None
@@ -174,7 +174,7 @@ def _group_verdict(times: StepTimes, steps: Ints, scores: Floats) -> Verdict | N
     return Verdict(
         verdict="group-wide", window="ongoing" if is_last else "bounded",
         phase=_grown_phase(times, steps), score=score, cost_ms=cost_ms, gates=gates,
-        **times.step_range(steps)._asdict(),
+        **times.step_range(steps)._asdict(), slow_steps=len(steps),
         evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, together.",),
     )  # fmt: skip
 
@@ -199,7 +199,7 @@ def diffuse(times: StepTimes, roles: Mapping[int, str], without_owner: bool) -> 
     by_role = members(times.ranks, roles)
     lost = _lost_share(times, by_role)
     too_much = lost > MAX_LOST_SHARE
-    gate = Gate("part of the time lost to the slowest of each step", lost, MAX_LOST_SHARE, too_much)
+    gate = Gate("share of the time lost to the slowest of each step", lost, MAX_LOST_SHARE, too_much)
     if not too_much and not without_owner:
         return Verdict(verdict="healthy", gates=(gate,))
     slowest = np.fmax.reduce(times.self_ms, axis=1, initial=0.0).sum()

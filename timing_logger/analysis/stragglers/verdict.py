@@ -23,14 +23,17 @@ from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
 from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
-from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
+from timing_logger.analysis.stragglers.culprits import EXPLAINED, MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
+    explained_phase,
     few_steps,
     few_steps_in_all,
     how_slow,
     in_lockstep,
+    last_to_arrive,
     passed_on,
     phase_of,
+    unlogged_between,
     what_it_rests_on,
     why_not,
 )
@@ -39,6 +42,7 @@ from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
 from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
 from timing_logger.analysis.stragglers.step_times import (
+    UNLOGGED,
     StepTimes,
     StepTimesPart,
     map_step_times,
@@ -136,7 +140,14 @@ def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[F
     verdict = _as_far_as_known(verdict, found.times, role_of)
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, times, mostly_transfers(times))
-    return found._replace(verdict=verdict)
+    return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
+
+
+def _hosts_of(verdict: Verdict, hosts: Mapping[int, str]) -> tuple[str, ...]:
+    """Return the hosts of the ranks to look at; nothing where all ranks run on one host."""
+    if len(set(hosts.values())) < 2:
+        return ()
+    return tuple(dict.fromkeys(hosts[rank] for rank in verdict.ranks_to_look_at if hosts.get(rank)))
 
 
 def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | None) -> Verdict:
@@ -242,7 +253,9 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
             *(how_slow(times, candidate) for candidate in named),
-            f"{phase} holds {phase_share:.0%} of what rank {ranks[0]} spent beyond its peers.",
+            f"{explained_phase(phase)} holds {phase_share:.0%} of what rank {ranks[0]} spent "
+            "beyond its peers.",
+            *last_to_arrive(times, first),
             *passed_on(times, first),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
             *few_steps(times),
@@ -252,9 +265,7 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
 
 def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
     first, suspect = party.first, found.suspects[0]
-    share = Gate(
-        "part of the lost time explained", suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED
-    )
+    share = Gate(EXPLAINED, suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED)
     others = [candidate for candidate in found.found if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
@@ -271,12 +282,15 @@ def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
 
 def _about(times: StepTimes, first: Candidate, kind: VerdictKind, found: Culprits) -> Verdict:
     """Make the verdict on a slow rank, named or suspected."""
+    phase = phase_of(times, first)[0]
     return Verdict(
         verdict=kind,
-        phase=phase_of(times, first)[0],
+        phase=phase,
+        between=unlogged_between(times, first) if phase == UNLOGGED else (),
         labels=first.role,
         window=first.slow.kind,
         **times.step_range(first.slow.steps)._asdict(),
+        slow_steps=len(first.slow.steps),
         score=first.score,
         cost_ms=found.cost_ms,
     )

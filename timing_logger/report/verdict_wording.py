@@ -1,0 +1,191 @@
+"""The verdict in words, the same on the terminal, on the page and at the end of a job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from timing_logger.analysis import Gate, Verdict
+from timing_logger.analysis.named_ranks import capital, named_ranks
+from timing_logger.analysis.stragglers.step_times import UNLOGGED
+from timing_logger.record import escape_text
+from timing_logger.report._wording import count, fixed, seconds
+
+CERTAIN = 0.995
+"""The least likelihood that is called certain."""
+
+_WINDOWS = {
+    "persistent": "throughout ({})",
+    "ongoing": "to the end of the run ({})",
+    "bounded": "in {} only",
+    "intermittent": "now and then ({})",
+    "": "in {}",
+}
+
+
+def headline(verdict: Verdict) -> str:
+    """Return who is slow and what it costs: ``Rank 2 costs this run 0.84 s, 50% of the recorded time.``"""
+    return capital(_found(verdict))
+
+
+def particulars(verdict: Verdict) -> str:
+    """Return when and where the time is lost, and how sure that is; "" if no time is lost.
+
+    An example is ``26 ms in each of 32 steps, throughout (iterations 1 to 32), in DATA. Certain.``
+    """
+    lost = escape_text(", ".join(_lost(verdict)))
+    return " ".join(sentence for sentence in (lost and f"{capital(lost)}.", _how_sure(verdict)) if sentence)
+
+
+def what_next(verdict: Verdict) -> str:
+    """Return what to look at next, in one sentence; "" if nothing is slow."""
+    if not verdict.judged or verdict.verdict == "healthy":
+        return ""
+    if verdict.phase == UNLOGGED:
+        return 'To see what it does there, put with logger.phase("NAME"): around parts of that code.'
+    if verdict.verdict in ("rank", "suspect"):
+        return _NEXT_BY_PHASE.get(verdict.phase, _SAME_WORK).format(_place(verdict))
+    return _NEXT_BY_KIND[verdict.verdict]
+
+
+def verdict_sentence(verdict: Verdict) -> str:
+    """Return the verdict in a line: ``Verdict: rank 2 costs this run ... Certain.``"""
+    return f"Verdict: {_found(verdict)} {particulars(verdict)}".rstrip()
+
+
+def in_phase(phase: str, between: tuple[str, ...]) -> str:
+    """Return where time is lost: the name of a phase, or the rows between which nothing is timed."""
+    if phase != UNLOGGED:
+        return phase
+    if not between:
+        return "code that is not timed"
+    before, after = between
+    around = f"one {before} and the next" if before == after else f"{before} and {after}"
+    return f"code that is not timed, between {around}"
+
+
+def side_of_limit(gate: Gate) -> str:
+    """Return on which side of its limit the figure of a condition is; neither side is good by itself."""
+    if math.isnan(gate.value):
+        return "not known"
+    return "below the limit" if gate.value < gate.bound else "at or above the limit"
+
+
+# -- who ---------------------------------------------------------------------------------------------------
+
+
+def _found(verdict: Verdict) -> str:
+    if not verdict.judged:
+        return f"nobody could be judged: {escape_text(verdict.why)}."
+    return f"{escape_text(_WHO[verdict.verdict](verdict))}."
+
+
+def _named(verdict: Verdict) -> str:
+    return f"{_who(verdict)} cost{'s' * (len(verdict.ranks) == 1)} this run {_cost(verdict)}"
+
+
+def _suspected(verdict: Verdict) -> str:
+    one_of = "" if len(verdict.ranks_to_look_at) == 1 else "one of "
+    waiting = ", which wait for each other in something that is not logged," if one_of else ""
+    return f"probably {one_of}{_who(verdict)}{waiting} costs this run {_cost(verdict)}"
+
+
+def _role(verdict: Verdict) -> str:
+    role = f"the role {verdict.labels}" if verdict.labels else "one role"
+    ranks = named_ranks(verdict.ranks)
+    return f"{role} ({ranks}) is slower than the others and costs this run {_cost(verdict)}"
+
+
+def _group_wide(verdict: Verdict) -> str:
+    return f"all ranks slowed down together, which costs this run {_cost(verdict)}"
+
+
+def _communication(verdict: Verdict) -> str:
+    if not verdict.cost_ms > 0:  # its rows do not show whether it is slow
+        return "most of the run is communication, and nothing in it says whether that is slow"
+    group = f" in group {verdict.labels}" if verdict.labels else ""
+    return f"communication is slow{group} and costs this run {_cost(verdict)}"
+
+
+def _diffuse(verdict: Verdict) -> str:
+    cost = f": {_cost(verdict)}" if verdict.cost_ms > 0 else ""
+    return f"no rank in particular, but much time is lost to late ranks in turn{cost}"
+
+
+def _healthy(verdict: Verdict) -> str:
+    if not verdict.unjudged_ranks:
+        return "no rank is slow"
+    return f"no rank that could be judged is slow; {named_ranks(verdict.unjudged_ranks)} could not be judged"
+
+
+def _hang(verdict: Verdict) -> str:
+    return "the run hung, and until then no rank is known to have been slow"
+
+
+_WHO = {
+    "rank": _named,
+    "suspect": _suspected,
+    "role": _role,
+    "group-wide": _group_wide,
+    "communication": _communication,
+    "diffuse": _diffuse,
+    "healthy": _healthy,
+    "hang": _hang,
+}
+
+
+def _who(verdict: Verdict) -> str:
+    return f"{named_ranks(verdict.ranks_to_look_at)}{_place(verdict)}"
+
+
+def _place(verdict: Verdict) -> str:
+    return f" on {', '.join(verdict.hosts)}" if 0 < len(verdict.hosts) <= 3 else ""
+
+
+def _cost(verdict: Verdict) -> str:
+    decimals = 0 if verdict.cost_share >= 0.02 else 1
+    return f"{seconds(verdict.cost_ms)}, {verdict.cost_share:.{decimals}%} of the recorded time"
+
+
+# -- when, where, how sure ---------------------------------------------------------------------------------
+
+
+def _lost(verdict: Verdict) -> Iterable[str]:
+    if verdict.slow_steps and verdict.cost_ms > 0:
+        each_ms = verdict.cost_ms / verdict.slow_steps
+        yield f"{fixed(each_ms, 0 if each_ms >= 10 else 2)} ms in each of {count(verdict.slow_steps, 'step')}"
+    if verdict.when:
+        yield _WINDOWS[verdict.window].format(verdict.when)
+    if verdict.phase:
+        yield f"in {in_phase(verdict.phase, verdict.between)}"
+
+
+def _how_sure(verdict: Verdict) -> str:
+    if verdict.verdict not in ("rank", "suspect") or not verdict.suspects or not verdict.judged:
+        return ""
+    if missed := [f"{gate.name} is {side_of_limit(gate)}" for gate in verdict.gates if not gate.passed]:
+        return f"Not certain: {'; '.join(missed)}."
+    least = min(suspect.likelihood for suspect in verdict.suspects[: max(1, len(verdict.ranks))])
+    if math.isnan(least):
+        return ""
+    return "Certain." if verdict.verdict == "rank" and least >= CERTAIN else f"Likelihood {least:.0%}."
+
+
+# -- what next ---------------------------------------------------------------------------------------------
+
+_SAME_WORK = "Look{} for what its peers do not have: more work, other processes, a slower clock."
+
+_NEXT_BY_PHASE = {
+    "DATA": "Look{} at where its batches come from: storage, workers of the loader, other processes.",
+    "H2D": "Look{} at its link to the device, and whether its buffers are pinned.",
+    "D2H": "Look{} at its link to the device, and whether its buffers are pinned.",
+}
+"""What to look at by phase, with a place for the host."""
+
+_NEXT_BY_KIND = {
+    "role": "Compare the work of that role with that of the others: its layers, its batches, its devices.",
+    "group-wide": "Look at what changed for all of them then: data, storage, clocks of the devices.",
+    "communication": "timing-logger bandwidth has the transfers by operation and size.",
+    "diffuse": "timing-logger waits tells who waited for whom; ranks that share cores look like this, too.",
+    "hang": "timing-logger hang tells who waits for whom.",
+}
