@@ -72,7 +72,7 @@ demo: $(DEMO)
 	@rm -rf logs/demo
 	@echo "== run 1 of 2: $(RANKS) ranks, all healthy"
 	@$(TRAIN) --epochs $(DEMO_EPOCHS) --log-dir logs/demo/healthy
-	@echo "== run 2 of 2: the same, but a rank is delayed before each backward pass ($(STRAGGLER) ms)"
+	@echo "== run 2 of 2: the same, but loading each batch takes one rank longer ($(STRAGGLER) ms)"
 	@$(TRAIN) --epochs $(DEMO_EPOCHS) --log-dir logs/demo/straggler --straggler $(STRAGGLER)
 	@echo "== where the time went, healthy: timing-logger summary logs/demo/healthy"
 	@$(BIN)/timing-logger summary logs/demo/healthy
@@ -87,7 +87,7 @@ demo-ddp: $(DEMO)
 	@rm -rf logs/demo-ddp
 	@echo "== run 1 of 2: DDP on $(RANKS) ranks, all healthy"
 	@$(TRAIN_DDP) --log-dir logs/demo-ddp/healthy
-	@echo "== run 2 of 2: the same, but a rank is delayed before each backward pass ($(STRAGGLER) ms)"
+	@echo "== run 2 of 2: the same, but loading each batch takes one rank longer ($(STRAGGLER) ms)"
 	@$(TRAIN_DDP) --log-dir logs/demo-ddp/straggler --straggler $(STRAGGLER)
 	@echo "== where the time went, healthy: timing-logger summary logs/demo-ddp/healthy"
 	@$(BIN)/timing-logger summary logs/demo-ddp/healthy

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._host_or_device import has_streams, timed_block
 from timing_logger.errors import ConfigurationError
+from timing_logger.recording.device.host_or_device import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ def add_training_options(parser: argparse.ArgumentParser, log_dir: str) -> None:
         type=Straggler.parse,
         default=Straggler(rank=-1, delay_ms=0),  # no rank
         metavar="RANK:MS[:FIRST-LAST]",
-        help="delay the backward passes of one rank by so many ms, in all iterations or in these",
+        help="delay the data loading of one rank by so many ms, in all iterations or in these",
     )
 
 

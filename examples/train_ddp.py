@@ -68,9 +68,13 @@ def train(
         logger.set_current_epoch(epoch)  # timing
         for iteration in range(epoch * options.steps, (epoch + 1) * options.steps):
             logger.set_current_iteration(iteration)  # timing
+            with logger.phase("DATA"):  # timing
+                options.straggler.hold_up(options.rank, iteration)
+                chosen = list(islice(batches, options.accumulate))
             optimizer.zero_grad()
-            loss = add_gradients(model, list(islice(batches, options.accumulate)), iteration, logger, options)
-            optimizer.step()
+            loss = add_gradients(model, chosen, device, logger)
+            with logger.phase("OPTIMIZER", device):  # timing
+                optimizer.step()
         with logger.label("validation"):  # timing
             validation_loss = mean_loss(model, validation_batch)
         if options.rank == 0:
@@ -81,17 +85,15 @@ def train(
 def add_gradients(
     model: DistributedDataParallel,
     batches: Sequence[Batch],
-    iteration: int,
+    device: torch.device,
     logger: TimingLogger,
-    options: argparse.Namespace,
 ) -> Tensor:
     """Run all batches forward and backward; the last one's backward pass averages over the ranks."""
     for number, batch in enumerate(batches, 1):
         with nullcontext() if number == len(batches) else model.no_sync():
-            with logger.record_device_operation("FORWARD"):  # timing
+            with logger.phase("FORWARD", device):  # timing
                 loss = loss_of(model, batch)
-            options.straggler.hold_up(options.rank, iteration)
-            with logger.record_device_operation("BACKWARD"):  # timing: DDP's all-reduces run meanwhile
+            with logger.phase("BACKWARD", device):  # timing: DDP's all-reduces run meanwhile
                 (loss / len(batches)).backward()
     return loss.detach()
 

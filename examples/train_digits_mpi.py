@@ -79,11 +79,13 @@ def train(
         optimizer.set_current_epoch(epoch)  # timing
         for batch in rank_batches(options.batch_size, comm.rank, comm.size, epoch):
             optimizer.set_current_iteration(iteration)  # timing
+            with logger.phase("DATA"):  # timing
+                options.straggler.hold_up(comm.rank, iteration)
+                inputs, targets = images[batch], labels[batch]
             optimizer.zero_grad()
-            with logger.record_mpi_operation("FORWARD"):  # timing
-                loss = nn.functional.cross_entropy(model(images[batch]), labels[batch])
-            options.straggler.hold_up(comm.rank, iteration)
-            with logger.record_mpi_operation("BACKWARD"):  # timing
+            with logger.phase("FORWARD"):  # timing
+                loss = nn.functional.cross_entropy(model(inputs), targets)
+            with logger.phase("BACKWARD"):  # timing
                 loss.backward()
             optimizer.step()
             iteration += 1
@@ -119,7 +121,7 @@ def add_training_options(parser: argparse.ArgumentParser) -> None:
         type=Straggler.parse,
         default=Straggler(rank=-1, delay_ms=0),  # no rank
         metavar="RANK:MS[:FIRST-LAST]",
-        help="delay the backward pass of one rank by so many ms, in all iterations or in these",
+        help="delay the data loading of one rank by so many ms, in all iterations or in these",
     )
 
 

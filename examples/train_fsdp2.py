@@ -66,13 +66,16 @@ def train(model: nn.Module, device: torch.device, logger: TimingLogger, options:
         logger.set_current_epoch(epoch)  # timing
         for iteration in range(epoch * options.steps, (epoch + 1) * options.steps):
             logger.set_current_iteration(iteration)  # timing
+            with logger.phase("DATA"):  # timing
+                options.straggler.hold_up(options.rank, iteration)
+                batch = next(batches)
             optimizer.zero_grad()
-            with logger.record_device_operation("FORWARD"):  # timing: the gathering in it has rows, too
-                loss = loss_of(model, next(batches))
-            options.straggler.hold_up(options.rank, iteration)
-            with logger.record_device_operation("BACKWARD"):  # timing
+            with logger.phase("FORWARD", device):  # timing: the gathering in it has rows, too
+                loss = loss_of(model, batch)
+            with logger.phase("BACKWARD", device):  # timing
                 loss.backward()
-            optimizer.step()
+            with logger.phase("OPTIMIZER", device):  # timing
+                optimizer.step()
         with logger.label("validation"):  # timing
             validation_loss = mean_loss(model, validation_batch)
         if options.rank == 0:

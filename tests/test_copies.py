@@ -13,15 +13,14 @@ import torch
 from scripted_device import ScriptedAccelerator
 from torch import Tensor
 
-from allreduce_instrumentation import _host_or_device
-from allreduce_instrumentation._host_or_device import timed_block
 from allreduce_instrumentation.allreducers import _timed_compressor
 from allreduce_instrumentation.compressors import FP16, NoCompression, TopK
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
-from timing_logger.recording.device import accelerator
+from timing_logger.recording.device import accelerator, host_or_device
+from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -183,7 +182,7 @@ def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
     recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accelerator, "find_accelerator", lambda: None)
-    monkeypatch.setattr(_host_or_device, "find_accelerator", lambda: None)
+    monkeypatch.setattr(host_or_device, "find_accelerator", lambda: None)
     copy_to_host(on_device(script, [1.0]), timing_logger=recording.logger)
     assert [(r.operation, r.clock) for r in recording.rows] == [("D2H", "host")]
 
@@ -191,6 +190,16 @@ def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
 def test_without_a_row_no_mark_is_made(script: list[str]) -> None:
     copy_to_host(on_device(script, [1.0]))
     assert script == ["allocate pageable on cpu", "copy"]
+
+
+@pytest.mark.parametrize(("device", "clock"), [("cuda:0", "device"), ("cpu", "host")])
+def test_a_phase_is_timed_on_the_clock_of_its_device(
+    recording: Recording, scripted_device: ScriptedAccelerator, device: str, clock: str
+) -> None:
+    with recording.logger.phase("FORWARD", torch.device(device), layer_name="fc"):
+        pass
+    scripted_device.get_on()
+    assert [(r.operation, r.layer_name, r.clock) for r in recording.rows] == [("FORWARD", "fc", clock)]
 
 
 def test_work_that_fails_on_a_device_says_so_in_its_row(

@@ -66,7 +66,7 @@ def test_training_writes_one_file_per_rank(trained: Trained) -> None:
 def test_training_records_every_phase_of_every_iteration(trained: Trained) -> None:
     seen = {(row[4], row[1]) for row in rows(trained.log_dir / "timing-rank0.csv")}
     iterations = {str(iteration) for iteration in range(ITERATIONS)}
-    for operation in ("FORWARD", "BACKWARD", "ALLREDUCE", "WAIT"):
+    for operation in ("DATA", "FORWARD", "BACKWARD", "ALLREDUCE", "WAIT"):
         assert {iteration for name, iteration in seen if name == operation} == iterations
 
 

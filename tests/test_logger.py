@@ -42,6 +42,26 @@ def test_the_context_manager_times_its_block() -> None:
     assert durations == [(record.end_ns - record.start_ns) / 1e6]
 
 
+def test_a_phase_is_a_row_of_own_work_on_the_hosts_clock() -> None:
+    def use(logger: TimingLogger) -> None:
+        logger.set_current_iteration(3)
+        with logger.phase("DATA") as timer, logger.label("layer1"):
+            pass
+        with logger.label("layer2"), logger.phase("CHECKPOINT"):
+            pass
+        durations.append(timer.elapsed_ms)
+
+    durations: list[float] = []
+    data, checkpoint = recorded(use)
+    assert (data.operation, data.iteration, data.layer_name, data.clock) == ("DATA", 3, "", "host")
+    assert durations == [(data.end_ns - data.start_ns) / 1e6]
+    assert (checkpoint.operation, checkpoint.layer_name) == ("CHECKPOINT", "layer2")
+
+
+def test_a_logger_that_is_off_times_no_phase() -> None:
+    assert recorded(lambda logger: logger.phase("DATA").__enter__(), enabled=False) == []
+
+
 def test_the_keywords_of_the_guides_callers_are_accepted() -> None:
     def use(logger: TimingLogger) -> None:
         logger.record_timing(

@@ -11,11 +11,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from allreduce_instrumentation._host_or_device import has_streams, timed_block
 from allreduce_instrumentation.process_group._backends import backends_of, control_device, runs_in_streams
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
 from timing_logger.errors import ConfigurationError
+from timing_logger.recording.device.host_or_device import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._host_or_device import timed_block
 from allreduce_instrumentation._payloads import Compressor, Payload, SparsePayload, ThresholdState
 from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
+from timing_logger.recording.device.host_or_device import timed_block
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger

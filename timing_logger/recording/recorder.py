@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from timing_logger.record import END, HOST_CLOCK, OK, START, stated_interval
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
 from timing_logger.recording.sampling import StepPolicy
@@ -123,6 +124,20 @@ class Recorder:
         span.seq = seq
         span.peer = peer
         return span
+
+    def phase(self, name: str, device: torch.device | None = None, *, layer_name: str | None = None) -> Timer:
+        """Time a ``with`` block of this rank's own work, such as ``DATA``, ``FORWARD`` or ``CHECKPOINT``.
+
+        Args:
+            name: the row's operation; not that of a communication, which is not a rank's own work.
+            device: where the work is done: by events in its current stream, see
+                :meth:`record_device_operation`. None, or a device without streams, for the host's clock.
+            layer_name: defaults to the label in force, see :meth:`label`.
+
+        Returns:
+            A context manager that yields itself; its ``elapsed_ms`` is known after the block.
+        """
+        return timed_block(self, name, device, layer_name=layer_name)
 
     def begin_operation(
         self,

@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypedDict
 
 from timing_logger.recording.device.accelerator import find_accelerator
-from timing_logger.recording.spans import Timer
 
 if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
-    from timing_logger.recording.logger import TimingLogger
+    from timing_logger.recording.recorder import Recorder
+    from timing_logger.recording.spans import Timer
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 
 
 class Columns(TypedDict, total=False):
-    """The columns of a row that its caller knows: arguments of ``TimingLogger.record_mpi_operation``."""
+    """The columns of a row that its caller knows: arguments of ``record_mpi_operation``."""
 
     message_size: int | None
     layer_name: str | None
@@ -33,19 +33,19 @@ class Columns(TypedDict, total=False):
 
 
 def timed_block(
-    logger: TimingLogger, operation: str, device: torch.device, **columns: Unpack[Columns]
+    recorder: Recorder, operation: str, device: torch.device | None, **columns: Unpack[Columns]
 ) -> Timer:
     """Return a context manager that records its block as ``operation`` on the current stream of ``device``.
 
     Args:
-        logger: where the row goes.
+        recorder: where the row goes.
         operation: the operation's name in the row.
-        device: the device that does the work; the host is timed by its own clock.
-        columns: further arguments of ``logger.record_mpi_operation``.
+        device: the device that does the work; the host, or None for it, is timed by its own clock.
+        columns: further arguments of ``recorder.record_mpi_operation``.
     """
-    if not (logger.recording and has_streams(device)):
-        return logger.record_mpi_operation(operation, **columns)
-    return logger.record_device_operation(operation, stream=stream_elsewhere(device), **columns)
+    if device is None or not (recorder.recording and has_streams(device)):
+        return recorder.record_mpi_operation(operation, **columns)
+    return recorder.record_device_operation(operation, stream=stream_elsewhere(device), **columns)
 
 
 def has_streams(device: torch.device) -> bool:
