@@ -65,7 +65,7 @@ def test_nobody_is_named_among_healthy_ranks(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.usefixtures("wide_terminal")
 def test_totals_and_counters_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines = printed(capsys, write_run(tmp_path)).splitlines()
+    lines = printed(capsys, write_run(tmp_path), "--all").splitlines()
     assert lines[0] == f"{tmp_path}: 164 rows of 4 ranks"
     heads = [line.split() for line in lines]
     assert "rank  rows  iterations  wall s  communication ms  % wall  waited ms" in lines
@@ -124,7 +124,21 @@ def test_files_from_several_folders_are_summarised_together(
 
 
 def test_a_healthy_run_has_no_remarks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert printed(capsys, write_run(tmp_path)).splitlines()[-1].startswith("timing-rank3.csv ")
+    assert printed(capsys, write_run(tmp_path)).endswith("\n\n4 files: closed, every record written.\n")
+
+
+def test_the_longest_operations_are_shown_and_the_others_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [record(f"WORK{n}", 1.0 + n, elapsed_ms=20.0 - n) for n in range(10)]
+    write_sidecar(write_timing_file(tmp_path, 0, rows))
+    text = printed(capsys, tmp_path)
+    assert "WORK7" in text
+    assert "WORK8" not in text
+    assert "2 operations more, with 0.012 s or less on a rank: --all shows them." in text
+    everything = printed(capsys, tmp_path, "--all")
+    assert "WORK9" in everything
+    assert "operations more" not in everything
 
 
 def test_all_incarnations_are_told_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -59,7 +59,7 @@ def _summary(arguments: Namespace) -> Answer:
     asked = ask(arguments, OVERVIEW)
     if arguments.json:
         return Answer(summary_json(asked.answer))
-    return Answer(summary_text(asked.answer, terminal_width()) + asked.how)
+    return Answer(summary_text(asked.answer, terminal_width(), everything=arguments.all) + asked.how)
 
 
 def _totals(arguments: Namespace) -> Answer:
@@ -166,6 +166,7 @@ QUESTIONS = (
                 "type": options.keys, "metavar": "KEYS",
                 "help": f"only totals, by any of {', '.join(options.KEYS)}; several with commas",
             }),
+            ("--all", {"action": "store_true", "help": "all operations and files, not only the longest"}),
         ],
     ),
     Question(

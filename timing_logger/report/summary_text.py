@@ -22,20 +22,30 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def summary_text(summary: Summary, width: int = 100) -> str:
+_MOST_OPERATIONS = 8
+
+
+def summary_text(summary: Summary, width: int = 100, *, everything: bool = False) -> str:
     """Return the report of a folder: operations, ranks, files; then what is remarkable or missing.
 
     Args:
         summary: what ``analysis.overview`` returns.
         width: columns of the terminal; from 80 on, only long names are folded.
+        everything: whether to show all operations and files, instead of the longest operations and the files
+            that are not complete.
     """
+    by_operation = [
+        list(rows) for _, rows in groupby(_records(summary.operations), key=lambda row: row["operation"])
+    ]
+    shown = by_operation if everything else by_operation[:_MOST_OPERATIONS]
     parts = [
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
-        drawn(_operations_table(summary, bar_width=8 if width < 100 else 16), width),
+        drawn(_operations_table(shown, bar_width=8 if width < 100 else 16), width),
+        _on_operations_left_out(by_operation[len(shown) :]),
         *(wrapped(line, width) for line in _on_operations(summary)),
         drawn(_ranks_table(summary), width),
-        _files(summary, width),
+        _files(summary, width, everything),
         "\n".join(wrapped(line, width) for line in diagnostics(summary)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -52,19 +62,18 @@ def _heading(summary: Summary) -> str:
 # -- tables ------------------------------------------------------------------------------------
 
 
-def _operations_table(summary: Summary, bar_width: int) -> Table:
+def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int) -> Table:
     """Draw the ranks of each operation next to each other, so that one that differs is visible."""
-    rows = _records(summary.operations)
-    several = _several_incarnations(rows)
+    several = _several_incarnations([row for rows in by_operation for row in rows])
     heads = ["count", "bytes", "p50 ms", "p99 ms", "total ms", "", "% wall"]
     table = new_table("operation", *_process_heads(several), *heads)
     table.columns[-2].justify = "left"
-    for operation, ranks in groupby(rows, key=lambda row: row["operation"]):
-        group = ends_and_middle(list(ranks), "total_ms")
+    for rows in by_operation:
+        name, group = escape_text(rows[0]["operation"]), ends_and_middle(rows, "total_ms")
         most_ms = max(row["total_ms"] for row in group)
         for i, row in enumerate(group):
             table.add_row(
-                escape_text(operation) if i == 0 else "", *_process_cells(row, several), str(row["count"]),
+                name if i == 0 else "", *_process_cells(row, several), str(row["count"]),
                 size(row["bytes"]), fixed(row["p50_ms"], 3), fixed(row["p99_ms"], 3),
                 fixed(row["total_ms"], 1), bar(row["total_ms"], most_ms, bar_width),
                 percent(row["wall_share"]),
@@ -88,12 +97,13 @@ def _ranks_table(summary: Summary) -> Table:
     return table
 
 
-def _files(summary: Summary, width: int) -> str:
-    """Draw the table of files and their counters; of many files, only those that are not complete."""
+def _files(summary: Summary, width: int, everything: bool) -> str:
+    """Draw the table of the files that are not complete, or of all, and their counters."""
     files = list(zip(summary.files, summary.counters, strict=True))
-    if len(files) > MOST_SHOWN:
-        files = [(file, counters) for file, counters in files if not _is_complete(counters)]
-    return drawn(_files_table(files), width) if files else ""
+    chosen = [(file, counters) for file, counters in files if everything or not _is_complete(counters)]
+    if chosen:
+        return drawn(_files_table(chosen), width)
+    return f"{count(len(files), 'file')}: closed, every record written." if files else ""
 
 
 def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
@@ -140,13 +150,21 @@ def _on_operations(summary: Summary) -> Iterable[str]:
     yield from _standing_out(summary)
 
 
+def _on_operations_left_out(by_operation: Sequence[Sequence[Record]]) -> str:
+    if not by_operation:
+        return ""
+    most_ms = max(row["total_ms"] for rows in by_operation for row in rows)
+    left_out = count(len(by_operation), "operation")
+    return f"{left_out} more, with {seconds(most_ms)} or less on a rank: --all shows them."
+
+
 def _on_many_ranks(n_processes: int) -> Iterable[str]:
     """Yield the sentence that explains which rows such tables show, if ``n_processes`` is large."""
     if n_processes > MOST_SHOWN:
         yield (
             f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "
-            "and the two that spent most; the table of ranks goes by their communication, and that of files "
-            "shows those that are not complete. --ranks LIST shows the ranks that you name, --json all."
+            "and the two that spent most; the table of ranks goes by their communication. --ranks LIST shows "
+            "the ranks that you name, --json all."
         )
 
 
