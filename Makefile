@@ -45,7 +45,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-analysis bench-verdicts \
-	conformance docs faults lock notebook sample sample-compressed
+	conformance docs faults lock notebook picture sample sample-compressed
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -63,6 +63,7 @@ help:
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make notebook   run the notebooks of examples/notebooks"
+	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
 	@echo "make lock       make constraints.txt again, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
 
@@ -168,6 +169,10 @@ conformance: $(TEST)
 
 faults: $(TEST)
 	@PYTHONPATH=.:tests:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
+
+# The moving picture of a terminal at the head of README.md.
+picture: $(DEV)
+	$(BIN)/python website/terminal_picture.py
 
 notebook: $(TEST)
 	@mkdir -p logs/notebooks

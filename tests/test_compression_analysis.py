@@ -123,6 +123,12 @@ def test_between_sizes_bandwidth_is_interpolated_in_logarithms() -> None:
     assert found["extrapolated_by"] == 1
 
 
+def test_a_size_that_was_held_up_is_as_quick_as_a_larger_one() -> None:
+    found = judged(*reduction(), *dense((DENSE_BYTES, 40.0), (4_000_000, 5.0)))
+    assert found["dense_estimate_ms"] == pytest.approx(5)
+    assert bool(found["pays"]) is False
+
+
 @pytest.mark.parametrize(
     ("size", "extrapolated_by", "is_said"), [(500_000, 2, True), (250_000, 4, False), (8_000_000, 8, False)]
 )

@@ -58,6 +58,13 @@ def test_a_phase_is_a_row_of_own_work_on_the_hosts_clock() -> None:
     assert (checkpoint.operation, checkpoint.layer_name) == ("CHECKPOINT", "layer2")
 
 
+def test_shutdown_is_another_name_for_close(tmp_path: Path) -> None:
+    logger = TimingLogger(0, tmp_path)
+    logger.record_timing("A", 1.0)
+    logger.shutdown()
+    assert len(rows(tmp_path / "timing-rank0.csv")) == 1
+
+
 def test_a_logger_that_is_off_times_no_phase() -> None:
     assert recorded(lambda logger: logger.phase("DATA").__enter__(), enabled=False) == []
 

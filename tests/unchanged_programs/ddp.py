@@ -35,6 +35,6 @@ for x, y in DataLoader(Numbers(), batch_size=BATCH):
     loss.backward()
     optimizer.step()
 if dist.get_rank() == 0:
-    print("loss", loss.item().hex(), flush=True)
-    print("warned", file=sys.stderr, flush=True)
+    print("loss", loss.item(), flush=True)
+    print("trained for", STEPS, "steps", file=sys.stderr, flush=True)
 dist.destroy_process_group()

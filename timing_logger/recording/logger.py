@@ -167,6 +167,10 @@ class TimingLogger(Recorder):
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped
 
+    def shutdown(self) -> None:
+        """Close: the name that the guide's logger has for :meth:`close`."""
+        self.close()
+
     def before_close(self, call: Callable[[], None]) -> None:
         """Register ``call`` to make its last records when this logger is closed; for instrumentation."""
         self._last_calls.append(call)

@@ -23,6 +23,7 @@ MOST_SHOWN = 16
 _AT_EACH_END = 2
 _LINES = "    \n    \n -- \n    \n    \n    \n    \n    \n"  # only a rule below the heads
 _LEAST_WIDTH_OF_NAMES = 14
+_BETWEEN = 2  # blanks between two columns
 
 
 _RowT = TypeVar("_RowT", bound="Record")
@@ -43,20 +44,43 @@ class Column(NamedTuple):
 
 
 def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
-    """Return ``frame`` as a text table, without columns that are missing or hold no known value."""
+    """Return ``frame`` as a text table, without columns that are missing or hold no known value.
+
+    A terminal that is too narrow shows the first columns, and a sentence names the others.
+    """
     present = [column for column in columns if _tells_something(frame, column.name)]
     if not present:
         return "There are no such rows."
-    table = new_table(*(column.head for column in present))
     cells_of = [_cells(frame, column) for column in present]
-    for column, cells, drawn_column in zip(present, cells_of, table.columns, strict=True):
+    widths = _widths(present, cells_of, width)
+    shown, left_out = present[: len(widths)], ", ".join(column.head for column in present[len(widths) :])
+    table = new_table(*(column.head for column in shown))
+    for column, column_width, drawn_column in zip(shown, widths, table.columns, strict=True):
         drawn_column.no_wrap, drawn_column.overflow = False, "fold"
-        drawn_column.min_width = _least_width(column, cells)
+        drawn_column.width = column_width
         if column.shown is as_word:
             drawn_column.justify = "left"
-    for row in zip(*cells_of, strict=True):
+    for row in zip(*cells_of[: len(widths)], strict=True):
         table.add_row(*row)
-    return drawn(table, width)
+    note = f"\n{wrapped(f'No room for: {left_out}. A wider terminal shows them.', width)}" if left_out else ""
+    return drawn(table, width) + note
+
+
+def _widths(columns: Sequence[Column], cells_of: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Return the widths of the first columns that fit; room that is left goes to the first of them."""
+    widths: list[int] = []
+    left = width + _BETWEEN
+    for needed in map(_least_width, columns, cells_of):
+        left -= needed + _BETWEEN
+        if left < 0 and widths:
+            left += needed + _BETWEEN
+            break
+        widths.append(needed)
+    for at, (column, cells) in enumerate(zip(columns[: len(widths)], cells_of, strict=False)):
+        more = max(0, min(left, max(len(column.head), *map(len, cells)) - widths[at]))
+        widths[at] += more
+        left -= more
+    return widths
 
 
 def _least_width(column: Column, cells: Sequence[str]) -> int:

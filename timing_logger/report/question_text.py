@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-_WIDE = 100
-
 _WHOSE = Column("rank", "rank"), Column("incarnation", "run")
 _EPOCH = Column("epoch", "epoch")
 _OPERATION, _GROUP = Column("operation", "operation", as_word), Column("group", "group", as_word)
@@ -58,23 +56,22 @@ def totals_text(totals: pd.DataFrame, by: Sequence[str], width: int) -> str:
 
 _BANDWIDTH = (
     _OPERATION, _GROUP, Column("group_size", "ranks"), Column("size_class_bytes", "up to", size),
-    Column("count", "rows"), Column("message_size_bytes", "bytes", size), Column("time_ms", "time", as_ms),
-    Column("algbw_gb_per_s", "algbw", as_gb_per_s), Column("busbw_gb_per_s", "busbw", as_gb_per_s),
-    Column("transfer_ms", "transfer", as_ms),
-    Column("transfer_algbw_gb_per_s", "its algbw", as_gb_per_s),
-    Column("transfer_busbw_gb_per_s", "its busbw", as_gb_per_s),
+    Column("count", "rows"), Column("message_size_bytes", "bytes", size), Column("time_ms", "time ms", as_ms),
+    Column("busbw_gb_per_s", "busbw GB/s", as_gb_per_s), Column("transfer_ms", "transfer ms", as_ms),
+    Column("transfer_busbw_gb_per_s", "its busbw GB/s", as_gb_per_s),
+    Column("algbw_gb_per_s", "algbw GB/s", as_gb_per_s),
+    Column("transfer_algbw_gb_per_s", "its algbw GB/s", as_gb_per_s),
 )  # fmt: skip
 
 
 def bandwidth_text(bandwidth: pd.DataFrame, width: int) -> str:
-    """Return the report on ``analysis.bandwidth``; a narrow terminal has no room for algorithm bandwidths."""
-    columns = [column for column in _BANDWIDTH if width >= _WIDE or "algbw" not in column.head]
+    """Return the report on ``analysis.bandwidth``."""
     return page(
-        *_in_one_group(bandwidth, columns, width),
+        *_in_one_group(bandwidth, _BANDWIDTH, width),
         *paragraph(
             width,
-            "Medians in ms; algbw and busbw in GB/s (1e9 bytes) as nccl-tests defines them, from the time "
-            "that a rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
+            "Medians; algbw and busbw as nccl-tests defines them (1 GB is 1e9 bytes), from the time that a "
+            "rank spent, and from the transfer, which leaves out the wait for the last to arrive.",
         ),
     )
 
@@ -202,12 +199,11 @@ def _on_efficiencies(efficiencies: pd.DataFrame) -> Iterable[str]:
 # -- compression -----------------------------------------------------------------------------------
 
 _COMPRESSION = (
-    Column("layer_name", "layer", as_word), Column("count", "count"), Column("dense_bytes", "dense", size),
-    Column("sent_bytes", "sent", size), Column("saved_bytes", "saved", size),
-    Column("compress_ms", "compress ms", as_ms), Column("transfer_ms", "transfer ms", as_ms),
-    Column("decompress_ms", "decompress ms", as_ms), Column("achieved_ms", "achieved ms", as_ms),
-    Column("dense_estimate_ms", "dense est. ms", as_ms), Column("break_even", "break-even", as_hundredths),
-    Column("pays", "pays", lambda value: "yes" if value else "no"),
+    Column("layer_name", "layer", as_word), Column("pays", "pays", lambda value: "yes" if value else "no"),
+    Column("break_even", "break-even", as_hundredths), Column("achieved_ms", "achieved ms", as_ms),
+    Column("dense_estimate_ms", "dense est. ms", as_ms), Column("compress_ms", "compress ms", as_ms),
+    Column("transfer_ms", "transfer ms", as_ms), Column("decompress_ms", "decompress ms", as_ms),
+    Column("count", "count"), Column("dense_bytes", "dense", size), Column("sent_bytes", "sent", size),
 )  # fmt: skip
 
 

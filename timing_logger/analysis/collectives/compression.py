@@ -73,7 +73,9 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
         saved_bytes: ``dense_bytes - sent_bytes``.
         dense_estimate_ms: the time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, at the
             bus bandwidth measured at that size. Between two measured sizes the bandwidth is interpolated
-            in the logarithms of both; beyond them it is that of the nearest size.
+            in the logarithms of both; beyond them it is that of the nearest size. A size that took longer
+            than a larger one was held up by something else, such as a busy processor: it counts as quick as
+            that one.
         extrapolated_by: ratio of ``dense_bytes`` to the nearest measured size, or its inverse, whichever
             is above 1; 1 if ``dense_bytes`` lies among the measured sizes.
         break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
@@ -167,7 +169,7 @@ def _dense_estimates(
 def _allreduce_speeds(dense: IntoDataFrame, group_size: float) -> tuple[Floats, Floats]:
     """Return message sizes in ascending order, and the bus bandwidth measured at each, in 1e9 bytes/s.
 
-    The bandwidth without waiting is used where it is known.
+    The bandwidth without waiting is used where it is known. No size takes longer than a larger one.
     """
     frame = nw.from_native(dense, eager_only=True, pass_through=False)
     rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
@@ -175,7 +177,8 @@ def _allreduce_speeds(dense: IntoDataFrame, group_size: float) -> tuple[Floats, 
     sizes, speeds = numbers(rows, "message_size_bytes"), np.where(np.isnan(transfer), own, transfer)
     known = speeds > 0
     distinct, where = np.unique(sizes[known], return_inverse=True)
-    return distinct, quantiles(speeds[known], where, len(distinct), [0.5])[0]
+    took = distinct / quantiles(speeds[known], where, len(distinct), [0.5])[0]
+    return distinct, distinct / np.minimum.accumulate(took[::-1])[::-1]
 
 
 # -- from parts --------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The README does what it says: its snippets run, and what it shows was really printed."""
+"""README and guides do what they say: their snippets run, and what they show was really printed."""
 
 from __future__ import annotations
 
@@ -14,22 +14,39 @@ from processes import run_python
 from torch_runner import run_under_torchrun
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+GUIDES = ("recording", "mpi", "optimizer", "timers", "files", "commands")
+TEXTS = {
+    page.stem: page.read_text(encoding="utf-8")
+    for page in (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in GUIDES))
+}
 
-SNIPPETS = re.findall(r"^```python\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-SHOWN = dict(re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL))
+SNIPPETS = {
+    f"{page}-{number}": snippet
+    for page, text in TEXTS.items()
+    for number, snippet in enumerate(re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL), 1)
+}
+SHOWN = [
+    pytest.param(command, printed, id=f"{page}: {command}")
+    for page, text in TEXTS.items()
+    for command, printed in re.findall(r"^\$ timing-logger (.+?)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+]
 LEFT_OUT = "...\n"
-MAKE_TARGETS = set(re.findall(r"^make ([\w-]+)", README, re.MULTILINE))
+MAKE_TARGETS = set(re.findall(r"^make ([\w-]+)", TEXTS["README"], re.MULTILINE))
+MOST_LINES = 180
 
 
-def test_there_are_snippets_to_try() -> None:
-    assert len(SNIPPETS) >= 4
+def test_the_readme_is_read_in_two_minutes() -> None:
+    assert TEXTS["README"].count("\n") <= MOST_LINES
+
+
+@pytest.mark.parametrize("page", sorted(TEXTS))
+def test_there_are_snippets_to_try(page: str) -> None:
+    assert f"{page}-1" in SNIPPETS
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(SNIPPETS)))
-def test_a_snippet_runs_as_it_stands(number: int, tmp_path: Path) -> None:
-    snippet = SNIPPETS[number]
+@pytest.mark.parametrize("snippet", SNIPPETS.values(), ids=SNIPPETS.keys())
+def test_a_snippet_runs_as_it_stands(snippet: str, tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "sample").symlink_to(ROOT / "logs" / "sample")
     program = f"import os; os.chdir({str(tmp_path)!r})\n{snippet}"
@@ -45,11 +62,11 @@ def test_a_snippet_runs_as_it_stands(number: int, tmp_path: Path) -> None:
 
 
 def test_commands_are_shown() -> None:
-    assert {"stragglers logs/sample", "waits logs/sample"} <= set(SHOWN)
+    assert len(SHOWN) >= 4
 
 
-@pytest.mark.parametrize("command", SHOWN)
-def test_what_a_command_is_shown_to_print_is_printed(command: str) -> None:
+@pytest.mark.parametrize(("command", "printed"), SHOWN)
+def test_what_a_command_is_shown_to_print_is_printed(command: str, printed: str) -> None:
     run = subprocess.run(
         [sys.executable, "-m", "timing_logger", *command.split()],
         cwd=ROOT,
@@ -59,7 +76,7 @@ def test_what_a_command_is_shown_to_print_is_printed(command: str) -> None:
         check=True,
         timeout=60,
     )
-    pattern = ".*".join(re.escape(part) for part in SHOWN[command].split(LEFT_OUT))
+    pattern = ".*".join(re.escape(part) for part in printed.split(LEFT_OUT))
     assert re.fullmatch(pattern, run.stdout, re.DOTALL)
 
 
