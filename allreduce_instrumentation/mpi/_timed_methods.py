@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
@@ -35,7 +36,7 @@ from allreduce_instrumentation.mpi._pending import (
     sender_of,
 )
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
-from timing_logger.record import OK
+from timing_logger.record import OK, UNRESOLVED
 from timing_logger.recording.spans import Span
 
 _Class = TypeVar("_Class", bound=type)
@@ -154,7 +155,12 @@ def issued(method: Method, call: Collective | Message) -> Method:
             _refused(timing, call, start, call.parameters.given(args, kwargs), error)
             raise
         pending = call.begin(timing, start, call.parameters.given(args, kwargs))
-        return request if pending is None else TimedRequest.of(request, pending)
+        if pending is None:
+            return request
+        if not isinstance(request, MPI.Request):  # a subclass's own: nobody tells when it is complete
+            pending.refuse(UNRESOLVED)
+            return request
+        return TimedRequest.of(request, pending)
 
     return timed
 
@@ -167,7 +173,9 @@ def prepared(method: Method, call: Collective | Message) -> Method:
 
     @functools.wraps(method)
     def timed(self: TimedComm, *args: object, **kwargs: object) -> MPI.Prequest:
-        request = method(self, *args, **kwargs)
+        request: MPI.Prequest = method(self, *args, **kwargs)
+        if not isinstance(request, MPI.Prequest):  # a subclass's own
+            return request
         given = call.parameters.given(args, kwargs)
         return TimedPrequest.of(request, functools.partial(call.begin, self._timing, given=given))
 
@@ -224,8 +232,6 @@ def _ways() -> dict[str, Callable[[Method], Method]]:
         ways[nonblocking(name)] = partial(_in_background, issued, Message)
         ways[nonblocking(name).lower()] = partial(_in_background, issued, partial(Message, pickled=True))
         ways[persistent(name)] = partial(_in_background, prepared, Message)
-    for name in SENDS_OF_OBJECTS:
-        ways[name] = partial(pickled_send, method_for_bytes=getattr(MPI.Comm, name.capitalize()))
     for name in PROBES:
         ways[name] = ways[name.lower()] = probe
     return (
@@ -242,6 +248,10 @@ def _in_background(
 
 
 _WAYS = _ways()
+_WAYS_OF_MPI4PY = _WAYS | {
+    name: partial(pickled_send, method_for_bytes=getattr(MPI.Comm, name.capitalize()))
+    for name in SENDS_OF_OBJECTS
+}
 
 
 def with_timed_methods_of(plain: type) -> Callable[[_Class], _Class]:
@@ -249,8 +259,45 @@ def with_timed_methods_of(plain: type) -> Callable[[_Class], _Class]:
 
     def fill(cls: _Class) -> _Class:
         for name, method in vars(plain).items():
-            if name in _WAYS:
-                setattr(cls, name, _WAYS[name](method))
+            if name in _WAYS_OF_MPI4PY:
+                setattr(cls, name, _WAYS_OF_MPI4PY[name](method))
         return cls
 
     return fill
+
+
+def timed_methods_of_subclass(kind: type[MPI.Comm]) -> dict[str, Method]:
+    """Return what takes the place of the methods that ``kind``, a class in Python, has instead of mpi4py's.
+
+    They are timed and run ``kind``'s own methods. One that takes less than mpi4py's is not timed.
+    """
+    mpi4pys = next(base for base in kind.__mro__ if base.__module__ == MPI.__name__)
+    methods: dict[str, Method] = {}
+    for name, way in _WAYS.items():
+        own, plain = inspect.getattr_static(kind, name, None), getattr(mpi4pys, name, None)
+        if plain is not None and inspect.isfunction(own):
+            methods[name] = way(_called_like(plain, own)) if _takes_as_much(own, plain) else own
+    return methods
+
+
+def _called_like(plain: Method, method: Method) -> Method:
+    """Return ``method`` with the name and the signature of mpi4py's."""
+
+    @functools.wraps(plain)
+    def called(*args: object, **kwargs: object) -> object:
+        return method(*args, **kwargs)
+
+    return called
+
+
+def _takes_as_much(method: Method, plain: Method) -> bool:
+    """Tell whether ``method`` takes the arguments of mpi4py's, among them a status, which the timing adds."""
+    parameters = inspect.signature(method).parameters
+    if {p.kind for p in parameters.values()} >= {
+        inspect.Parameter.VAR_POSITIONAL,
+        inspect.Parameter.VAR_KEYWORD,
+    }:
+        return True
+    own, wanted = list(parameters), list(inspect.signature(plain).parameters)
+    at = wanted.index("status") if "status" in wanted else 0  # that of `self` otherwise
+    return len(own) >= len(wanted) and (at == 0 or own[at] == "status")

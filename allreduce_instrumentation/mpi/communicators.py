@@ -11,7 +11,7 @@ from allreduce_instrumentation.mpi._comm_identity import CommIdentity
 from allreduce_instrumentation.mpi._constants import copy_of, standing_for
 from allreduce_instrumentation.mpi._pending import Timing
 from allreduce_instrumentation.mpi._requests import stand_in_for_mpi4py
-from allreduce_instrumentation.mpi._timed_methods import with_timed_methods_of
+from allreduce_instrumentation.mpi._timed_methods import timed_methods_of_subclass, with_timed_methods_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,10 +41,16 @@ class _TimedComm:
         group: str | None = None,
     ) -> Self:
         stand_in_for_mpi4py()
-        maker: Any = cls
-        while maker.__module__ != MPI.__name__:  # only the mpi4py class that `cls` extends can make an object
+        kind: Any = _timed_subclass(cls, type(comm)) if cls in _TIMED.values() and comm is not None else cls
+        maker = kind
+        while (
+            maker.__module__ != MPI.__name__
+        ):  # only the mpi4py class that `kind` extends can make an object
             maker = maker.__base__
-        return maker.__new__(cls, comm)  # type: ignore[no-any-return]
+        made = maker.__new__(kind, comm)
+        vars(made).update(getattr(comm, "__dict__", {}))  # what a subclass keeps in its objects
+        vars(made).pop("_timing", None)
+        return made  # type: ignore[no-any-return]
 
     def __init__(
         self,
@@ -74,12 +80,15 @@ class _TimedComm:
         """Create a timed communicator from a Fortran handle; its rows go to ``get_timing_logger()``."""
         return _timed(MPI.Comm.f2py(arg))
 
-    def __reduce__(self) -> tuple[Callable[..., MPI.Comm], tuple[type, str]]:
+    def __reduce__(self) -> tuple[Callable[..., MPI.Comm], tuple[type | str, ...]]:
         """Pickle a predefined communicator by its name, as mpi4py does; it raises for any other."""
         reduced: Any = super().__reduce__()
         _, (_, constant) = reduced
         name: str = constant.__reduce__()
-        return standing_for if getattr(MPI, name) is self else copy_of, (type(self), name)
+        kind = type(self)
+        if kind in _TIMED_SUBCLASSES:  # a class made here, which no module holds
+            return _timed_copy, (*_TIMED_SUBCLASSES[kind], name)
+        return standing_for if getattr(MPI, name) is self else copy_of, (kind, name)
 
     @property
     def timing_logger(self) -> TimingLogger:
@@ -190,3 +199,28 @@ def _timed(comm: MPI.Comm, logger: TimingLogger | None = None) -> MPI.Comm:
 
 def _timed_class(comm: MPI.Comm) -> type[TimedIntracomm] | type[TimedIntercomm]:
     return next(timed for plain, timed in _TIMED.items() if isinstance(comm, plain))
+
+
+# -- subclasses of mpi4py's classes ----------------------------------------------------------------------
+
+_TIMED_SUBCLASSES: dict[type, tuple[type, type[MPI.Comm]]] = {}
+"""The classes that were made for subclasses: each with the timed class and the subclass that it extends."""
+
+
+def _timed_subclass(timed: type, kind: type[MPI.Comm]) -> type:
+    """Return a class that is both ``timed`` and ``kind``, if that is a subclass of mpi4py's in Python."""
+    if kind in _TIMED_SUBCLASSES:
+        return kind
+    if kind.__module__ == MPI.__name__ or issubclass(kind, _TimedComm):
+        return timed
+    for made, of in _TIMED_SUBCLASSES.items():
+        if of == (timed, kind):
+            return made
+    own = {"__doc__": kind.__doc__, "__new__": _TimedComm.__new__, **timed_methods_of_subclass(kind)}
+    made = type(f"Timed{kind.__name__}", (timed, kind), own)
+    _TIMED_SUBCLASSES[made] = timed, kind
+    return made
+
+
+def _timed_copy(timed: type, kind: type[MPI.Comm], name: str) -> MPI.Comm:
+    return standing_for(_timed_subclass(timed, kind), name)
