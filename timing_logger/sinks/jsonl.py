@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 
 from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
+from timing_logger.run_info import run_and_part
 from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")
@@ -46,7 +47,7 @@ class JsonlSink(FileInParts):
         self._rank = rank
         super().__init__(
             directory,
-            lambda incarnation, part: f"cuda_events_rank_{rank}{_suffix(incarnation, part)}.jsonl",
+            lambda incarnation, part: f"cuda_events_rank_{rank}{run_and_part(incarnation, part)}.jsonl",
             argument="directory",
             taken=is_taken,
         )
@@ -68,11 +69,6 @@ class JsonlSink(FileInParts):
         for key, value in _metadata(record).items():
             row[_free_key(key, row)] = value
         return row
-
-
-def _suffix(incarnation: int, part: int) -> str:
-    run = "" if incarnation == 1 else f".run{incarnation}"
-    return run if part == 1 else f"{run}.part{part}"
 
 
 def _duration_ms(record: Record) -> float | None:
