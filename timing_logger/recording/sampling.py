@@ -87,8 +87,6 @@ def check_integer(name: str, value: SupportsIndex, *, minimum: int, maximum: int
     return number
 
 
-
-
 def _checked_ranks(ranks: Collection[int]) -> Collection[int]:
     if isinstance(ranks, (str, bytes)) or not (hasattr(ranks, "__iter__") and hasattr(ranks, "__len__")):
         raise ConfigurationError(f"ranks must be a collection of rank numbers, and is {ranks!r}.")
