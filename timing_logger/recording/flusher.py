@@ -336,8 +336,7 @@ class Flusher:
         self._in_hand = []
         if lost:
             self._report(f"closed without {lost} records: they could not be written, and are lost")
-        if self._sidecar is not None:
-            self._attempt(self._close_sidecar)
+        self._attempt(self._close_sidecar)
         for sink in (self._sink, *self._other_sinks):
             try:
                 sink.close()
@@ -379,14 +378,11 @@ class Flusher:
     def _account(self) -> Account:
         return Account(
             counters=self.counters,
-            written_bytes=getattr(self._sink, "written_bytes", 0),
-            cpu_ns=self._cpu_ns,
+            logger_cpu_ns=self._cpu_ns,
             device_clocks=self._device_rows.info(),
-            error=self._last_error,
+            last_error=self._last_error,
             standing=self._watch.standing(),
             behind_s=round(self._behind_s(), 3),
-            parts=getattr(self._sink, "parts", ()),
-            name=getattr(self._sink, "name", None),
         )
 
     def _report(self, message: str) -> None:

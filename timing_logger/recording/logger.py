@@ -209,7 +209,7 @@ class TimingLogger(Recorder):
             )
             sinks = (file, *sinks)
             self.path = file.path
-            self._sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
+            self._sidecar = Sidecar(file, clock, options.for_sidecar())
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."
