@@ -217,7 +217,7 @@ class _TimedRequest(Completions):
         _Request.Cancel(self)
         pending: Pending | None = getattr(self, "_pending", None)
         if pending is not None:
-            pending.cancel()
+            pending.cancelled = True
 
     cancel = Cancel
 
