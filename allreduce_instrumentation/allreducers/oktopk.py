@@ -102,7 +102,7 @@ def _compress(compressor: SparseCompressor, tensor: Tensor, name: str) -> Sparse
     if picks.count == most:  # these are the k largest, whether or not a threshold was used
         smallest = picks.values.abs().min().item()
         compressor.set_state(name, replace(state, local_threshold=smallest or None))
-    return _at(picks, picks.values.nonzero().squeeze(1))
+    return picks.only(picks.values != 0)
 
 
 def _pick_above(
@@ -136,7 +136,7 @@ def _reduce(transport: Transport, compressor: SparseCompressor, picks: SparsePay
     sent = _to_owners(transport, picks, regions, most)
     sums, _ = compressor.merge(sent.received, None)
     chosen = _choose(transport, sums, state, most)
-    result = _gather(transport, _at(sums, chosen.positions), chosen.counts)
+    result = _gather(transport, sums.only(chosen.positions), chosen.counts)
     won = torch.zeros(picks.count, dtype=torch.bool, device=picks.values.device)
     won[sent.positions] = contained(picks.indices[sent.positions], result.indices)
     compressor.give_back(name, picks.indices[~won], picks.values[~won])
@@ -192,7 +192,7 @@ def _to_owners(transport: Transport, picks: SparsePayload, regions: list[int], m
     positions = torch.cat([
         start + largest(picks.values[start:end], granted[owner]) for owner, (start, end) in enumerate(edges)
     ])  # fmt: skip
-    received = _exchange(transport, _at(picks, positions), granted, accepted, "")
+    received = _exchange(transport, picks.only(positions), granted, accepted, "")
     return _Sent(positions, received, refused)
 
 
@@ -261,10 +261,6 @@ def _gather(transport: Transport, chosen: SparsePayload, counts: list[int]) -> S
 
 
 # -- on payloads and the transport ------------------------------------------------------------------
-
-
-def _at(payload: SparsePayload, positions: Tensor) -> SparsePayload:
-    return replace(payload, values=payload.values[positions], indices=payload.indices[positions])
 
 
 def _joined(payloads: list[SparsePayload]) -> SparsePayload:
