@@ -12,7 +12,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
 from allreduce_instrumentation.process_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._backends import backends_of, control_device
+from allreduce_instrumentation.process_group._backends import backends_of, control_device, members_of
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,11 +40,7 @@ class GroupRanks:
     """
 
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger) -> None:
-        try:
-            ranks = dist.get_process_group_ranks(group)
-        except Exception as error:
-            raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
-        self.comm = _group_like(group, ranks)
+        self.comm = _group_like(group, members_of(group))
         self._timed = _timed(self.comm, logger)
         self._device = control_device(self.comm)
         self._identity = self._timed.timing.identity
