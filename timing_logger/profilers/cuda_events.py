@@ -172,7 +172,7 @@ class CudaEventProfiler:
         """
         if not self.should_record(step):
             return NO_SPAN
-        return _Phase(self._loggers, name, step, stream, metadata)
+        return _Phase(self._loggers, name, step, stream, metadata or None)
 
     # -- flushing and closing -----------------------------------------------------------------------
 
@@ -220,43 +220,33 @@ class CudaEventProfiler:
         return f"<CudaEventProfiler: {self.path or 'off'}>"
 
 
+@dataclass(slots=True, eq=False)
 class _Phase:
     """A timed block that becomes one row."""
 
-    __slots__ = ("_interval", "_loggers", "_metadata", "_name", "_step", "_stream")
-
-    def __init__(
-        self,
-        loggers: tuple[TimingLogger, ...],
-        name: str,
-        step: int,
-        stream: torch.Stream | None,
-        metadata: dict[str, object],
-    ) -> None:
-        self._loggers = loggers
-        self._name = name
-        self._step = step
-        self._stream = stream
-        self._metadata = metadata or None
-        self._interval: Interval | None = None
+    loggers: tuple[TimingLogger, ...]
+    name: str
+    step: int
+    stream: torch.Stream | None
+    metadata: dict[str, object] | None
+    interval: Interval | None = None
 
     def __enter__(self) -> None:
-        self._interval = open_interval(self._stream)
+        self.interval = open_interval(self.stream)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        interval = self._interval
+        interval = self.interval
         if interval is None:  # a graph is being captured: the work is queued but does not run now
             return
-        interval.end(self._stream)
+        interval.end(self.stream)
         start, end, clock = interval.columns
         status = OK if kind is None else f"error:{kind.__name__}"
-        for logger in self._loggers:
+        for logger in self.loggers:
             logger.record_interval(
-                self._name, start, end, iteration=self._step, clock=clock, status=status,
-                metadata=self._metadata,
-            )  # fmt: skip
+                self.name, start, end, iteration=self.step, clock=clock, status=status, metadata=self.metadata
+            )
 
 
 def _check(
