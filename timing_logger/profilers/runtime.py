@@ -14,11 +14,11 @@ from timing_logger.profilers._runtime_blocks import (
     TRAIN,
     VAL,
     Block,
-    CountedStep,
     LoaderTimes,
     OptimizerBlock,
     Recording,
-    Validation,
+    counted_step,
+    validation,
 )
 from timing_logger.profilers._runtime_options import RuntimeOptions, options_from_config
 from timing_logger.profilers._scalar_windows import ScalarWindows
@@ -102,9 +102,8 @@ class RuntimeProfiler:
         rows = options.timing_logger if options.profile_training else None
         windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
         self._measuring = rows is not None or windows is not None
-        self._names = LoaderNames(options.dataloader_names)
         self._recording = Recording(
-            self._names,
+            LoaderNames(options.dataloader_names),
             windows,
             rows,
             every_n_steps=options.log_scalars_every_n_steps,
@@ -147,7 +146,7 @@ class RuntimeProfiler:
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
-        times = LoaderTimes(self._recording, self._names.add(name, training=training))
+        times = LoaderTimes(self._recording, self._recording.names.add(name, training=training))
         if not self._measuring:
             return loader
         return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
@@ -199,7 +198,7 @@ class RuntimeProfiler:
         recording = self._recording
         number = recording.next_step(step)
         if not self._measuring:
-            return CountedStep(recording, number)
+            return counted_step(recording, number)
         loader = recording.loader_name(name)
         return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
@@ -208,7 +207,7 @@ class RuntimeProfiler:
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return Validation(self._recording) if self._measuring else _NOTHING
+        return validation(self._recording) if self._measuring else _NOTHING
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
