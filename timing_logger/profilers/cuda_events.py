@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import OK
 from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.recording.spans import NO_SPAN
@@ -94,7 +95,7 @@ class CudaEventProfilerConfig:
         return cls(**options)
 
 
-class CudaEventProfiler:
+class CudaEventProfiler(Closable):
     """Times phases of sampled steps on one rank, and writes them to ``cuda_events_rank_<rank>.jsonl``.
 
     On a device a phase is timed by two events in the stream that does its work; without one the host's clock
@@ -207,14 +208,6 @@ class CudaEventProfiler:
     def stats(self) -> Counters:
         """The number of rows by fate: accepted, written, dropped and pending."""
         return self._logger.stats
-
-    def __enter__(self) -> CudaEventProfiler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<CudaEventProfiler: {self.path or 'off'}>"

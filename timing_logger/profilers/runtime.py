@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from timing_logger.errors import ConfigurationError
@@ -24,6 +23,7 @@ from timing_logger.profilers._runtime_options import RuntimeOptions, options_fro
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.profilers._timed_loader import timed
 from timing_logger.record import Record
+from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import check_integer
 from timing_logger.recording.spans import NO_SPAN
@@ -40,7 +40,7 @@ TimedBlock = AbstractContextManager[object]
 _NOTHING: TimedBlock = NO_SPAN
 
 
-class RuntimeProfiler:
+class RuntimeProfiler(Closable):
     """Times data, forward, backward and optimizer per dataloader, and writes their means as scalars.
 
     The keys are ``profile/train/dl_{name}/time_{what}_ms`` for data, forward, backward, optimizer and
@@ -247,14 +247,6 @@ class RuntimeProfiler:
         windows, self._recording.windows = self._recording.windows, None
         if windows is not None:
             windows.close()
-
-    def __enter__(self) -> RuntimeProfiler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def scalar_key(record: Record) -> str:
