@@ -33,7 +33,7 @@ OVER_ONE_TENSOR = (
 def common_first(name: str, untimed: Untimed) -> Untimed:
     """Return the timed method for torch's method ``untimed`` of this name, with a fast path."""
     method = METHODS[name]
-    operation, has_root, may_be_ddps = method.operation, not method.among_equals, name == "allreduce"
+    operation, has_root, may_be_ddps = method.operation, method.root is not None, name == "allreduce"
     sent: Any = method.sent
     options: Any = method.options
     torchs_own, work, modules = dist.ProcessGroup, dist.Work, sys.modules  # closed over: quicker to look up
