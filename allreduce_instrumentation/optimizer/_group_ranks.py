@@ -58,11 +58,9 @@ class GroupRanks:
         _complete(self._timed.allreduce([there], _at_once(dist.AllreduceOptions())))
         _bring_back(there, tensor)
 
-    def broadcast(self, tensor: Tensor, root: int) -> None:
+    def broadcast(self, tensor: Tensor) -> None:
         there = self._where_it_travels(tensor)
-        options = _at_once(dist.BroadcastOptions())
-        options.rootRank = root
-        _complete(self._timed.broadcast([there], options))
+        _complete(self._timed.broadcast([there], _at_once(dist.BroadcastOptions())))
         _bring_back(there, tensor)
 
     def allgather(self, value: V) -> list[V]:
@@ -73,13 +71,13 @@ class GroupRanks:
         everyone = self._gathered(padded)
         return [pickle.loads(bytes(e[:n].tolist())) for e, n in zip(everyone, lengths, strict=True)]
 
-    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
+    def broadcast_bytes(self, content: bytes) -> bytes:
         length = torch.tensor([len(content)])
-        self.broadcast(length, root)
+        self.broadcast(length)
         tensor = torch.zeros(int(length), dtype=torch.uint8)
-        if self.rank == root:
+        if self.rank == 0:
             tensor.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        self.broadcast(tensor, root)
+        self.broadcast(tensor)
         return tensor.numpy().tobytes()
 
     def free(self) -> None:
