@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -32,7 +32,7 @@ log = logging.getLogger("timing_logger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CudaEventProfilerConfig:
+class CudaEventProfilerConfig(StepPolicy):
     """The steps that are recorded, and when rows are handed over; all values are in steps.
 
     Attributes:
@@ -46,25 +46,12 @@ class CudaEventProfilerConfig:
         ConfigurationError: a value is not an integer in its range, or no step would be recorded.
     """
 
-    start_step: int = 0
-    end_step: int | None = None
     record_every_n_steps: int = 10
     flush_every_n_steps: int = 10
-    ranks: Collection[int] | None = None
 
     def __post_init__(self) -> None:
         check_integer("flush_every_n_steps", self.flush_every_n_steps, minimum=1)
-        _ = self.recording  # checks the other options
-
-    @property
-    def recording(self) -> StepPolicy:
-        """The policy that selects the recorded steps and ranks."""
-        return StepPolicy(
-            start_step=self.start_step,
-            end_step=self.end_step,
-            record_every_n_steps=self.record_every_n_steps,
-            ranks=self.ranks,
-        )
+        StepPolicy.__post_init__(self)  # a class with slots is made anew, which super() does not know of
 
     @property
     def flushing(self) -> StepPolicy:
@@ -134,7 +121,7 @@ class CudaEventProfiler(Closable):
     ) -> None:
         config = CudaEventProfilerConfig.of(profiler_config)
         _check(enable, directory, rank, timing_logger)
-        self._recording, self._flushing = config.recording, config.flushing
+        self._recording, self._flushing = config, config.flushing
         self._logger = TimingLogger(0, enabled=False)
         self.path: Path | None = None
         if enable and directory is not None and rank is not None and self._recording.records_rank(rank):
