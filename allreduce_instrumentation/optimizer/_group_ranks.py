@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
@@ -54,14 +55,10 @@ class GroupRanks:
         return device.type == "cpu" or self._timed.timing.in_stream(device)
 
     def sum(self, tensor: Tensor) -> None:
-        there = self._where_it_travels(tensor)
-        _complete(self._timed.allreduce([there], _at_once(dist.AllreduceOptions())))
-        _bring_back(there, tensor)
+        self._in_place(self._timed.allreduce, dist.AllreduceOptions(), tensor)
 
     def broadcast(self, tensor: Tensor) -> None:
-        there = self._where_it_travels(tensor)
-        _complete(self._timed.broadcast([there], _at_once(dist.BroadcastOptions())))
-        _bring_back(there, tensor)
+        self._in_place(self._timed.broadcast, dist.BroadcastOptions(), tensor)
 
     def allgather(self, value: V) -> list[V]:
         content = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
@@ -90,9 +87,15 @@ class GroupRanks:
         _complete(self._timed.allgather([everyone], [there], _at_once(AllgatherOptions())))
         return [each.cpu() for each in everyone]
 
-    def _where_it_travels(self, tensor: Tensor) -> Tensor:
+    def _in_place(
+        self, method: Callable[[list[Tensor], Options], dist.Work | None], options: Options, tensor: Tensor
+    ) -> None:
+        """Make a call that overwrites ``tensor``, which travels over the device if it has to."""
         on_device = tensor.device.type != "cpu" and self.travels_from(tensor.device)
-        return tensor if on_device else tensor.to(self._device)
+        there = tensor if on_device else tensor.to(self._device)
+        _complete(method([there], _at_once(options)))
+        if there is not tensor:
+            tensor.copy_(there)
 
 
 def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup:
@@ -125,8 +128,3 @@ def _complete(work: dist.Work | None) -> None:
     """Wait for a call that was to run at once; NCCL returns no work then, and the stream waits."""
     if work is not None:
         work.wait()
-
-
-def _bring_back(there: Tensor, tensor: Tensor) -> None:
-    if there is not tensor:
-        tensor.copy_(there)
