@@ -223,10 +223,7 @@ class _TimedRequest(Completions):
 
     def __del__(self) -> None:
         """Write the row as unresolved if no timed call saw the request complete."""
-        try:
-            pending = self._pending
-        except AttributeError:  # not made by `of`, and never timed
-            return
+        pending: Pending | None = getattr(self, "_pending", None)  # not set if it was not made by `of`
         if pending is not None:
             pending.lose()
 
