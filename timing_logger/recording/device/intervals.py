@@ -32,8 +32,6 @@ class HostInterval:
 
     __slots__ = ("end_ns", "start_ns")
 
-    lost = False
-
     def __init__(self) -> None:
         self.end_ns: int | None = None
         self.start_ns = perf_counter_ns()
