@@ -260,7 +260,7 @@ class CoalescedOperations(Operation):
     def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:
         self._operations = operations
         self.goes_on = True
-        self.group, self.caller = operations[0].group, operations[0].caller
+        self.group = operations[0].group
 
     def end(self, failure: Failure) -> None:
         for operation in self._operations:
