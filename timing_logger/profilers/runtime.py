@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 Loader = TypeVar("Loader", bound=Iterable[object])
 TimedBlock = AbstractContextManager[object]
 
-_NOTHING: TimedBlock = NO_SPAN
-
 
 class RuntimeProfiler(Closable):
     """Times data, forward, backward and optimizer per dataloader, and writes their means as scalars.
@@ -174,7 +172,7 @@ class RuntimeProfiler(Closable):
                 it got none, for the only loader that there is, or else "unknown".
         """
         if not self._measuring:
-            return _NOTHING
+            return NO_SPAN
         loader = self._recording.loader_name(name)
         return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
@@ -185,7 +183,7 @@ class RuntimeProfiler(Closable):
             name: as in :meth:`forward`.
         """
         if not self._measuring:
-            return _NOTHING
+            return NO_SPAN
         return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
 
     def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
@@ -207,7 +205,7 @@ class RuntimeProfiler(Closable):
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return validation(self._recording) if self._measuring else _NOTHING
+        return validation(self._recording) if self._measuring else NO_SPAN
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
