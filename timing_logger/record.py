@@ -39,6 +39,12 @@ MESSAGES = frozenset(
 All other operations of a group share one sequence.
 """
 
+
+def is_message(operation: object) -> bool:
+    """Return whether ``operation`` is the name of a point-to-point operation, nonblocking ones included."""
+    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
+
+
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 

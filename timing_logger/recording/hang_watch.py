@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, RawRecord, Record, repaired
+from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message, repaired
 from timing_logger.recording.autograd_threads import from_innermost
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
@@ -110,16 +110,12 @@ class HangWatch:
         first_open: dict[str, int] = {}
         for call in self._open_calls:
             for raw in map(Record._make, call.open_records(INFLIGHT)):
-                if raw.seq is not None and not _is_message(raw.operation):
+                if raw.seq is not None and not is_message(raw.operation):
                     first_open[raw.group] = min(raw.seq, first_open.get(raw.group, raw.seq))
         return [
             GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
             for group, name in self._open_calls.groups()
         ]
-
-
-def _is_message(operation: object) -> bool:
-    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
 
 
 def _info(record: RawRecord) -> OpenCallInfo:
