@@ -226,7 +226,7 @@ def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, mo
     if state.calls % THRESHOLD_PERIOD == 0:
         threshold = None
     above = (magnitudes >= (threshold or 0.0)).nonzero().squeeze(1)
-    passed, held = _gather_numbers(transport, [above.numel(), sums.count], "counts")
+    passed, held = _gather_counts(transport, [above.numel(), sums.count])
     if sum(held) <= most:
         return _Chosen(torch.arange(sums.count, device=above.device), held, threshold)
     if threshold is None or not fits(sum(passed), most):
@@ -240,7 +240,7 @@ def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Cho
     """Choose the k largest of all ranks' sums; of equal ones those of the lowest indices."""
     threshold, missing = kth_largest(magnitudes, most, lambda part: transport.allreduce(part, "threshold"))
     chosen, ties = magnitudes > threshold, (magnitudes == threshold).nonzero().squeeze(1)
-    larger, equal = _gather_numbers(transport, [int(chosen.sum()), ties.numel()], "counts")
+    larger, equal = _gather_counts(transport, [int(chosen.sum()), ties.numel()])
     taken = take_first(missing, equal)
     chosen[ties[: taken[transport.rank]]] = True
     counts = [more + tied for more, tied in zip(larger, taken, strict=True)]
@@ -292,9 +292,9 @@ def _exchange_numbers(transport: Transport, numbers: list[int], what: str) -> li
     return transport.alltoall(torch.tensor(numbers, device=transport.device), what).tolist()
 
 
-def _gather_numbers(transport: Transport, numbers: list[int], what: str) -> list[list[int]]:
-    """Return for each of ``numbers`` the list of all ranks' numbers at this place."""
-    return transport.allgather(torch.tensor(numbers, device=transport.device), what).T.tolist()
+def _gather_counts(transport: Transport, counts: list[int]) -> list[list[int]]:
+    """Return for each of ``counts`` the list of all ranks' counts at this place."""
+    return transport.allgather(torch.tensor(counts, device=transport.device), "counts").T.tolist()
 
 
 ALGORITHM = Algorithm(
