@@ -64,9 +64,7 @@ class Timing:
             Whether the number was taken back.
         """
         _, reached_mpi = failure(error)
-        if not reached_mpi:
-            self.identity.take_back(error)
-        return not reached_mpi
+        return not reached_mpi and self.identity.take_back(error)
 
     def begin(self, operation: str) -> Span | None:
         """Return the span of a blocking call, which the caller has to enter; None if the logger is off."""
