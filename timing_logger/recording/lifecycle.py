@@ -106,5 +106,4 @@ def _detach_all() -> None:
         owner.detach()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_detach_all)
+os.register_at_fork(after_in_child=_detach_all)

@@ -73,7 +73,7 @@ class Sidecar:
         self._timing_file = file.path
         self._clock = clock
         self._clock_offsets: list[ClockOffset] = []
-        self._mode: int = constants["options"].get("file_mode", 0o644)
+        self._mode: int = constants["options"]["file_mode"]
         self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None

@@ -127,5 +127,4 @@ def _leave_in_child() -> None:
     _after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_in_child)
