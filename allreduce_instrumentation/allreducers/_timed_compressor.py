@@ -65,10 +65,10 @@ class TimedCompressor:
     def compress(self, tensor: Tensor, name: str) -> Payload:
         with self._row("COMPRESS", tensor.nbytes):
             payload = self._inner.compress(tensor, name)
-        return self._for_transport(payload)
+        return self._on(self._transport_device, payload)
 
     def decompress(self, payload: Payload) -> Tensor:
-        payload = self._for_tensor(payload)
+        payload = self._on(self._device, payload)
         with self._row("DECOMPRESS", payload.nbytes):
             return self._inner.decompress(payload)
 
@@ -81,7 +81,7 @@ class TimedCompressor:
     def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
         with self._row("COMPRESS", tensor.nbytes):
             payload = self._inner.compress_above(tensor, name, threshold)
-        return self._for_transport(payload)
+        return self._on(self._transport_device, payload)
 
     def merge(
         self, payloads: Sequence[SparsePayload], keep: int | None
@@ -90,12 +90,12 @@ class TimedCompressor:
             return self._inner.merge(payloads, keep)
 
     def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
-        payloads = [self._for_tensor(payload) for payload in payloads]
+        payloads = [self._on(self._device, payload) for payload in payloads]
         with self._row("DECOMPRESS", sum(p.nbytes for p in payloads)):
             return self._inner.decompress_mean(payloads, ranks)
 
     def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
-        self._inner.give_back(name, *(_moved(t, self._device, self._logger) for t in (indices, values)))
+        self._inner.give_back(name, *(self._moved(self._device, tensor) for tensor in (indices, values)))
 
     def state(self, name: str) -> ThresholdState:
         return self._inner.state(name)
@@ -110,21 +110,13 @@ class TimedCompressor:
             return NO_SPAN
         return timed_block(self._logger, operation, device or self._device, message_size=nbytes)
 
-    def _for_transport(self, payload: _P) -> _P:
-        return _payload_moved(payload, self._transport_device, self._logger)
+    def _on(self, device: torch.device, payload: _P) -> _P:
+        values = self._moved(device, payload.values)
+        if isinstance(payload, SparsePayload):
+            return replace(payload, values=values, indices=self._moved(device, payload.indices))
+        return replace(payload, values=values)
 
-    def _for_tensor(self, payload: _P) -> _P:
-        return _payload_moved(payload, self._device, self._logger)
-
-
-def _payload_moved(payload: _P, device: torch.device, logger: TimingLogger) -> _P:
-    values = _moved(payload.values, device, logger)
-    if isinstance(payload, SparsePayload):
-        return replace(payload, values=values, indices=_moved(payload.indices, device, logger))
-    return replace(payload, values=values)
-
-
-def _moved(tensor: Tensor, device: torch.device, logger: TimingLogger) -> Tensor:
-    if device.type == "cpu":
-        return copy_to_host(tensor, timing_logger=logger)
-    return copy_to_device(tensor, device, timing_logger=logger)
+    def _moved(self, device: torch.device, tensor: Tensor) -> Tensor:
+        if device.type == "cpu":
+            return copy_to_host(tensor, timing_logger=self._logger)
+        return copy_to_device(tensor, device, timing_logger=self._logger)
