@@ -137,7 +137,7 @@ class Pending:
             status: MPI's status of the message; needed if ``needs_status``.
             outcome: the status in the rows.
         """
-        if self.needs_status and status is not None and outcome is OK:
+        if status is not None and outcome is OK and self.needs_status:
             outcome = self._learn_from(status)
         span = self.span
         if span is not None and span.claim():
