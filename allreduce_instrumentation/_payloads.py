@@ -57,9 +57,9 @@ class SparsePayload:
         """The size of values and indices together, in bytes."""
         return self.values.nbytes + self.indices.nbytes
 
-    def only(self, mask: Tensor) -> SparsePayload:
-        """Return the payload of the entries where ``mask``, one boolean per entry, is true."""
-        return replace(self, values=self.values[mask], indices=self.indices[mask])
+    def only(self, which: Tensor) -> SparsePayload:
+        """Return the payload of some entries: at these ascending positions, or where a mask is true."""
+        return replace(self, values=self.values[which], indices=self.indices[which])
 
 
 Payload = DensePayload | SparsePayload

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 import torch
 from torch import Tensor
@@ -50,6 +50,9 @@ __all__ = [
 ]
 
 
+_P = TypeVar("_P", DensePayload, SparsePayload)
+
+
 class ResidualsState(TypedDict):
     """The state of a compressor that remembers residuals: a vector by the name of its tensor."""
 
@@ -76,7 +79,7 @@ class NoCompression:
         Raises:
             ConfigurationError: ``payload`` is no :class:`DensePayload`.
         """
-        return _dense_values(payload).to(payload.dtype)
+        return _checked(payload, DensePayload).values.to(payload.dtype)
 
     def state_dict(self) -> dict[str, object]:
         """Return an empty dict, as nothing is remembered."""
@@ -120,7 +123,7 @@ class FP16(ErrorFeedback):
         Raises:
             ConfigurationError: ``payload`` is no :class:`DensePayload`.
         """
-        return _dense_values(payload).to(payload.dtype)
+        return _checked(payload, DensePayload).values.to(payload.dtype)
 
     def state_dict(self) -> ResidualsState:
         """Return ``{"residuals": {name: vector}}``; the vectors are copies."""
@@ -193,7 +196,7 @@ class TopK(ErrorFeedback):
         Raises:
             ConfigurationError: ``payload`` is no :class:`SparsePayload`.
         """
-        return self.decompress_mean([_sparse(payload)], 1)
+        return self.decompress_mean([_checked(payload, SparsePayload)], 1)
 
     def _pick(self, exact: Tensor, positions: Tensor, tensor: Tensor, name: str) -> SparsePayload:
         """Return the picked entries, and turn ``exact`` in place into the new residual of ``name``."""
@@ -312,15 +315,9 @@ def _rounded(exact: Tensor, dtype: torch.dtype, name: str) -> Tensor:
     return values
 
 
-def _dense_values(payload: Payload) -> Tensor:
-    if not isinstance(payload, DensePayload):
-        raise ConfigurationError(f"payload must be a DensePayload, and is a {type(payload).__name__}.")
-    return payload.values
-
-
-def _sparse(payload: Payload) -> SparsePayload:
-    if not isinstance(payload, SparsePayload):
-        raise ConfigurationError(f"payload must be a SparsePayload, and is a {type(payload).__name__}.")
+def _checked(payload: Payload, kind: type[_P]) -> _P:
+    if not isinstance(payload, kind):
+        raise ConfigurationError(f"payload must be a {kind.__name__}, and is a {type(payload).__name__}.")
     return payload
 
 

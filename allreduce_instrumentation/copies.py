@@ -59,12 +59,8 @@ def copy_to_device(
         return tensor
     if target.type == "meta":
         return tensor.to(target)
-    _check_has_data(tensor)
-    if out is None:
-        out = torch.empty_like(tensor, device=target)
-    else:
-        _check_out(out, tensor, target)
-    return _copy(tensor, out, non_blocking, layer_name, timing_logger)
+    place = _place_for(tensor, out, target)
+    return _copy(tensor, place, non_blocking, layer_name, timing_logger)
 
 
 def copy_to_host(
@@ -109,14 +105,20 @@ def copy_to_host(
         )
     if out is None and tensor.device.type == "cpu":
         return tensor
-    _check_has_data(tensor)
-    if out is None:
-        pinned = non_blocking if pin_memory is None else pin_memory
-        out = torch.empty_like(tensor, device=_HOST, pin_memory=pinned)
-    else:
-        _check_out(out, tensor, _HOST)
+    place = _place_for(tensor, out, _HOST, pinned=non_blocking if pin_memory is None else pin_memory)
+    if out is not None:
         _check_pinned(out, tensor, non_blocking)
-    return _copy(tensor, out, non_blocking, layer_name, timing_logger)
+    return _copy(tensor, place, non_blocking, layer_name, timing_logger)
+
+
+def _place_for(tensor: Tensor, out: Tensor | None, device: torch.device, *, pinned: bool = False) -> Tensor:
+    """Return where ``tensor`` is copied to: ``out``, which is checked, or new memory on ``device``."""
+    if tensor.device.type == "meta":
+        raise ConfigurationError("tensor is on the meta device and has no data to copy: make it with data.")
+    if out is None:
+        return torch.empty_like(tensor, device=device, pin_memory=pinned)
+    _check_out(out, tensor, device)
+    return out
 
 
 def _copy(
@@ -159,11 +161,6 @@ def _device(device: torch.device | str) -> torch.device:
 def _check_tensor(name: str, value: object) -> None:
     if not isinstance(value, Tensor):
         raise ConfigurationError(f"{name} must be a torch tensor, and is {value!r}.")
-
-
-def _check_has_data(tensor: Tensor) -> None:
-    if tensor.device.type == "meta":
-        raise ConfigurationError("tensor is on the meta device and has no data to copy: make it with data.")
 
 
 def _check_out(out: Tensor, tensor: Tensor, device: torch.device) -> None:

@@ -48,12 +48,7 @@ def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
         schema: a dataclass whose annotations are the types. NamedTuples, lists, dicts and unions may be
             nested in it.
     """
-    hints, kept, problems = get_type_hints(schema), {}, []
-    for name, value in content.items():
-        usable, wrong = _checked(value, hints.get(name, Any), name, rules)
-        problems += wrong
-        if usable is not _UNUSABLE:
-            kept[name] = usable
+    kept, problems = _checked_fields(content, get_type_hints(schema), "", rules)
     return Checked(kept, [problem[:_MOST_CHARS] for problem in problems[:_MOST_PROBLEMS]])
 
 
@@ -69,9 +64,9 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
         sound = [entry for entry, wrong in entries if not wrong]
         return sound, [place for _, wrong in entries for place in wrong]
     if get_origin(kind) is dict and isinstance(value, dict):
-        return _checked_fields(value, dict.fromkeys(value, get_args(kind)[1]), path, rules)
+        return _checked_fields(value, dict.fromkeys(value, get_args(kind)[1]), f"{path}.", rules)
     if hasattr(kind, "_fields") and isinstance(value, dict):
-        kept, problems = _checked_fields(value, get_type_hints(kind), path, rules)
+        kept, problems = _checked_fields(value, get_type_hints(kind), f"{path}.", rules)
         lacking = [name for name in kind._fields if kind in rules.whole and name not in value]
         return kept, problems + [f"{path}.{name}" for name in lacking]
     name = path.rpartition(".")[2]
@@ -81,11 +76,13 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
 
 
 def _checked_fields(
-    value: dict[str, Any], kinds: Mapping[str, Any], path: str, rules: Rules
-) -> tuple[Any, list[str]]:
-    kept, problems = {}, []
+    value: Mapping[str, Any], kinds: Mapping[str, Any], before: str, rules: Rules
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the usable fields, and the paths of what is not usable; ``before`` stands before each name."""
+    kept: dict[str, Any] = {}
+    problems: list[str] = []
     for name, one in value.items():
-        usable, wrong = _checked(one, kinds.get(name, Any), f"{path}.{name}", rules)
+        usable, wrong = _checked(one, kinds.get(name, Any), f"{before}{name}", rules)
         problems += wrong
         if usable is not _UNUSABLE:
             kept[name] = usable

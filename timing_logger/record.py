@@ -39,6 +39,12 @@ MESSAGES = frozenset(
 All other operations of a group share one sequence.
 """
 
+
+def is_message(operation: object) -> bool:
+    """Return whether ``operation`` is the name of a point-to-point operation, nonblocking ones included."""
+    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
+
+
 MAX_TEXT_CHARS = 1024
 """Longer names are cut to this length, the last character being an ellipsis."""
 
@@ -367,24 +373,12 @@ def repaired(record: RawRecord) -> Record:
     """
     raw = Record(*record)
     start_ns, end_ns = _repaired_interval(raw.start_ns, raw.end_ns)
-    fixed = Record(
-        iteration=_repaired_integer(raw.iteration),
-        epoch=_repaired_integer(raw.epoch),
-        layer_name=_repaired_text(raw.layer_name),
-        operation=_repaired_text(raw.operation),
-        phase=_repaired_text(raw.phase),
-        message_size_bytes=_repaired_integer(raw.message_size_bytes),
-        start_ns=start_ns,
-        end_ns=end_ns,
-        clock=_repaired_text(raw.clock),
-        group=_repaired_text(raw.group),
-        group_size=_repaired_integer(raw.group_size),
-        seq=_repaired_integer(raw.seq),
-        peer=_repaired_integer(raw.peer),
-        thread=_repaired_text(raw.thread),
-        status=_repaired_text(raw.status),
-        stream=_repaired_text(raw.stream),
-    )
+    others: dict[str, Any] = {
+        field.name: _REPAIRS[field.kind](getattr(raw, field.name))
+        for field in FIELDS
+        if field.kind in _REPAIRS
+    }
+    fixed = Record(start_ns=start_ns, end_ns=end_ns, **others)
     return fixed._replace(status=INVALID_VALUE) if _lost_a_value(raw, fixed) else fixed
 
 
@@ -420,3 +414,7 @@ def _repaired_interval(start_ns: Any, end_ns: Any) -> tuple[int, int | None]:
     if start is None or not 0 <= start <= _MAX_INSTANT_NS:
         return 0, None
     return start, end if end is not None and start <= end <= _MAX_INSTANT_NS else None
+
+
+_REPAIRS: dict[str, Callable[[Any], Any]] = {"integer": _repaired_integer, "text": _repaired_text}
+"""How a value is repaired, by the kind of its column."""

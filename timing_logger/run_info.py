@@ -66,9 +66,7 @@ class TimingFile(NamedTuple):
     @property
     def name(self) -> str:
         """The file name, such as ``timing-rank0.run2.part2.csv``."""
-        run = "" if self.incarnation == 1 else f".run{self.incarnation}"
-        part = "" if self.part == 1 else f".part{self.part}"
-        return f"timing-rank{self.rank}{run}{part}.csv"
+        return f"timing-rank{self.rank}{run_and_part(self.incarnation, self.part)}.csv"
 
     @property
     def first(self) -> TimingFile:
@@ -81,6 +79,12 @@ class TimingFile(NamedTuple):
         match = _FILE_NAME.fullmatch(name)
         found = cls(*(int(number or 1) for number in match.groups())) if match else None
         return found if found is not None and max(found) <= MAX_RANK else None
+
+
+def run_and_part(incarnation: int, part: int) -> str:
+    """Return how a file name ends, such as ``.run2.part2``; "" for the first file of the first run."""
+    run = "" if incarnation == 1 else f".run{incarnation}"
+    return run if part == 1 else f"{run}.part{part}"
 
 
 def sidecar_path(timing_file: Path) -> Path:
@@ -355,18 +359,17 @@ class RunInfo:
 
     def to_json(self) -> str:
         """Return the sidecar as JSON: ``schema_version`` first, and an object for each named tuple."""
-        content: dict[str, Any] = {"schema_version": SCHEMA_VERSION, **asdict(self)}
-        content["clock_anchors"] = [anchor._asdict() for anchor in self.clock_anchors]
-        content["clock_offsets"] = [offset._asdict() for offset in self.clock_offsets]
-        content["device_clocks"] = [
-            {**clock._asdict(), "anchors": [anchor._asdict() for anchor in clock.anchors]}
-            for clock in self.device_clocks
-        ]
-        for name in ("open_calls", "groups"):
-            content[name] = [each._asdict() for each in getattr(self, name)]
-        content["counters"] = self.counters._asdict()
-        content["parts"] = [part._asdict() for part in self.parts]
-        return json.dumps(content, indent=1) + "\n"
+        content = {"schema_version": SCHEMA_VERSION, **asdict(self)}
+        return json.dumps(_with_names(content), indent=1) + "\n"
+
+
+def _with_names(value: Any) -> Any:
+    """Return ``value`` with a dict in the place of each named tuple, however deeply nested."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: _with_names(one) for key, one in value.items()}
+    return [_with_names(one) for one in value] if isinstance(value, list) else value
 
 
 def host_name() -> str:

@@ -49,36 +49,23 @@ class Statement:
     facts: Mapping[str, int] = field(default_factory=dict)
     trouble: str | None = None
 
-    def numbers(self) -> list[int]:
-        """Return the statement as int64 numbers, texts as digests; all statements give equally many."""
-        facts = list(self.facts.values())
-        return [
-            int(self.trouble is not None),
-            _digest(self.algorithm),
-            _digest(self.name),
-            self.length,
-            _digest(self.dtype),
-            _digest(self.travels_as),
-            _digest(self.travels_from),
-            struct.unpack("<q", struct.pack("<d", self.density))[0],
-            *facts,
-            *[0] * (MAX_FACTS - len(facts)),
-        ]
+    def parts(self) -> list[tuple[int, str]]:
+        """Return what has to be the same on all ranks: as int64 numbers, texts as digests, and in words.
 
-    def says(self, number: int) -> str:
-        """Return in words what the number at index ``number`` of :meth:`numbers` stands for."""
-        words = [
-            f"cannot take part: {self.trouble}",
-            f"algorithm {self.algorithm}",
-            f"name {self.name!r}",
-            f"{self.length} entries",
-            f"dtype {self.dtype}",
-            f"values that travel as {self.travels_as}",
-            f"values that travel from {self.travels_from}",
-            f"density {self.density!r}",
-            *[f"{fact} {value}" for fact, value in self.facts.items()],
+        All statements have equally many parts.
+        """
+        stated = [
+            (int(self.trouble is not None), f"cannot take part: {self.trouble}"),
+            (_digest(self.algorithm), f"algorithm {self.algorithm}"),
+            (_digest(self.name), f"name {self.name!r}"),
+            (self.length, f"{self.length} entries"),
+            (_digest(self.dtype), f"dtype {self.dtype}"),
+            (_digest(self.travels_as), f"values that travel as {self.travels_as}"),
+            (_digest(self.travels_from), f"values that travel from {self.travels_from}"),
+            (struct.unpack("<q", struct.pack("<d", self.density))[0], f"density {self.density!r}"),
         ]
-        return words[number] if number < len(words) else "no such number"
+        facts = [(value, f"{fact} {value}") for fact, value in self.facts.items()]
+        return [*stated, *facts, *[(0, "no such number")] * (MAX_FACTS - len(facts))]
 
 
 def agree(transport: Transport, mine: Statement) -> None:
@@ -88,13 +75,14 @@ def agree(transport: Transport, mine: Statement) -> None:
         ReductionError: on every rank, if some rank cannot take part or the statements differ; the message
             names the ranks and what they stated.
     """
-    numbers = torch.tensor(mine.numbers(), dtype=torch.int64, device=transport.control_device)
-    everyone = transport.allgather(numbers, "agreement").cpu()
+    numbers, words = zip(*mine.parts(), strict=True)
+    stated = torch.tensor(numbers, dtype=torch.int64, device=transport.control_device)
+    everyone = transport.allgather(stated, "agreement").cpu()
     if bool((everyone == everyone[0]).all()) and not everyone[0, 0]:
         return
     troubled = everyone[:, 0].any()
     differing = 0 if troubled else int((everyone != everyone[0]).any(dim=0).nonzero()[0])
-    said = _exchange_texts(transport, mine.says(differing))
+    said = _exchange_texts(transport, words[differing])
     if troubled:
         raise ReductionError(_who_cannot(everyone[:, 0].tolist(), said))
     raise ReductionError(

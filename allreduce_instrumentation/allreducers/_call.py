@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._payloads import Compressor, Payload, Restorable
+from allreduce_instrumentation._payloads import Compressor, Payload, Restorable, SparsePayload
 from allreduce_instrumentation._selection import is_finite
 from allreduce_instrumentation.allreducers._agreement import Statement, agree
 from allreduce_instrumentation.allreducers._timed_compressor import TimedCompressor
@@ -27,6 +27,11 @@ DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 def _nothing(compressor: object, payload: object, name: str) -> Mapping[str, int]:
     return {}
+
+
+def count_picked(compressor: object, payload: SparsePayload, name: str) -> Mapping[str, int]:
+    """Return how many entries this rank picked, for algorithms that need equally many of every rank."""
+    return {"entries picked:": payload.count}
 
 
 def _compress(compressor: Compressor, tensor: Tensor, name: str) -> Payload:

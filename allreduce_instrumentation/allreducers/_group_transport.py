@@ -11,10 +11,14 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from allreduce_instrumentation.process_group._backends import backends_of, control_device, runs_in_streams
+from allreduce_instrumentation.process_group._backends import (
+    backends_of,
+    control_device,
+    members_of,
+    runs_in_streams,
+)
 from allreduce_instrumentation.process_group._group_identity import GroupIdentity
 from allreduce_instrumentation.process_group.existing_groups import logger_timing
-from timing_logger.errors import ConfigurationError
 from timing_logger.recording.device.host_or_device import has_streams, timed_block
 from timing_logger.recording.global_logger import get_timing_logger
 
@@ -52,7 +56,7 @@ class GroupTransport:
         phase: str,
         timing_logger: TimingLogger | None,
     ) -> None:
-        _check_alive(group)
+        members_of(group)  # raises if there are none any more
         self._group = group
         self._layer_name = layer_name
         self._phase = phase
@@ -139,13 +143,6 @@ class GroupTransport:
             layer_name=self._layer_name, phase=phase,
             group=self._identity.name, group_size=self.size, seq=count(), peer=peer,
         )  # fmt: skip
-
-
-def _check_alive(group: dist.ProcessGroup) -> None:
-    try:
-        dist.get_process_group_ranks(group)
-    except Exception as error:
-        raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
 
 
 def _device_for(group: dist.ProcessGroup, like: object, otherwise: torch.device) -> torch.device:

@@ -34,39 +34,26 @@ class MpiTransport:
     """A :class:`~._transport.Transport` over an MPI communicator; tensors are on the host.
 
     Args:
-        comm: a timed communicator, which makes a row of every operation.
+        comm: a communicator; a timed one makes a row of every operation, and a plain one is timed here.
         layer_name: the layer name of the rows.
         phase: the first word of the phase of the rows.
+        timing_logger: where the rows of a plain communicator go.
+
+    Raises:
+        ConfigurationError: ``comm`` is no intracommunicator, or is the null communicator.
     """
 
     device = control_device = torch.device("cpu")
 
-    def __init__(self, comm: TimedIntracomm, layer_name: str, phase: str) -> None:
-        self._comm = comm
+    def __init__(
+        self, comm: MPI.Comm, layer_name: str, phase: str, timing_logger: TimingLogger | None
+    ) -> None:
+        self._comm = _timed(comm, timing_logger)
         self._layer_name = layer_name
         self._phase = phase
-        self.logger: TimingLogger = comm.timing_logger
-        self.rank: int = comm.Get_rank()
-        self.size: int = comm.Get_size()
-
-    @classmethod
-    def of(
-        cls, comm: MPI.Comm, layer_name: str, phase: str, timing_logger: TimingLogger | None
-    ) -> MpiTransport:
-        """Return a transport over ``comm``; a plain communicator is timed with ``timing_logger``.
-
-        Raises:
-            ConfigurationError: ``comm`` is no intracommunicator, or is the null communicator.
-        """
-        if comm == MPI.COMM_NULL:
-            raise ConfigurationError(
-                "comm is the null communicator: it was freed, or this rank is not in it."
-            )
-        if not isinstance(comm, MPI.Intracomm):
-            raise ConfigurationError(f"comm must be an intracommunicator, and is a {type(comm).__name__}.")
-        if not isinstance(comm, TimedIntracomm):
-            comm = TimedIntracomm(comm, timing_logger=timing_logger)
-        return cls(comm, layer_name, phase)
+        self.logger: TimingLogger = self._comm.timing_logger
+        self.rank: int = self._comm.Get_rank()
+        self.size: int = self._comm.Get_size()
 
     def allreduce(self, tensor: Tensor, what: str) -> Tensor:
         total = torch.empty_like(tensor)
@@ -116,6 +103,14 @@ class MpiTransport:
 
     def _named(self, what: str) -> AbstractContextManager[None]:
         return self.logger.label(self._layer_name, f"{self._phase} {what}".rstrip())
+
+
+def _timed(comm: MPI.Comm, timing_logger: TimingLogger | None) -> TimedIntracomm:
+    if comm == MPI.COMM_NULL:
+        raise ConfigurationError("comm is the null communicator: it was freed, or this rank is not in it.")
+    if not isinstance(comm, MPI.Intracomm):
+        raise ConfigurationError(f"comm must be an intracommunicator, and is a {type(comm).__name__}.")
+    return comm if isinstance(comm, TimedIntracomm) else TimedIntracomm(comm, timing_logger=timing_logger)
 
 
 def _bits(tensor: Tensor) -> Bits:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation._payloads import Compressor, Payload, SparsePayload, ThresholdState
+from allreduce_instrumentation._payloads import (
+    Compressor,
+    Payload,
+    SparseCompressor,
+    SparsePayload,
+    ThresholdState,
+)
 from allreduce_instrumentation.compressors import NoCompression
 from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.spans import NO_SPAN, Timer
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
@@ -48,7 +54,7 @@ class TimedCompressor:
         transport_device: torch.device,
         logger: TimingLogger,
     ) -> None:
-        self._inner: Any = compressor  # a sparse one if a sparse algorithm uses it
+        self._inner = cast(SparseCompressor, compressor)  # it is a sparse one if a sparse algorithm uses it
         self._device = device
         self._transport_device = transport_device
         self._logger = logger
@@ -58,74 +64,59 @@ class TimedCompressor:
 
     def compress(self, tensor: Tensor, name: str) -> Payload:
         with self._row("COMPRESS", tensor.nbytes):
-            payload: Payload = self._inner.compress(tensor, name)
-        return self._for_transport(payload)
+            payload = self._inner.compress(tensor, name)
+        return self._on(self._transport_device, payload)
 
     def decompress(self, payload: Payload) -> Tensor:
-        payload = self._for_tensor(payload)
+        payload = self._on(self._device, payload)
         with self._row("DECOMPRESS", payload.nbytes):
-            dense: Tensor = self._inner.decompress(payload)
-        return dense
+            return self._inner.decompress(payload)
 
     # -- sparse ones -------------------------------------------------------------------------------------
 
     @property
     def density(self) -> float:
-        density: float = self._inner.density
-        return density
+        return self._inner.density
 
     def compress_above(self, tensor: Tensor, name: str, threshold: float) -> SparsePayload:
         with self._row("COMPRESS", tensor.nbytes):
-            payload: SparsePayload = self._inner.compress_above(tensor, name, threshold)
-        return self._for_transport(payload)
+            payload = self._inner.compress_above(tensor, name, threshold)
+        return self._on(self._transport_device, payload)
 
     def merge(
         self, payloads: Sequence[SparsePayload], keep: int | None
     ) -> tuple[SparsePayload, SparsePayload]:
         with self._row("MERGE", sum(p.nbytes for p in payloads), self._transport_device):
-            merged: tuple[SparsePayload, SparsePayload] = self._inner.merge(payloads, keep)
-        return merged
+            return self._inner.merge(payloads, keep)
 
     def decompress_mean(self, payloads: Sequence[SparsePayload], ranks: int) -> Tensor:
-        payloads = [self._for_tensor(payload) for payload in payloads]
+        payloads = [self._on(self._device, payload) for payload in payloads]
         with self._row("DECOMPRESS", sum(p.nbytes for p in payloads)):
-            dense: Tensor = self._inner.decompress_mean(payloads, ranks)
-        return dense
+            return self._inner.decompress_mean(payloads, ranks)
 
     def give_back(self, name: str, indices: Tensor, values: Tensor) -> None:
-        self._inner.give_back(name, *(_moved(t, self._device, self._logger) for t in (indices, values)))
+        self._inner.give_back(name, *(self._moved(self._device, tensor) for tensor in (indices, values)))
 
     def state(self, name: str) -> ThresholdState:
-        state: ThresholdState = self._inner.state(name)
-        return state
+        return self._inner.state(name)
 
     def set_state(self, name: str, state: ThresholdState) -> None:
         self._inner.set_state(name, state)
 
     # -- parts ---------------------------------------------------------------------------------------------
 
-    def _row(
-        self, operation: str, nbytes: int, device: torch.device | None = None
-    ) -> AbstractContextManager[object]:
+    def _row(self, operation: str, nbytes: int, device: torch.device | None = None) -> Timer:
         if not self._does_something:
-            return nullcontext()
+            return NO_SPAN
         return timed_block(self._logger, operation, device or self._device, message_size=nbytes)
 
-    def _for_transport(self, payload: _P) -> _P:
-        return _payload_moved(payload, self._transport_device, self._logger)
+    def _on(self, device: torch.device, payload: _P) -> _P:
+        values = self._moved(device, payload.values)
+        if isinstance(payload, SparsePayload):
+            return replace(payload, values=values, indices=self._moved(device, payload.indices))
+        return replace(payload, values=values)
 
-    def _for_tensor(self, payload: _P) -> _P:
-        return _payload_moved(payload, self._device, self._logger)
-
-
-def _payload_moved(payload: _P, device: torch.device, logger: TimingLogger) -> _P:
-    values = _moved(payload.values, device, logger)
-    if isinstance(payload, SparsePayload):
-        return replace(payload, values=values, indices=_moved(payload.indices, device, logger))
-    return replace(payload, values=values)
-
-
-def _moved(tensor: Tensor, device: torch.device, logger: TimingLogger) -> Tensor:
-    if device.type == "cpu":
-        return copy_to_host(tensor, timing_logger=logger)
-    return copy_to_device(tensor, device, timing_logger=logger)
+    def _moved(self, device: torch.device, tensor: Tensor) -> Tensor:
+        if device.type == "cpu":
+            return copy_to_host(tensor, timing_logger=self._logger)
+        return copy_to_device(tensor, device, timing_logger=self._logger)

@@ -101,7 +101,7 @@ def transport_for(
     if _is_instance(comm, "mpi4py.MPI", "Comm"):
         from allreduce_instrumentation.allreducers._mpi_transport import MpiTransport
 
-        return MpiTransport.of(comm, layer_name, phase, timing_logger)
+        return MpiTransport(comm, layer_name, phase, timing_logger)
     if _is_instance(comm, "torch.distributed", "ProcessGroup"):
         from allreduce_instrumentation.allreducers._group_transport import GroupTransport
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from allreduce_instrumentation._selection import accumulation_dtype, contained
-from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.allreducers._call import Algorithm, count_picked, reduce_over_ranks
 from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
@@ -43,10 +43,6 @@ def gtopk_sparse_allreduce(
     return reduce_over_ranks(
         ALGORITHM, tensor, comm=comm, compressor=compressor, name=name, timing_logger=timing_logger
     )
-
-
-def _picks(compressor: SparseCompressor, payload: SparsePayload, name: str) -> Mapping[str, int]:
-    return {"entries picked:": payload.count}
 
 
 def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:
@@ -121,4 +117,4 @@ def _broadcast(transport: Transport, merged: SparsePayload) -> SparsePayload:
     return merged
 
 
-ALGORITHM = Algorithm("gtopk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=_picks)
+ALGORITHM = Algorithm("gtopk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=count_picked)

@@ -102,7 +102,7 @@ def _compress(compressor: SparseCompressor, tensor: Tensor, name: str) -> Sparse
     if picks.count == most:  # these are the k largest, whether or not a threshold was used
         smallest = picks.values.abs().min().item()
         compressor.set_state(name, replace(state, local_threshold=smallest or None))
-    return _at(picks, picks.values.nonzero().squeeze(1))
+    return picks.only(picks.values != 0)
 
 
 def _pick_above(
@@ -136,7 +136,7 @@ def _reduce(transport: Transport, compressor: SparseCompressor, picks: SparsePay
     sent = _to_owners(transport, picks, regions, most)
     sums, _ = compressor.merge(sent.received, None)
     chosen = _choose(transport, sums, state, most)
-    result = _gather(transport, _at(sums, chosen.positions), chosen.counts)
+    result = _gather(transport, sums.only(chosen.positions), chosen.counts)
     won = torch.zeros(picks.count, dtype=torch.bool, device=picks.values.device)
     won[sent.positions] = contained(picks.indices[sent.positions], result.indices)
     compressor.give_back(name, picks.indices[~won], picks.values[~won])
@@ -192,7 +192,7 @@ def _to_owners(transport: Transport, picks: SparsePayload, regions: list[int], m
     positions = torch.cat([
         start + largest(picks.values[start:end], granted[owner]) for owner, (start, end) in enumerate(edges)
     ])  # fmt: skip
-    received = _exchange(transport, _at(picks, positions), granted, accepted, "")
+    received = _exchange(transport, picks.only(positions), granted, accepted, "")
     return _Sent(positions, received, refused)
 
 
@@ -226,7 +226,7 @@ def _choose(transport: Transport, sums: SparsePayload, state: ThresholdState, mo
     if state.calls % THRESHOLD_PERIOD == 0:
         threshold = None
     above = (magnitudes >= (threshold or 0.0)).nonzero().squeeze(1)
-    passed, held = _gather_numbers(transport, [above.numel(), sums.count], "counts")
+    passed, held = _gather_counts(transport, [above.numel(), sums.count])
     if sum(held) <= most:
         return _Chosen(torch.arange(sums.count, device=above.device), held, threshold)
     if threshold is None or not fits(sum(passed), most):
@@ -240,7 +240,7 @@ def _choose_exactly(transport: Transport, magnitudes: Tensor, most: int) -> _Cho
     """Choose the k largest of all ranks' sums; of equal ones those of the lowest indices."""
     threshold, missing = kth_largest(magnitudes, most, lambda part: transport.allreduce(part, "threshold"))
     chosen, ties = magnitudes > threshold, (magnitudes == threshold).nonzero().squeeze(1)
-    larger, equal = _gather_numbers(transport, [int(chosen.sum()), ties.numel()], "counts")
+    larger, equal = _gather_counts(transport, [int(chosen.sum()), ties.numel()])
     taken = take_first(missing, equal)
     chosen[ties[: taken[transport.rank]]] = True
     counts = [more + tied for more, tied in zip(larger, taken, strict=True)]
@@ -261,10 +261,6 @@ def _gather(transport: Transport, chosen: SparsePayload, counts: list[int]) -> S
 
 
 # -- on payloads and the transport ------------------------------------------------------------------
-
-
-def _at(payload: SparsePayload, positions: Tensor) -> SparsePayload:
-    return replace(payload, values=payload.values[positions], indices=payload.indices[positions])
 
 
 def _joined(payloads: list[SparsePayload]) -> SparsePayload:
@@ -296,9 +292,9 @@ def _exchange_numbers(transport: Transport, numbers: list[int], what: str) -> li
     return transport.alltoall(torch.tensor(numbers, device=transport.device), what).tolist()
 
 
-def _gather_numbers(transport: Transport, numbers: list[int], what: str) -> list[list[int]]:
-    """Return for each of ``numbers`` the list of all ranks' numbers at this place."""
-    return transport.allgather(torch.tensor(numbers, device=transport.device), what).T.tolist()
+def _gather_counts(transport: Transport, counts: list[int]) -> list[list[int]]:
+    """Return for each of ``counts`` the list of all ranks' counts at this place."""
+    return transport.allgather(torch.tensor(counts, device=transport.device), "counts").T.tolist()
 
 
 ALGORITHM = Algorithm(

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from allreduce_instrumentation.allreducers._call import Algorithm, reduce_over_ranks
+from allreduce_instrumentation.allreducers._call import Algorithm, count_picked, reduce_over_ranks
 from allreduce_instrumentation.allreducers._transport import Transport
 from allreduce_instrumentation.compressors import SparseCompressor, SparsePayload
 
@@ -36,10 +35,6 @@ def topk_sparse_allreduce(
     )
 
 
-def _picks(compressor: SparseCompressor, payload: SparsePayload, name: str) -> Mapping[str, int]:
-    return {"entries picked:": payload.count}
-
-
 def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparsePayload, name: str) -> Tensor:
     values = transport.allgather(payload.values, "values")
     indices = transport.allgather(payload.indices, "indices")
@@ -47,4 +42,4 @@ def _reduce(transport: Transport, compressor: SparseCompressor, payload: SparseP
     return compressor.decompress_mean(picks, transport.size)
 
 
-ALGORITHM = Algorithm("topk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=_picks)
+ALGORITHM = Algorithm("topk", "sparse", SparseCompressor, "TopK(density)", _reduce, must_agree=count_picked)

@@ -119,9 +119,8 @@ def _specified_block(
 ) -> int:
     if counts is None:
         return _specified(buffer, None, displacements, datatype) // blocks
-    if hasattr(counts, "__iter__"):
-        return _specified(buffer, list(counts)[rank], None, datatype)
-    return _specified(buffer, counts, None, datatype)
+    count = list(counts)[rank] if hasattr(counts, "__iter__") else counts
+    return _specified(buffer, count, None, datatype)
 
 
 def _item_size_and_extent(buffer: Any, datatype: TypeSpec | None) -> tuple[int, int]:

@@ -50,7 +50,8 @@ class Collective:
 
     Args:
         method: mpi4py's method.
-        size: tells how many bytes a call sends; None for pickled objects, whose size is unknown.
+        size: tells how many bytes a call sends; None for nothing, and for pickled objects, whose size is
+            unknown.
     """
 
     def __init__(self, method: Method, size: Size | None) -> None:

@@ -78,21 +78,21 @@ class TimedMessage(MPI.Message):
         return timed
 
     def Recv(self, buf: BufSpec, status: MPI.Status | None = None) -> None:
-        self._received("RECV", spec_bytes(buf), functools.partial(super().Recv, buf, status))
+        self._received(spec_bytes(buf), functools.partial(super().Recv, buf, status))
 
     def recv(self, status: MPI.Status | None = None) -> Any:
-        return self._received("RECV", self._nbytes, functools.partial(super().recv, status))
+        return self._received(self._nbytes, functools.partial(super().recv, status))
 
     def Irecv(self, buf: BufSpec) -> MPI.Request:
-        return self._issued("IRECV", spec_bytes(buf), functools.partial(super().Irecv, buf))
+        return self._issued(spec_bytes(buf), functools.partial(super().Irecv, buf))
 
     def irecv(self) -> MPI.Request:
-        return self._issued("IRECV", self._nbytes, super().irecv)
+        return self._issued(self._nbytes, super().irecv)
 
-    def _received(self, operation: str, size: int | None, receive: Callable[[], R]) -> R:
+    def _received(self, size: int | None, receive: Callable[[], R]) -> R:
         span, status, reached_mpi = None, OK, True
         if self._timing is not None:
-            span = self._timing.begin(operation)
+            span = self._timing.begin("RECV")
         if span is not None:
             span.message_size_bytes, span.peer = size, self._sender
             span.enter()
@@ -107,7 +107,7 @@ class TimedMessage(MPI.Message):
                 span.seq = seq
                 span.finish(status)
 
-    def _issued(self, operation: str, size: int | None, receive: Callable[[], MPI.Request]) -> MPI.Request:
+    def _issued(self, size: int | None, receive: Callable[[], MPI.Request]) -> MPI.Request:
         start = perf_counter_ns()
         request = receive()
         if self._timing is None:
@@ -115,7 +115,7 @@ class TimedMessage(MPI.Message):
         seq = self._count()
         if not self._timing.logger.recording:
             return request
-        pending = Pending.begin(self._timing, operation, start, size, seq, self._sender)
+        pending = Pending.begin(self._timing, "IRECV", start, size, seq, self._sender)
         return TimedRequest.of(request, pending)
 
     def _count(self) -> int | None:

@@ -23,10 +23,6 @@ Size: TypeAlias = Callable[[Arguments, CommIdentity], "int | None"]
 """A function from a call's arguments to the bytes that this rank sends; None if they are unknown."""
 
 
-def _nothing(given: Arguments, comm: CommIdentity) -> int | None:
-    return None
-
-
 def _the_buffer(given: Arguments, comm: CommIdentity) -> int | None:
     return spec_bytes(given[0])
 
@@ -66,14 +62,14 @@ def _is_here(root: SupportsIndex, comm: CommIdentity) -> bool:
         return False
 
 
-COLLECTIVES: dict[str, Size] = {
+COLLECTIVES: dict[str, Size | None] = {
     "Allgather": _sent_block,
     "Allgatherv": _sent_block,
     "Allreduce": _sent,
     "Alltoall": _sent,
     "Alltoallv": _sent,
     "Alltoallw": _sent,
-    "Barrier": _nothing,
+    "Barrier": None,
     "Bcast": _the_buffer,
     "Exscan": _sent,
     "Gather": _sent_block,
@@ -90,7 +86,10 @@ COLLECTIVES: dict[str, Size] = {
     "Scatter": _scattered,
     "Scatterv": _scattered_unevenly,
 }  # fmt: skip
-"""The collective methods, which all ranks of a communicator or neighbourhood call in the same order."""
+"""The collective methods, which all ranks of a communicator or neighbourhood call in the same order.
+
+Each with what tells its bytes; None if it sends none.
+"""
 
 MESSAGES = (
     "Send", "Bsend", "Rsend", "Ssend", "Recv", "Sendrecv", "Sendrecv_replace", "Psend", "Precv",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex
 
@@ -63,9 +64,7 @@ class Timing:
             Whether the number was taken back.
         """
         _, reached_mpi = failure(error)
-        if not reached_mpi:
-            self.identity.take_back(error)
-        return not reached_mpi
+        return not reached_mpi and self.identity.take_back(error)
 
     def begin(self, operation: str) -> Span | None:
         """Return the span of a blocking call, which the caller has to enter; None if the logger is off."""
@@ -88,34 +87,28 @@ class TimedComm(Protocol):
         """Return ``comm``, a duplicate of this communicator still being made, timed with the same logger."""
 
 
+@dataclass(slots=True, eq=False)
 class Pending:
     """One operation that goes on in the background.
 
-    Args:
+    Attributes:
         timing: the timing of its communicator.
         span: the open row; None if only the number of the message is still to be counted.
         any_source: whether it receives from a rank that only the status will tell.
         sized_by_status: whether only the status will tell how many bytes it received.
-
-    Attributes:
-        needs_status: whether :meth:`complete` needs the status.
+        cancelled: whether cancellation was requested; the status will tell whether it took place.
     """
 
-    __slots__ = ("any_source", "cancelled", "needs_status", "sized_by_status", "span", "timing")
+    timing: Timing
+    span: Span | None
+    any_source: bool = False
+    sized_by_status: bool = False
+    cancelled: bool = False
 
-    def __init__(
-        self,
-        timing: Timing,
-        span: Span | None,
-        any_source: bool = False,
-        sized_by_status: bool = False,
-    ) -> None:
-        self.timing = timing
-        self.span = span
-        self.any_source = any_source
-        self.sized_by_status = sized_by_status
-        self.cancelled = False
-        self.needs_status = any_source or sized_by_status
+    @property
+    def needs_status(self) -> bool:
+        """Whether :meth:`complete` needs the status."""
+        return self.any_source or self.sized_by_status or self.cancelled
 
     @classmethod
     def begin(
@@ -133,10 +126,6 @@ class Pending:
         span.leave_running()
         return cls(timing, span, any_source, sized_by_status)
 
-    def cancel(self) -> None:
-        """Note that cancellation was requested; the status will tell whether it took place."""
-        self.cancelled = self.needs_status = True
-
     def complete(
         self, blocked_from_ns: int, end_ns: int, status: MPI.Status | None, outcome: str = OK
     ) -> None:
@@ -148,7 +137,7 @@ class Pending:
             status: MPI's status of the message; needed if ``needs_status``.
             outcome: the status in the rows.
         """
-        if self.needs_status and status is not None and outcome is OK:
+        if status is not None and outcome is OK and self.needs_status:
             outcome = self._learn_from(status)
         span = self.span
         if span is not None and span.claim():

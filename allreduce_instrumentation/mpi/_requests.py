@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._pending import Pending, failure
-from timing_logger.recording.spans import Wait
 
 # mpi4py's own classes: their names in MPI will refer to stand-ins.
 _Request: TypeAlias = MPI.Request
@@ -27,6 +26,27 @@ _Prequest: TypeAlias = MPI.Prequest
 
 Begin = Callable[..., "Pending | None"]
 """A function from ``(start_ns)`` to the operation that the start of a persistent request begins."""
+
+
+def _called(
+    original: Callable[..., Any], timed: list[Any], blocks: bool, *args: object
+) -> tuple[Any, int, int]:
+    """Call mpi4py's method, and return its result and when the call began and ended, in ns.
+
+    If the call ``blocks``, the thread counts as blocked on those of the requests ``timed`` that have a row.
+    """
+    spans = [span for each in timed if (span := each._pending.span) is not None] if blocks else []
+    blocked = timed[0]._pending.timing.logger.begin_wait(spans) if spans else None
+    start_ns = perf_counter_ns()
+    try:
+        result = original(*args)
+    except BaseException as error:
+        _settle_failed(timed, start_ns, error)
+        raise
+    finally:
+        if blocked is not None:
+            blocked.leave()
+    return result, start_ns, perf_counter_ns()
 
 
 # -- seeing one request complete ------------------------------------------------------------------------
@@ -43,17 +63,7 @@ def _one(name: str, is_complete: Callable[[Any], bool]) -> Any:
             return original(self, status)
         if status is None and pending.needs_status:
             status = MPI.Status()
-        blocked = _blocked_on([self]) if blocks else None
-        start = perf_counter_ns()
-        try:
-            result = original(self, status)
-        except BaseException as error:
-            _settle_failed([self], start, error)
-            raise
-        finally:
-            if blocked is not None:
-                blocked.leave()
-        end = perf_counter_ns()
+        result, start, end = _called(original, [self], blocks, self, status)
         if is_complete(result):
             self._pending = None
             pending.complete(start, end, status)
@@ -75,17 +85,7 @@ def _any(name: str, completed: Callable[[Any], int | None]) -> Any:
             return original(requests, status)
         if status is None and need_status:
             status = MPI.Status()
-        blocked = _blocked_on(timed) if blocks else None
-        start = perf_counter_ns()
-        try:
-            result = original(requests, status)
-        except BaseException as error:
-            _settle_failed(timed, start, error)
-            raise
-        finally:
-            if blocked is not None:
-                blocked.leave()
-        end = perf_counter_ns()
+        result, start, end = _called(original, timed, blocks, requests, status)
         index = completed(result)
         if index is not None and index != MPI.UNDEFINED:
             _settle(requests[index], start, end, status)
@@ -109,17 +109,7 @@ def _some(name: str, completed: Callable[[Any, int], Iterable[int]]) -> Any:
             return original(requests, statuses)
         if statuses is None and need_status:
             statuses = []
-        blocked = _blocked_on(timed) if blocks else None
-        start = perf_counter_ns()
-        try:
-            result = original(requests, statuses)
-        except BaseException as error:
-            _settle_failed(timed, start, error)
-            raise
-        finally:
-            if blocked is not None:
-                blocked.leave()
-        end = perf_counter_ns()
+        result, start, end = _called(original, timed, blocks, requests, statuses)
         for place, index in enumerate(completed(result, len(requests))):
             status = statuses[place] if statuses and place < len(statuses) else None
             _settle(requests[index], start, end, status)
@@ -143,13 +133,6 @@ def _timed(requests: Any) -> tuple[list[Any], bool]:
     except Exception:
         return [], False
     return timed, need_status
-
-
-def _blocked_on(timed: Sequence[Any]) -> Wait | None:
-    """Begin the calling thread's wait for ``timed``; return None if none of these requests has a row."""
-    pending: list[Pending] = [request._pending for request in timed]
-    spans = [each.span for each in pending if each.span is not None]
-    return pending[0].timing.logger.begin_wait(spans) if spans else None
 
 
 def _settle(request: Any, start_ns: int, end_ns: int, status: MPI.Status | None) -> None:
@@ -234,16 +217,13 @@ class _TimedRequest(Completions):
         _Request.Cancel(self)
         pending: Pending | None = getattr(self, "_pending", None)
         if pending is not None:
-            pending.cancel()
+            pending.cancelled = True
 
     cancel = Cancel
 
     def __del__(self) -> None:
         """Write the row as unresolved if no timed call saw the request complete."""
-        try:
-            pending = self._pending
-        except AttributeError:  # not made by `of`, and never timed
-            return
+        pending: Pending | None = getattr(self, "_pending", None)  # not set if it was not made by `of`
         if pending is not None:
             pending.lose()
 

@@ -172,13 +172,10 @@ class AllReducer:
     def _wait(self, launch: Launch) -> None:
         deadline = monotonic() + self._timeout_s
         while not launch.done.wait(max(0.0, min(_LIVENESS_S, deadline - monotonic()))):
-            if not self._thread.is_alive():
+            gone, name = not self._thread.is_alive(), launch.bucket.name
+            if gone or monotonic() >= deadline:
                 self._given_up = True
-                self.fail(_thread_gone(launch.bucket.name))
-                return
-            if monotonic() >= deadline:
-                self._given_up = True
-                self.fail(_out_of_time(launch.bucket.name, self._timeout_s))
+                self.fail(_thread_gone(name) if gone else _out_of_time(name, self._timeout_s))
                 return
 
     # -- on the thread ---------------------------------------------------------------------------------

@@ -50,13 +50,13 @@ def check_same_settings(ranks: Ranks, **settings: object) -> None:
 
 
 @torch.no_grad()
-def broadcast_parameters(ranks: Ranks, parameters: Iterable[torch.Tensor], root: int = 0) -> None:
-    """Overwrite the parameters of all ranks with those of ``root``, bit for bit. Collective."""
+def broadcast_parameters(ranks: Ranks, parameters: Iterable[torch.Tensor]) -> None:
+    """Overwrite the parameters of all ranks with those of rank 0, bit for bit. Collective."""
     for members in _chunks(parameters):
         flat = torch.cat([p.detach().reshape(-1) for p in members]).cpu()
         for piece in torch.split(flat.view(torch.uint8), _MAX_COUNT):
-            ranks.broadcast(piece, root)
-        if ranks.rank != root:
+            ranks.broadcast(piece)
+        if ranks.rank != 0:
             for p, values in zip(members, torch.split(flat, [p.numel() for p in members]), strict=True):
                 p.copy_(values.view(p.shape))
 
@@ -73,15 +73,15 @@ def _chunks(parameters: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
         yield members
 
 
-def broadcast_state(ranks: Ranks, optimizer: torch.optim.Optimizer, root: int = 0) -> None:
-    """Load the optimizer state of ``root`` on all other ranks. Collective."""
+def broadcast_state(ranks: Ranks, optimizer: torch.optim.Optimizer) -> None:
+    """Load the optimizer state of rank 0 on all other ranks. Collective."""
     if ranks.size == 1:
         return
     file = io.BytesIO()
-    if ranks.rank == root:
+    if ranks.rank == 0:
         torch.save(optimizer.state_dict(), file)
-    content = ranks.broadcast_bytes(file.getvalue(), root)
-    if ranks.rank != root:
+    content = ranks.broadcast_bytes(file.getvalue())
+    if ranks.rank != 0:
         # A rank of the same job wrote it, so unpickling objects of any class is safe.
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=False)
         optimizer.load_state_dict(state)

@@ -8,18 +8,20 @@ full, the values travel in this same Allreduce.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import Tensor
 
-from allreduce_instrumentation.allreducers import ALL_REDUCERS, check_compressor
+from allreduce_instrumentation.allreducers import ALL_REDUCERS
 from allreduce_instrumentation.compressors import Compressor, NoCompression
 from allreduce_instrumentation.optimizer._buckets import Bucket
 from allreduce_instrumentation.optimizer._ranks import Ranks
 from timing_logger.errors import TimingLoggerError
 
 if TYPE_CHECKING:
+    from allreduce_instrumentation._communicators import Communicator
     from timing_logger.recording.logger import TimingLogger
 
 
@@ -48,13 +50,12 @@ class BucketMeans(Protocol):
 def bucket_means(allreduce: str, compression: Compressor, ranks: Ranks, logger: TimingLogger) -> BucketMeans:
     """Return the means for the arguments ``allreduce`` and ``compression`` of ``DistributedOptimizer``.
 
-    Raises:
-        ConfigurationError: there is no such all-reduce, or it does not work with the compressor.
+    Whether the all-reduce works with the compressor is for the caller to check, by ``check_compressor``.
     """
-    check_compressor(allreduce, compression)
     if allreduce == "dense" and isinstance(compression, NoCompression):
         return SummedMeans(ranks.size, logger)
-    return CompressedMeans(ALL_REDUCERS[allreduce], compression, ranks, logger, allreduce)
+    phase = "dense" if allreduce == "dense" else "sparse"
+    return CompressedMeans(phase, ALL_REDUCERS[allreduce], compression, ranks.comm, logger)
 
 
 class SummedMeans:
@@ -71,65 +72,59 @@ class SummedMeans:
         self._stream = _own_stream(bucket, self._stream)
         if bucket.on_device is not None:
             with self._logger.record_mpi_operation("D2H", bucket.on_device.nbytes):
-                bucket.to_host()
+                bucket.summed.copy_(bucket.on_device)  # blocks until done
         bucket.set_flags()
 
     def first_sum(self, bucket: Bucket) -> Tensor:
         return bucket.buffer
 
     def finish(self, bucket: Bucket) -> None:
-        bucket.divide(self._ranks)
+        bucket.summed.div_(self._ranks)
         if bucket.on_device is None:
             bucket.settle()
             return
         with self._logger.record_mpi_operation("H2D", bucket.on_device.nbytes):
-            bucket.to_device()
+            bucket.on_device.copy_(bucket.summed)
             bucket.settle()
 
     def leaves_ranks_apart(self, error: BaseException) -> bool:
         return False  # it does not communicate: the next bucket can tell the others
 
 
+@dataclass(slots=True, eq=False)
 class CompressedMeans:
     """Bucket means by an all-reducer; the first Allreduce carries the bucket's flags only.
 
-    Args:
+    Attributes:
+        phase: phase of the rows.
         reduce: one of ``ALL_REDUCERS``.
         compression: the compressor for ``reduce``.
-        ranks: the ranks to reduce over.
+        comm: the communicator to reduce over.
         logger: where the rows go.
-        name: the key of ``reduce`` in ``ALL_REDUCERS``.
+        stream: the stream of the thread's own; None before the first bucket on a device.
     """
 
-    def __init__(
-        self,
-        reduce: Callable[..., Tensor],
-        compression: Compressor,
-        ranks: Ranks,
-        logger: TimingLogger,
-        name: str,
-    ) -> None:
-        self.phase = "dense" if name == "dense" else "sparse"
-        self._reduce = reduce
-        self._compression = compression
-        self._comm = ranks.comm
-        self._logger = logger
-        self._stream: torch.Stream | None = None
+    phase: str
+    reduce: Callable[..., Tensor]
+    compression: Compressor
+    comm: Communicator
+    logger: TimingLogger
+    stream: torch.Stream | None = None
 
     def prepare(self, bucket: Bucket) -> None:
-        self._stream = _own_stream(bucket, self._stream)
+        self.stream = _own_stream(bucket, self.stream)
         bucket.set_flags()
 
     def first_sum(self, bucket: Bucket) -> Tensor:
         return bucket.flags
 
     def finish(self, bucket: Bucket) -> None:
-        mean = self._reduce(
+        mean = self.reduce(
             bucket.values,
-            comm=self._comm,
-            compressor=self._compression,
+            comm=self.comm,
+            compressor=self.compression,
             name=bucket.name,
-            timing_logger=self._logger,
+            timing_logger=self.logger,
         )
         bucket.values.copy_(mean)
         bucket.settle()

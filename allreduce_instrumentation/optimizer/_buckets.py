@@ -112,7 +112,12 @@ class Bucket:
     @property
     def values(self) -> torch.Tensor:
         """The gradients' values on the gradients' device, 1-D."""
-        return self.buffer[: self._values] if self.on_device is None else self.on_device
+        return self.summed if self.on_device is None else self.on_device
+
+    @property
+    def summed(self) -> torch.Tensor:
+        """The part of the buffer with the gradients' values, wherever the buffer is."""
+        return self.buffer[: self._values]
 
     @property
     def flags(self) -> torch.Tensor:
@@ -126,20 +131,6 @@ class Bucket:
         """
         *self._used, count, ranks = self.flags.tolist()
         return int(count), int(ranks)
-
-    def divide(self, ranks: int) -> None:
-        """Divide the summed values in the buffer by ``ranks``, in place."""
-        self.buffer[: self._values].div_(ranks)
-
-    def to_host(self) -> None:
-        """Copy the values from the device to the buffer, if it is elsewhere; blocks until done."""
-        if self.on_device is not None:
-            self.buffer[: self._values].copy_(self.on_device)
-
-    def to_device(self) -> None:
-        """Copy the values from the buffer back to the device, in the current stream."""
-        if self.on_device is not None:
-            self.on_device.copy_(self.buffer[: self._values])
 
     def settle(self) -> None:
         """Wait until the device has done everything in this thread's current stream."""

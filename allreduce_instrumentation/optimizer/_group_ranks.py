@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor
 from torch._C._distributed_c10d import AllgatherOptions
 
 from allreduce_instrumentation.process_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._backends import backends_of, control_device
+from allreduce_instrumentation.process_group._backends import backends_of, control_device, members_of
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,11 +41,7 @@ class GroupRanks:
     """
 
     def __init__(self, group: dist.ProcessGroup, logger: TimingLogger) -> None:
-        try:
-            ranks = dist.get_process_group_ranks(group)
-        except Exception as error:
-            raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
-        self.comm = _group_like(group, ranks)
+        self.comm = _group_like(group, members_of(group))
         self._timed = _timed(self.comm, logger)
         self._device = control_device(self.comm)
         self._identity = self._timed.timing.identity
@@ -58,16 +55,10 @@ class GroupRanks:
         return device.type == "cpu" or self._timed.timing.in_stream(device)
 
     def sum(self, tensor: Tensor) -> None:
-        there = self._where_it_travels(tensor)
-        _complete(self._timed.allreduce([there], _at_once(dist.AllreduceOptions())))
-        _bring_back(there, tensor)
+        self._in_place(self._timed.allreduce, dist.AllreduceOptions(), tensor)
 
-    def broadcast(self, tensor: Tensor, root: int) -> None:
-        there = self._where_it_travels(tensor)
-        options = _at_once(dist.BroadcastOptions())
-        options.rootRank = root
-        _complete(self._timed.broadcast([there], options))
-        _bring_back(there, tensor)
+    def broadcast(self, tensor: Tensor) -> None:
+        self._in_place(self._timed.broadcast, dist.BroadcastOptions(), tensor)
 
     def allgather(self, value: V) -> list[V]:
         content = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
@@ -77,13 +68,13 @@ class GroupRanks:
         everyone = self._gathered(padded)
         return [pickle.loads(bytes(e[:n].tolist())) for e, n in zip(everyone, lengths, strict=True)]
 
-    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
+    def broadcast_bytes(self, content: bytes) -> bytes:
         length = torch.tensor([len(content)])
-        self.broadcast(length, root)
+        self.broadcast(length)
         tensor = torch.zeros(int(length), dtype=torch.uint8)
-        if self.rank == root:
+        if self.rank == 0:
             tensor.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
-        self.broadcast(tensor, root)
+        self.broadcast(tensor)
         return tensor.numpy().tobytes()
 
     def free(self) -> None:
@@ -96,9 +87,15 @@ class GroupRanks:
         _complete(self._timed.allgather([everyone], [there], _at_once(AllgatherOptions())))
         return [each.cpu() for each in everyone]
 
-    def _where_it_travels(self, tensor: Tensor) -> Tensor:
+    def _in_place(
+        self, method: Callable[[list[Tensor], Options], dist.Work | None], options: Options, tensor: Tensor
+    ) -> None:
+        """Make a call that overwrites ``tensor``, which travels over the device if it has to."""
         on_device = tensor.device.type != "cpu" and self.travels_from(tensor.device)
-        return tensor if on_device else tensor.to(self._device)
+        there = tensor if on_device else tensor.to(self._device)
+        _complete(method([there], _at_once(options)))
+        if there is not tensor:
+            tensor.copy_(there)
 
 
 def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup:
@@ -131,8 +128,3 @@ def _complete(work: dist.Work | None) -> None:
     """Wait for a call that was to run at once; NCCL returns no work then, and the stream waits."""
     if work is not None:
         work.wait()
-
-
-def _bring_back(there: Tensor, tensor: Tensor) -> None:
-    if there is not tensor:
-        tensor.copy_(there)

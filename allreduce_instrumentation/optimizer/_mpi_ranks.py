@@ -50,15 +50,15 @@ class MpiRanks:
     def sum(self, tensor: Tensor) -> None:
         self.comm.Allreduce(MPI.IN_PLACE, tensor.numpy())
 
-    def broadcast(self, tensor: Tensor, root: int) -> None:
-        self.comm.Bcast(tensor.numpy(), root=root)
+    def broadcast(self, tensor: Tensor) -> None:
+        self.comm.Bcast(tensor.numpy())
 
     def allgather(self, value: V) -> list[V]:
         everyone: list[V] = self.comm.allgather(value)
         return everyone
 
-    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
-        received: bytes = self.comm.bcast(content, root=root)
+    def broadcast_bytes(self, content: bytes) -> bytes:
+        received: bytes = self.comm.bcast(content)
         return received
 
     def free(self) -> None:

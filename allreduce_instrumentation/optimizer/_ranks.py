@@ -45,14 +45,14 @@ class Ranks(Protocol):
     def sum(self, tensor: Tensor) -> None:
         """Overwrite ``tensor`` with the sum over the ranks."""
 
-    def broadcast(self, tensor: Tensor, root: int) -> None:
-        """Overwrite ``tensor``, of bytes, with the one of rank ``root``."""
+    def broadcast(self, tensor: Tensor) -> None:
+        """Overwrite ``tensor``, of bytes, with the one of rank 0."""
 
     def allgather(self, value: V) -> list[V]:
         """Return the ``value`` of every rank, in the order of ranks; values are pickled."""
 
-    def broadcast_bytes(self, content: bytes, root: int) -> bytes:
-        """Return the ``content`` of rank ``root``; the other ranks' is ignored."""
+    def broadcast_bytes(self, content: bytes) -> bytes:
+        """Return the ``content`` of rank 0; the other ranks' is ignored."""
 
     def free(self) -> None:
         """Free the communicator."""

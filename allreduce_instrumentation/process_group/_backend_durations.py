@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch._C import _distributed_c10d as c10d_in_c
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, Operation
-from timing_logger.record import DEVICE_CLOCK, OK, Record
+from timing_logger.record import DEVICE_CLOCK, OK, Record, is_message
 from timing_logger.recording.spans import Span
 
 BACKEND = "BACKEND"
@@ -74,7 +74,7 @@ class BackendDurations:
 
         torch's number does not count messages.
         """
-        if isinstance(operation, DeviceOperation) and not _is_message(operation):
+        if isinstance(operation, DeviceOperation) and not is_message(operation.operation):
             number: int = self._group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             self._halves.issued(number, operation)
 
@@ -140,7 +140,3 @@ def _end_ns(time_finished: object) -> int:
 
 def _nanoseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1) * 1000
-
-
-def _is_message(span: Span) -> bool:
-    return str(span.operation).removeprefix("I") in ("SEND", "RECV")

@@ -1,11 +1,25 @@
-"""The backends of a process group: for which devices they are, and whether they work in streams."""
+"""A process group's members and backends: for which devices these are, and whether they work in streams."""
 
 from __future__ import annotations
 
 import torch
 import torch.distributed as dist
 
+from timing_logger.errors import ConfigurationError
+
 _ON_THE_HOST = ("gloo", "mpi", "ucc")
+
+
+def members_of(group: dist.ProcessGroup) -> list[int]:
+    """Return the ranks in the world of the members of ``group``, which was given as ``comm``.
+
+    Raises:
+        ConfigurationError: ``group`` was destroyed.
+    """
+    try:
+        return dist.get_process_group_ranks(group)
+    except Exception as error:
+        raise ConfigurationError("comm is a process group that was destroyed: make a new one.") from error
 
 
 def backends_of(group: dist.ProcessGroup) -> dict[str, str]:

@@ -14,6 +14,7 @@ from time import perf_counter_ns
 import torch
 
 from allreduce_instrumentation.process_group._operations import DeviceOperation, HostOperation, Operation
+from timing_logger.record import OK, WAIT
 from timing_logger.recording.autograd_threads import NO_PASS
 
 _passes = threading.local()
@@ -87,7 +88,7 @@ class _BackwardPass:
             return
         operation.on_end = None  # breaks a reference cycle
         start_ns = max(blocked_from_ns, self._freed_before(operation, end_ns))
-        operation.write_wait(start_ns, max(start_ns, end_ns))
+        operation.write(WAIT, start_ns, max(start_ns, end_ns), OK)
 
     def _freed_before(self, operation: HostOperation, end_ns: int) -> int:
         """Return when the wait for the operations issued earlier was over, in ns; 0 if there are none."""

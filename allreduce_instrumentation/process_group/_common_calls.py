@@ -33,7 +33,7 @@ OVER_ONE_TENSOR = (
 def common_first(name: str, untimed: Untimed) -> Untimed:
     """Return the timed method for torch's method ``untimed`` of this name, with a fast path."""
     method = METHODS[name]
-    operation, has_root, may_be_ddps = method.operation, not method.among_equals, name == "allreduce"
+    operation, has_root, may_be_ddps = method.operation, method.root is not None, name == "allreduce"
     sent: Any = method.sent
     options: Any = method.options
     torchs_own, work, modules = dist.ProcessGroup, dist.Work, sys.modules  # closed over: quicker to look up
@@ -49,7 +49,7 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
                     (tensor,) = tensor
                 size, on_host, goes_on = tensor.nbytes, tensor.is_cpu, chosen.asyncOp
                 peer = method.other_rank(chosen, args, kwargs) if has_root else None
-                by_reducer = goes_on and may_be_ddps and timing.ddp.known and called_by_the_engine(1)
+                by_reducer = goes_on and may_be_ddps and timing.ddp.known and called_by_the_engine()
                 is_common = on_host or by_reducer
                 may_have_layer = is_common and (timing.ddp.known or FSDP_MODULE in modules)
                 layer = layer_of(timing, method, tensor) if may_have_layer else None  # it counts buckets

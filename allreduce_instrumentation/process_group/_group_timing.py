@@ -29,6 +29,7 @@ class GroupTiming:
         batch: the operations of the coalesced call that is being put together; None outside of one.
         backend_durations: writes the durations that NCCL itself reports; None if it is not asked for them.
         backends: the backend for each type of device.
+        without_future: the methods whose works are known to have no future: asking one raises, which is slow.
 
     Args:
         group: the untimed group.
@@ -48,7 +49,7 @@ class GroupTiming:
             device for device, name in backends.items() if device != "cpu" and runs_in_streams(name)
         )
         self.has_streams = bool(self._in_streams)
-        self._without_future: set[str] = set()
+        self.without_future: set[str] = set()
 
     def in_stream(self, device: torch.device | None) -> bool:
         """Tell whether operations on tensors of ``device`` are queued in the device's streams.
@@ -60,11 +61,3 @@ class GroupTiming:
         if device is None:
             return bool(self._in_streams) and len(self._in_streams) == len(self.backends)
         return device.type in self._in_streams
-
-    def gives_future(self, method: str) -> bool:
-        """Tell whether the work of ``method`` may have a future: it is not known to have none."""
-        return method not in self._without_future
-
-    def note_no_future(self, method: str) -> None:
-        """Note that the work of ``method`` has no future: asking for it raises, which is slow."""
-        self._without_future.add(method)

@@ -247,7 +247,7 @@ def _columns(
         operation = method.operation if method.splits is None else method.operation_of(args, kwargs)
         size = method.sent_bytes(buffer, args, timing.identity.size)
         layer = layer_of(timing, method, tensor)
-        peer = None if method.among_equals else method.other_rank(options, args, kwargs)
+        peer = method.other_rank(options, args, kwargs)
     except Exception:  # odd subclasses of Tensor may not answer; the call itself may work with them
         operation, size, layer, peer = method.operation, None, None, None
     return operation, size, layer, peer
@@ -286,11 +286,11 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: dist.Wor
 
 def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[object] | None:
     """Return the future of ``work``; None if works of the backend's method ``name`` have none."""
-    if timing.gives_future(name):
+    if name not in timing.without_future:
         try:
             return work.get_future()
         except RuntimeError:
-            timing.note_no_future(name)
+            timing.without_future.add(name)
     return None
 
 

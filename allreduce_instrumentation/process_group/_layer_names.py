@@ -11,13 +11,14 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from types import CodeType, FrameType
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import ref
 
 import torch
 
-from timing_logger.recording.autograd_threads import NO_PASS
+from timing_logger.recording.autograd_threads import NO_PASS, from_innermost
 
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel
@@ -65,7 +66,7 @@ def ddp_under_construction() -> DistributedDataParallel | None:
     from torch.nn.parallel import DistributedDataParallel
 
     code = DistributedDataParallel.__init__.__code__
-    for frame in _callers():
+    for frame in islice(from_innermost(sys._getframe(1)), _DEEPEST):
         if frame.f_code is code:
             model = frame.f_locals.get("self")
             return model if isinstance(model, DistributedDataParallel) else None
@@ -246,12 +247,3 @@ def _codes_of_fsdp() -> tuple[CodeType, ...]:
         methods = [getattr(group, name, fsdp_layer) for name in ("unshard", "post_backward")]
         _fsdp_codes = tuple(inspect.unwrap(method).__code__ for method in methods)
     return _fsdp_codes
-
-
-def _callers() -> Iterator[FrameType]:
-    frame: FrameType | None = sys._getframe(2)
-    for _ in range(_DEEPEST):
-        if frame is None:
-            return
-        yield frame
-        frame = frame.f_back

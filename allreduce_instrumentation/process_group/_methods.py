@@ -52,11 +52,6 @@ class Method(NamedTuple):
     peer: int | None = None
     splits: int | None = None
 
-    @property
-    def among_equals(self) -> bool:
-        """Whether the call names no rank: neither a root nor the peer of a message."""
-        return self.collective and self.root is None
-
     def given(self, args: Arguments, kwargs: Keywords) -> tuple[Sent | None, Tensor | None, object]:
         """Return the buffer that is sent, its first tensor, and the argument in the place of the options.
 

@@ -36,7 +36,7 @@ _finished_with: WeakSet[TimingLogger] = WeakSet()
 
 
 class Operation(Protocol):
-    """The protocol of one operation of a process group.
+    """The protocol of one operation of a process group, and how most end by their future.
 
     Attributes:
         goes_on: whether it was issued to go on in the background, so that a wait for it is a separate row.
@@ -52,6 +52,10 @@ class Operation(Protocol):
 
     def end_by(self, future: torch.futures.Future[object]) -> None:
         """Have the operation end when ``future`` completes; does not wait."""
+        call_when_done(future, self._end_of)
+
+    def _end_of(self, future: torch.futures.Future[object]) -> None:
+        self.end(None)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         """Call ``work.wait``, and record for how long the caller was blocked on the operation.
@@ -137,10 +141,6 @@ class HostOperation(Span):
         if self.goes_on and not self._waited:
             self._waited = failure is None
             self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
-
-    def write_wait(self, start_ns: int, end_ns: int) -> None:
-        """Write the ``WAIT`` row of the thread that issued the operation, from ``start_ns`` to ``end_ns``."""
-        self.write(WAIT, start_ns, end_ns, OK)
 
 
 class DeviceOperation(DeviceSpan):
@@ -233,7 +233,7 @@ class DeviceOperation(DeviceSpan):
         )  # fmt: skip
 
 
-class UnrecordedOperation:
+class UnrecordedOperation(Operation):
     """An operation without a row; ``learn`` is called when it has completed, unless it failed."""
 
     def __init__(self, learn: Callable[[], None]) -> None:
@@ -248,25 +248,19 @@ class UnrecordedOperation:
     def lose(self) -> None:
         self._learn = None
 
-    def end_by(self, future: torch.futures.Future[object]) -> None:
-        call_when_done(future, self._end_of)
-
-    def _end_of(self, future: torch.futures.Future[object]) -> None:
-        self.end(None)
-
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         result = work.wait(*args, **kwargs)
         self.end(None)
         return result
 
 
-class CoalescedOperations:
+class CoalescedOperations(Operation):
     """Several operations that were given to the backend one by one, and that it runs as one."""
 
     def __init__(self, operations: Sequence[HostOperation | DeviceOperation]) -> None:
         self._operations = operations
         self.goes_on = True
-        self.group, self.caller = operations[0].group, operations[0].caller
+        self.group = operations[0].group
 
     def end(self, failure: Failure) -> None:
         for operation in self._operations:
@@ -275,12 +269,6 @@ class CoalescedOperations:
     def lose(self) -> None:
         for operation in self._operations:
             operation.lose()
-
-    def end_by(self, future: torch.futures.Future[object]) -> None:
-        call_when_done(future, self._end_of)
-
-    def _end_of(self, future: torch.futures.Future[object]) -> None:
-        self.end(None)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         """Call ``work.wait``, with a ``WAIT`` row for the first operation only: one wait serves them all."""

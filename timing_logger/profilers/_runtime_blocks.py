@@ -8,6 +8,9 @@ from __future__ import annotations
 import logging
 import operator
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
@@ -39,34 +42,28 @@ class _Thread(threading.local):
         self.idle_since_ns: int | None = None
 
 
+@dataclass(eq=False)
 class Recording:
     """The destinations of measured intervals, and the step that they are numbered with.
 
     Attributes:
         names: the names of the loaders.
         windows: the windows that produce scalars; None on ranks that write none, and after closing.
+        rows: the logger that gets a row for each interval; None for no rows.
+        every_n_steps: the number of steps from which scalars are written; None for each step.
         synchronize: whether blocks wait for the device.
         step: the last step completed.
         thread: the state of the calling thread.
     """
 
-    def __init__(
-        self,
-        names: LoaderNames,
-        windows: ScalarWindows | None,
-        rows: TimingLogger | None,
-        *,
-        every_n_steps: int | None,
-        synchronize: bool,
-    ) -> None:
-        self.names = names
-        self.windows = windows
-        self.synchronize = synchronize
-        self.step = 0
-        self.thread = _Thread()
-        self._warned = False
-        self._rows = rows
-        self._every_n_steps = every_n_steps
+    names: LoaderNames
+    windows: ScalarWindows | None
+    rows: TimingLogger | None
+    every_n_steps: int | None
+    synchronize: bool
+    step: int = 0
+    thread: _Thread = field(default_factory=_Thread)
+    _warned: bool = False
 
     def loader_name(self, name: str | None) -> str:
         """Return the loader that a block is for: ``name``, or the loader whose batch this thread got last."""
@@ -106,11 +103,11 @@ class Recording:
         windows = self.windows
         if windows is not None:
             windows.record(operation, name, phase, columns, status)
-        if self._rows is not None:
+        if self.rows is not None:
             start, end, clock = columns
             if step is None:
                 step = self.step + 1 if phase == TRAIN else self.step
-            self._rows.record_interval(
+            self.rows.record_interval(
                 operation, start, end, None, name, phase, step, clock=clock, status=status
             )
 
@@ -121,7 +118,7 @@ class Recording:
         left, because of an abandoned generator or an interrupt.
         """
         last, self.step = self.step, step
-        n = self._every_n_steps
+        n = self.every_n_steps
         self.thread.validating = False
         if n is None or step // n != last // n:
             self.close_window(TRAIN)
@@ -181,46 +178,26 @@ class OptimizerBlock(Block):
             self._on.complete_step(self._step)
 
 
-class CountedStep:
-    """A block that completes a step on a rank that measures nothing, so that all ranks count alike."""
-
-    __slots__ = ("_on", "_step")
-
-    def __init__(self, on: Recording, step: int) -> None:
-        self._on = on
-        self._step = step
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        if kind is None:
-            self._on.step = self._step
+@contextmanager
+def counted_step(on: Recording, step: int) -> Iterator[None]:
+    """Complete a step on a rank that measures nothing, so that all ranks count alike."""
+    yield
+    on.step = step
 
 
-class Validation:
-    """A block in which its thread validates; after it, the thread's state of training is restored."""
-
-    __slots__ = ("_fetched", "_on", "_validating")
-
-    def __init__(self, on: Recording) -> None:
-        self._on = on
-
-    def __enter__(self) -> None:
-        thread = self._on.thread
-        self._validating, self._fetched = thread.validating, thread.fetched
-        thread.validating = True
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        thread = self._on.thread
-        thread.validating, thread.fetched = self._validating, self._fetched
+@contextmanager
+def validation(on: Recording) -> Iterator[None]:
+    """Have the thread validate in the block; after it, the thread's state of training is restored."""
+    thread = on.thread
+    validating, fetched = thread.validating, thread.fetched
+    thread.validating = True
+    try:
+        yield
+    finally:
+        thread.validating, thread.fetched = validating, fetched
         thread.idle_since_ns = perf_counter_ns()
         if not thread.validating:
-            self._on.close_window(VAL)
+            on.close_window(VAL)
 
 
 class LoaderTimes:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import OK
 from timing_logger.recording.device.intervals import Interval, open_interval
+from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import StepPolicy, check_integer
 from timing_logger.recording.spans import NO_SPAN
@@ -31,7 +32,7 @@ log = logging.getLogger("timing_logger")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CudaEventProfilerConfig:
+class CudaEventProfilerConfig(StepPolicy):
     """The steps that are recorded, and when rows are handed over; all values are in steps.
 
     Attributes:
@@ -45,25 +46,12 @@ class CudaEventProfilerConfig:
         ConfigurationError: a value is not an integer in its range, or no step would be recorded.
     """
 
-    start_step: int = 0
-    end_step: int | None = None
     record_every_n_steps: int = 10
     flush_every_n_steps: int = 10
-    ranks: Collection[int] | None = None
 
     def __post_init__(self) -> None:
         check_integer("flush_every_n_steps", self.flush_every_n_steps, minimum=1)
-        _ = self.recording  # checks the other options
-
-    @property
-    def recording(self) -> StepPolicy:
-        """The policy that selects the recorded steps and ranks."""
-        return StepPolicy(
-            start_step=self.start_step,
-            end_step=self.end_step,
-            record_every_n_steps=self.record_every_n_steps,
-            ranks=self.ranks,
-        )
+        StepPolicy.__post_init__(self)  # a class with slots is made anew, which super() does not know of
 
     @property
     def flushing(self) -> StepPolicy:
@@ -94,7 +82,7 @@ class CudaEventProfilerConfig:
         return cls(**options)
 
 
-class CudaEventProfiler:
+class CudaEventProfiler(Closable):
     """Times phases of sampled steps on one rank, and writes them to ``cuda_events_rank_<rank>.jsonl``.
 
     On a device a phase is timed by two events in the stream that does its work; without one the host's clock
@@ -133,7 +121,7 @@ class CudaEventProfiler:
     ) -> None:
         config = CudaEventProfilerConfig.of(profiler_config)
         _check(enable, directory, rank, timing_logger)
-        self._recording, self._flushing = config.recording, config.flushing
+        self._recording, self._flushing = config, config.flushing
         self._logger = TimingLogger(0, enabled=False)
         self.path: Path | None = None
         if enable and directory is not None and rank is not None and self._recording.records_rank(rank):
@@ -172,7 +160,7 @@ class CudaEventProfiler:
         """
         if not self.should_record(step):
             return NO_SPAN
-        return _Phase(self._loggers, name, step, stream, metadata)
+        return _Phase(self._loggers, name, step, stream, metadata or None)
 
     # -- flushing and closing -----------------------------------------------------------------------
 
@@ -208,55 +196,37 @@ class CudaEventProfiler:
         """The number of rows by fate: accepted, written, dropped and pending."""
         return self._logger.stats
 
-    def __enter__(self) -> CudaEventProfiler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         return f"<CudaEventProfiler: {self.path or 'off'}>"
 
 
+@dataclass(slots=True, eq=False)
 class _Phase:
     """A timed block that becomes one row."""
 
-    __slots__ = ("_interval", "_loggers", "_metadata", "_name", "_step", "_stream")
-
-    def __init__(
-        self,
-        loggers: tuple[TimingLogger, ...],
-        name: str,
-        step: int,
-        stream: torch.Stream | None,
-        metadata: dict[str, object],
-    ) -> None:
-        self._loggers = loggers
-        self._name = name
-        self._step = step
-        self._stream = stream
-        self._metadata = metadata or None
-        self._interval: Interval | None = None
+    loggers: tuple[TimingLogger, ...]
+    name: str
+    step: int
+    stream: torch.Stream | None
+    metadata: dict[str, object] | None
+    interval: Interval | None = None
 
     def __enter__(self) -> None:
-        self._interval = open_interval(self._stream)
+        self.interval = open_interval(self.stream)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        interval = self._interval
+        interval = self.interval
         if interval is None:  # a graph is being captured: the work is queued but does not run now
             return
-        interval.end(self._stream)
+        interval.end(self.stream)
         start, end, clock = interval.columns
         status = OK if kind is None else f"error:{kind.__name__}"
-        for logger in self._loggers:
+        for logger in self.loggers:
             logger.record_interval(
-                self._name, start, end, iteration=self._step, clock=clock, status=status,
-                metadata=self._metadata,
-            )  # fmt: skip
+                self.name, start, end, iteration=self.step, clock=clock, status=status, metadata=self.metadata
+            )
 
 
 def _check(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from timing_logger.errors import ConfigurationError
@@ -14,16 +13,17 @@ from timing_logger.profilers._runtime_blocks import (
     TRAIN,
     VAL,
     Block,
-    CountedStep,
     LoaderTimes,
     OptimizerBlock,
     Recording,
-    Validation,
+    counted_step,
+    validation,
 )
 from timing_logger.profilers._runtime_options import RuntimeOptions, options_from_config
 from timing_logger.profilers._scalar_windows import ScalarWindows
 from timing_logger.profilers._timed_loader import timed
 from timing_logger.record import Record
+from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
 from timing_logger.recording.sampling import check_integer
 from timing_logger.recording.spans import NO_SPAN
@@ -37,10 +37,8 @@ if TYPE_CHECKING:
 Loader = TypeVar("Loader", bound=Iterable[object])
 TimedBlock = AbstractContextManager[object]
 
-_NOTHING: TimedBlock = NO_SPAN
 
-
-class RuntimeProfiler:
+class RuntimeProfiler(Closable):
     """Times data, forward, backward and optimizer per dataloader, and writes their means as scalars.
 
     The keys are ``profile/train/dl_{name}/time_{what}_ms`` for data, forward, backward, optimizer and
@@ -102,9 +100,8 @@ class RuntimeProfiler:
         rows = options.timing_logger if options.profile_training else None
         windows = ScalarWindows(options.writers, scalar_key, (TRAIN, VAL)) if options.writers else None
         self._measuring = rows is not None or windows is not None
-        self._names = LoaderNames(options.dataloader_names)
         self._recording = Recording(
-            self._names,
+            LoaderNames(options.dataloader_names),
             windows,
             rows,
             every_n_steps=options.log_scalars_every_n_steps,
@@ -147,7 +144,7 @@ class RuntimeProfiler:
         """
         if not hasattr(loader, "__iter__"):
             raise ConfigurationError(f"loader must be something to iterate over, and is {loader!r}.")
-        times = LoaderTimes(self._recording, self._names.add(name, training=training))
+        times = LoaderTimes(self._recording, self._recording.names.add(name, training=training))
         if not self._measuring:
             return loader
         return timed(loader, times)  # type: ignore[return-value]  # the proxy behaves like the loader
@@ -175,7 +172,7 @@ class RuntimeProfiler:
                 it got none, for the only loader that there is, or else "unknown".
         """
         if not self._measuring:
-            return _NOTHING
+            return NO_SPAN
         loader = self._recording.loader_name(name)
         return Block(self._recording, "FORWARD", loader, self._recording.phase(loader))
 
@@ -186,7 +183,7 @@ class RuntimeProfiler:
             name: as in :meth:`forward`.
         """
         if not self._measuring:
-            return _NOTHING
+            return NO_SPAN
         return Block(self._recording, "BACKWARD", self._recording.loader_name(name), TRAIN)
 
     def optimizer(self, name: str | None = None, step: int | None = None) -> TimedBlock:
@@ -199,7 +196,7 @@ class RuntimeProfiler:
         recording = self._recording
         number = recording.next_step(step)
         if not self._measuring:
-            return CountedStep(recording, number)
+            return counted_step(recording, number)
         loader = recording.loader_name(name)
         return OptimizerBlock(recording, "OPTIMIZER", loader, TRAIN, number)
 
@@ -208,7 +205,7 @@ class RuntimeProfiler:
 
         When the block ends, validation's scalars are written, for the last step completed.
         """
-        return Validation(self._recording) if self._measuring else _NOTHING
+        return validation(self._recording) if self._measuring else NO_SPAN
 
     # -- steps, flushing and closing ------------------------------------------------------------------
 
@@ -248,14 +245,6 @@ class RuntimeProfiler:
         windows, self._recording.windows = self._recording.windows, None
         if windows is not None:
             windows.close()
-
-    def __enter__(self) -> RuntimeProfiler:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def scalar_key(record: Record) -> str:

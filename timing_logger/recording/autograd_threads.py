@@ -37,18 +37,14 @@ def find_engine() -> Engine | None:
     return _found or _find()
 
 
-def called_by_the_engine(frames: int) -> bool:
-    """Return whether C++ code called a function of this thread's stack from within the autograd engine.
+def called_by_the_engine() -> bool:
+    """Return whether C++ code called the function that calls this one from within the autograd engine.
 
     If so, the next Python frame is that of the function that began a pass, or there is none, on a thread of
     the engine's own.
-
-    Args:
-        frames: the position of the function in the stack: 1 for the function that calls this one, 2 for its
-            caller.
     """
     try:
-        below = sys._getframe(frames + 1)
+        below = sys._getframe(2)
     except ValueError:
         return True
     engine = find_engine()
@@ -67,14 +63,14 @@ def thread_that_called_the_pass() -> str | None:
     names = [
         thread.name
         for thread, frame in _threads_of_python()
-        if any(each.f_code is engine.begins for each in _from_innermost(frame))
+        if any(each.f_code is engine.begins for each in from_innermost(frame))
     ]
     return names[0] if len(names) == 1 else None
 
 
 def _is_the_engines(frame: FrameType, engine: Engine) -> bool:
     """Return whether the engine made the first Python call of the thread whose last frame is ``frame``."""
-    codes = [each.f_code for each in _from_innermost(frame)]
+    codes = [each.f_code for each in from_innermost(frame)]
     return engine.begins not in codes or codes[-1] is engine.goes_back
 
 
@@ -95,7 +91,8 @@ def is_foreign(thread: threading.Thread) -> bool:
     return isinstance(thread, threading._DummyThread)
 
 
-def _from_innermost(frame: FrameType | None) -> Iterator[FrameType]:
+def from_innermost(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield ``frame``, the one that called it, and so on."""
     while frame is not None:
         yield frame
         frame = frame.f_back

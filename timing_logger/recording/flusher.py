@@ -238,17 +238,17 @@ class Flusher:
             request.answer.put(done)
         return done
 
-    def _attempt(self, action: Callable[[], bool]) -> bool:
+    def _attempt(self, action: Callable[[], bool | None]) -> bool:
+        """Return whether ``action`` was done: neither raised, which is reported, nor returned False."""
         try:
-            return action()
+            return action() is not False
         except BaseException as error:
             name = getattr(action, "func", action).__name__.strip("_")
             self._report(f"{name} failed: {error!r}")
             return False
 
-    def _look_for_hangs(self) -> bool:
+    def _look_for_hangs(self) -> None:
         self._watch.look(self._device_rows.issued_before, self._channel.counts().accepted)
-        return True
 
     def _drain(self, asked: bool = False) -> bool:
         """Hand over the records that wait now; return False if a sink could not take them for the moment.
@@ -326,7 +326,7 @@ class Flusher:
             except Exception as error:
                 self._report(f"{type(sink).__name__} refused records: {error!r}")
 
-    def _finish(self) -> bool:
+    def _finish(self) -> None:
         """Count the records that cannot be written any more as dropped; close the sidecar and the sinks."""
         if not self._in_hand:
             self._in_hand = self._device_rows.given_up()
@@ -336,8 +336,7 @@ class Flusher:
         self._in_hand = []
         if lost:
             self._report(f"closed without {lost} records: they could not be written, and are lost")
-        if self._sidecar is not None:
-            self._attempt(self._close_sidecar)
+        self._attempt(self._close_sidecar)
         for sink in (self._sink, *self._other_sinks):
             try:
                 sink.close()
@@ -345,11 +344,10 @@ class Flusher:
                 self._report(f"{type(sink).__name__} could not be closed: {error!r}")
         when_events_are_low.remove(self.hurry)
         self.closed = True
-        return True
 
     # -- reporting --------------------------------------------------------------------------------
 
-    def _refresh_sidecar(self) -> bool:
+    def _refresh_sidecar(self) -> None:
         if self.counters.dropped:
             self._report("records were dropped; stats and the sidecar count them")
         if self._behind_s() > self._interval_s + LATE_S:
@@ -358,12 +356,10 @@ class Flusher:
             )
         if self._sidecar is not None and not self.closed:
             self._sidecar.refresh(self._account())
-        return True
 
-    def _close_sidecar(self) -> bool:
+    def _close_sidecar(self) -> None:
         if self._sidecar is not None:
             self._sidecar.close(self._account(), timeout_s=SIDECAR_GRACE_S)
-        return True
 
     def _behind_s(self) -> float:
         """Return the age in seconds of the oldest record that waits for the sink; 0 if none does."""
@@ -379,14 +375,11 @@ class Flusher:
     def _account(self) -> Account:
         return Account(
             counters=self.counters,
-            written_bytes=getattr(self._sink, "written_bytes", 0),
-            cpu_ns=self._cpu_ns,
+            logger_cpu_ns=self._cpu_ns,
             device_clocks=self._device_rows.info(),
-            error=self._last_error,
+            last_error=self._last_error,
             standing=self._watch.standing(),
             behind_s=round(self._behind_s(), 3),
-            parts=getattr(self._sink, "parts", ()),
-            name=getattr(self._sink, "name", None),
         )
 
     def _report(self, message: str) -> None:

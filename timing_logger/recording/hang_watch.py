@@ -8,10 +8,10 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from types import FrameType
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.record import INFLIGHT, MESSAGES, NS_PER_S, RawRecord, Record, repaired
+from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message, repaired
+from timing_logger.recording.autograd_threads import from_innermost
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
 from timing_logger.run_info import GroupProgress, OpenCallInfo
@@ -110,16 +110,12 @@ class HangWatch:
         first_open: dict[str, int] = {}
         for call in self._open_calls:
             for raw in map(Record._make, call.open_records(INFLIGHT)):
-                if raw.seq is not None and not _is_message(raw.operation):
+                if raw.seq is not None and not is_message(raw.operation):
                     first_open[raw.group] = min(raw.seq, first_open.get(raw.group, raw.seq))
         return [
             GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
             for group, name in self._open_calls.groups()
         ]
-
-
-def _is_message(operation: object) -> bool:
-    return isinstance(operation, str) and operation.removeprefix("I") in MESSAGES
 
 
 def _info(record: RawRecord) -> OpenCallInfo:
@@ -132,15 +128,13 @@ def _info(record: RawRecord) -> OpenCallInfo:
 
 def _main_thread_stack() -> Iterator[str]:
     """Yield the main thread's innermost call outside of these packages, then the user's calls around it."""
-    frame: FrameType | None = sys._current_frames().get(threading.main_thread().ident or 0)
     innermost = True
-    while frame is not None:
+    for frame in from_innermost(sys._current_frames().get(threading.main_thread().ident or 0)):
         file = frame.f_code.co_filename
         is_ours = str(frame.f_globals.get("__name__")).startswith(_OURS)
         if not is_ours and (innermost or not _is_library(file)):
             yield f"{'/'.join(Path(file).parts[-2:])}:{frame.f_lineno} in {frame.f_code.co_name}"
             innermost = False
-        frame = frame.f_back
 
 
 def _is_library(file: str) -> bool:

@@ -10,7 +10,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Protocol
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _HOOKS = 5
 """How often the exit hook is registered: an interrupt may strike one before it holds interrupts back."""
@@ -24,6 +28,22 @@ class Detachable(Protocol):
 
         It must not wait for a lock, whose holder may not exist in the child.
         """
+
+
+class Closable:
+    """An object that a ``with`` block closes at its end."""
+
+    def close(self) -> None:
+        """Release everything; calling it again is harmless."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def at_exit(function: Callable[[], None]) -> None:
@@ -86,5 +106,4 @@ def _detach_all() -> None:
         owner.detach()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_detach_all)
+os.register_at_fork(after_in_child=_detach_all)

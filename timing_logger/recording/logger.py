@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
@@ -14,7 +13,7 @@ from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import WallClock
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
-from timing_logger.recording.lifecycle import at_exit, detach_in_forked_children
+from timing_logger.recording.lifecycle import Closable, at_exit, detach_in_forked_children
 from timing_logger.recording.options import Options
 from timing_logger.recording.recorder import Recorder
 from timing_logger.recording.sidecar import Sidecar
@@ -28,7 +27,7 @@ log = logging.getLogger("timing_logger")
 BYTES_PER_MB = 10**6
 
 
-class TimingLogger(Recorder):
+class TimingLogger(Recorder, Closable):
     """Records timed operations of one rank, and writes them in the background.
 
     The ``record_*`` calls never raise, wait or do I/O, whatever they are given. Values that the schema cannot
@@ -185,14 +184,6 @@ class TimingLogger(Recorder):
         self._sidecar.add_clock_offset(offset)
         self.flush_soon()
 
-    def __enter__(self) -> TimingLogger:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
-
     def __repr__(self) -> str:
         state = "off" if self._flusher is None else str(self.path or "no file")
         return f"<TimingLogger rank {self.rank}: {state}>"
@@ -213,7 +204,7 @@ class TimingLogger(Recorder):
             )
             sinks = (file, *sinks)
             self.path = file.path
-            self._sidecar = Sidecar(file.path, file.name, clock, options.for_sidecar())
+            self._sidecar = Sidecar(file, clock, options.for_sidecar())
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."

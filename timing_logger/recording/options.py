@@ -92,9 +92,8 @@ class Options:
             value = getattr(self, name)
             if value is not None or name not in _OPTIONAL:
                 setattr(self, name, check_integer(name, value, minimum=minimum, maximum=_MOST.get(name)))
-        _check_seconds("flush_interval", self.flush_interval)
-        _check_seconds("device_timeout", self.device_timeout)
-        _check_seconds("hang_after", self.hang_after)
+        for name in ("flush_interval", "device_timeout", "hang_after"):
+            _check_seconds(name, getattr(self, name))
         _check_megabytes("max_file_mb", self.max_file_mb)
         self.file_mode = _checked_mode("file_mode", self.file_mode)
         self.labels = _json_object(self.labels)

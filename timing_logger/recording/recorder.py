@@ -389,7 +389,7 @@ class Recorder:
 
         The thread counts as blocked until it leaves the wait.
         """
-        return Wait.begin(of, self._callers.current)
+        return Wait(of, self._callers.current)
 
     @property
     def labelled(self) -> bool:

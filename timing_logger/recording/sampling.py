@@ -33,10 +33,10 @@ class StepPolicy:
     ranks: Collection[int] | None = None
 
     def __post_init__(self) -> None:
-        _check_at_least(0, start_step=self.start_step)
-        _check_at_least(1, record_every_n_steps=self.record_every_n_steps)
+        check_integer("start_step", self.start_step, minimum=0)
+        check_integer("record_every_n_steps", self.record_every_n_steps, minimum=1)
         if self.end_step is not None:
-            _check_at_least(0, end_step=self.end_step)
+            check_integer("end_step", self.end_step, minimum=0)
             if self.end_step <= self.start_step:
                 raise ConfigurationError(
                     f"end_step={self.end_step} is not above start_step={self.start_step}: no iteration "
@@ -44,7 +44,7 @@ class StepPolicy:
                 )
         if self.ranks is not None:
             for rank in _checked_ranks(self.ranks):
-                _check_at_least(0, ranks=rank)
+                check_integer("ranks", rank, minimum=0)
 
     @property
     def selective(self) -> bool:
@@ -85,11 +85,6 @@ def check_integer(name: str, value: SupportsIndex, *, minimum: int, maximum: int
     if maximum is not None and number > maximum:
         raise ConfigurationError(f"{name} must be an integer <= {maximum}, and is {value!r}.")
     return number
-
-
-def _check_at_least(minimum: int, **named: SupportsIndex) -> None:
-    for name, value in named.items():
-        check_integer(name, value, minimum=minimum)
 
 
 def _checked_ranks(ranks: Collection[int]) -> Collection[int]:

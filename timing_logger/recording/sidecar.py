@@ -21,7 +21,6 @@ from timing_logger.run_info import (
     DeviceClockInfo,
     FilePart,
     RunInfo,
-    TimingFile,
     is_anothers,
     sidecar_path,
 )
@@ -29,6 +28,7 @@ from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 if TYPE_CHECKING:
     from timing_logger.recording.options import RunFacts
+    from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
 
@@ -37,17 +37,17 @@ _RETRY_S = 0.1
 
 
 class Account(NamedTuple):
-    """The content of a sidecar that changes during a run; the fields of :class:`RunInfo` explain each."""
+    """What the flush thread states in a sidecar; the fields of :class:`RunInfo` explain each.
+
+    ``standing`` holds several of them.
+    """
 
     counters: Counters
-    written_bytes: int
-    cpu_ns: int
+    logger_cpu_ns: int
     device_clocks: list[DeviceClockInfo]
-    error: str
+    last_error: str
     standing: Standing
-    behind_s: float = 0.0
-    parts: Sequence[FilePart] = ()
-    name: TimingFile | None = None
+    behind_s: float
 
 
 class Sidecar:
@@ -58,39 +58,39 @@ class Sidecar:
     not written yet never is.
     """
 
-    def __init__(self, timing_file: Path, name: TimingFile, clock: WallClock, constants: RunFacts) -> None:
+    def __init__(self, file: CsvSink, clock: WallClock, constants: RunFacts) -> None:
         """Write the first sidecar, before anything is recorded.
 
         Args:
-            timing_file: the path of the timing file.
-            name: the file's parsed name.
+            file: the timing file, in all its parts.
             clock: the wall clock, whose anchors are written.
             constants: the fields of :class:`RunInfo` that the logger's options fill.
 
         Raises:
             LogPathError: the sidecar cannot be written.
         """
-        self._timing_file = timing_file
+        self._file = file
+        self._timing_file = file.path
         self._clock = clock
         self._clock_offsets: list[ClockOffset] = []
-        self._mode: int = constants["options"].get("file_mode", 0o644)
+        self._mode: int = constants["options"]["file_mode"]
         self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
         self._writer: threading.Thread | None = None
         self._failure: Exception | None = None
         self._info = RunInfo(
-            file=timing_file.name,
-            incarnation=name.incarnation,
+            file=file.path.name,
+            incarnation=file.incarnation,
             started_unix_ns=clock.anchors[0].unix_ns,
             **constants,
         )
         try:
-            at_first = Account(self._info.counters, 0, 0, [], "", Standing([], [], [], 0))
-            replace_sidecar(sidecar_path(timing_file), self._text(at_first), self._mode)
+            replace_sidecar(sidecar_path(file.path), self._text(), self._mode)
         except OSError as error:
-            path = str(sidecar_path(timing_file))
+            path = str(sidecar_path(file.path))
             raise LogPathError(f"log_dir: {path!r} cannot be written: {error}.") from error
-        if name.incarnation > 1:
-            log.warning("timing logger: rank %d has files here; this run writes %s", name.rank, timing_file)
+        if file.incarnation > 1:
+            rank = self._info.rank
+            log.warning("timing logger: rank %d has files here; this run writes %s", rank, file.path)
 
     def add_clock_offset(self, offset: ClockOffset) -> None:
         """Have the next refresh write ``offset``, too. May be called from any thread."""
@@ -137,9 +137,9 @@ class Sidecar:
         first_rows = now.written > 0 and told.counters.written == 0
         started_dropping = now.dropped > 0 and told.counters.dropped == 0
         measured = len(self._clock_offsets) > len(told.clock_offsets)
-        moved = _extent(account.parts) != _extent(told.parts)
+        moved = _extent(self._file.parts) != _extent(told.parts)
         hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
-        trouble = account.error != told.last_error or self._failure is not None or hangs_otherwise
+        trouble = account.last_error != told.last_error or self._failure is not None or hangs_otherwise
         return (
             first_rows
             or started_dropping
@@ -148,20 +148,19 @@ class Sidecar:
             or age_s >= (_RETRY_S if trouble else _REFRESH_S)
         )
 
-    def _text(self, account: Account, *, closed: bool = False) -> str:
-        """Update the content of the sidecar and return its text."""
-        self._info.counters = account.counters
-        self._info.written_bytes = account.written_bytes
-        self._info.logger_cpu_ns = account.cpu_ns
-        self._info.device_clocks = account.device_clocks
-        self._info.last_error = account.error
-        for name, value in account.standing._asdict().items():
-            setattr(self._info, name, value)
-        self._info.behind_s = account.behind_s
-        self._info.parts = list(account.parts)
-        if account.name is not None and account.name.incarnation != self._info.incarnation:
-            self._timing_file = self._timing_file.with_name(account.name.name)
-            self._info.file, self._info.incarnation = account.name.name, account.name.incarnation
+    def _note(self, account: Account) -> None:
+        """Update what the account and the file tell; the file may have another name now."""
+        file, info, told = self._file, self._info, account._asdict()
+        standing: Standing = told.pop("standing")
+        for field, value in {**told, **standing._asdict()}.items():
+            setattr(info, field, value)
+        info.written_bytes, info.parts = file.written_bytes, file.parts
+        if file.incarnation != info.incarnation:
+            self._timing_file = self._timing_file.with_name(file.name.name)
+            info.file, info.incarnation = file.name.name, file.incarnation
+
+    def _text(self, *, closed: bool = False) -> str:
+        """Update what else changes, and return the text of the sidecar."""
         self._info.closed = closed
         self._info.updated_unix_ns = unix_ns()
         self._info.clock_anchors = list(self._clock.anchors)
@@ -172,8 +171,8 @@ class Sidecar:
     # -- writing it ---------------------------------------------------------------------------------
 
     def _hand_over(self, account: Account, *, closed: bool = False) -> None:
-        text = self._text(account, closed=closed)  # this may change the path
-        self._newest.append((self._timing_file, text))
+        self._note(account)
+        self._newest.append((self._timing_file, self._text(closed=closed)))
         self._start_writer()
 
     def _start_writer(self) -> None:

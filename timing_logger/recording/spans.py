@@ -12,7 +12,6 @@ from timing_logger.record import (
     DEVICE_CLOCK,
     END,
     HOST_CLOCK,
-    INFLIGHT,
     NS_PER_MS,
     OK,
     SEQ,
@@ -147,18 +146,11 @@ class Unrecorded(Span):
 
     __slots__ = ()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.leave()
-
     def write(self, *_: object) -> None:
         """Write nothing: the iteration is not recorded."""
 
-    def open_records(self, status: str) -> Iterator[RawRecord]:
-        """Yield the record if the process hangs in the operation."""
-        if status == INFLIGHT:
-            yield from super().open_records(status)
+    def write_open(self, status: str) -> None:
+        """Write nothing either: only a process that hangs in it has its row, by :meth:`open_records`."""
 
 
 class TimedCall(OpenCall):
@@ -198,13 +190,11 @@ class UnrecordedCall(TimedCall):
 
     __slots__ = ()
 
-    def open_records(self, status: str) -> Iterator[RawRecord]:
-        """Yield the record if the process hangs in the call."""
-        if status == INFLIGHT:
-            yield from super().open_records(status)
-
     def write(self, row: RawRecord) -> None:
         """Write nothing: the iteration is not recorded."""
+
+    def write_open(self, status: str) -> None:
+        """Write nothing either: only a process that hangs in it has its row, by :meth:`open_records`."""
 
 
 class Wait(OpenCall):
@@ -212,18 +202,12 @@ class Wait(OpenCall):
 
     __slots__ = ("of", "thread")
 
-    of: Sequence[Span]
-    thread: str
-
-    @classmethod
-    def begin(cls, of: Sequence[Span], caller: Caller) -> Wait:
-        """Begin a wait of ``caller`` for these operations, and return it."""
-        wait = cls()
-        wait.of = of
-        wait.caller = caller
-        wait.thread = caller.thread
-        wait.enter()
-        return wait
+    def __init__(self, of: Sequence[Span], caller: Caller) -> None:
+        """Begin a wait of ``caller`` for these operations."""
+        self.of = of
+        self.caller = caller
+        self.thread = caller.thread
+        self.enter()
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
         """Yield a record for each operation that is still waited for."""

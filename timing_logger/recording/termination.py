@@ -21,25 +21,19 @@ class TerminationWatch:
 
     The previous handling of the signal still follows: a Python handler is called as before, and a process
     that would have ended ends by the same signal, a moment later.
+
+    Attributes:
+        told: the functions that are called when SIGTERM comes.
     """
 
     def __init__(self) -> None:
-        self._told: list[Told] = []
+        self.told: list[Told] = []
         self._previous = signal.getsignal(signal.SIGTERM)
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._previous_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._handle)
         threading.Thread(target=self._run, name="timing-logger-sigterm", daemon=True).start()
-
-    def add(self, told: Told) -> None:
-        """Have ``told`` called when SIGTERM comes."""
-        self._told.append(told)
-
-    def remove(self, told: Told) -> None:
-        """Call ``told`` no more; it need not be among those that are called."""
-        with contextlib.suppress(ValueError):
-            self._told.remove(told)
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal on the main thread, once that runs Python code again."""
@@ -58,7 +52,7 @@ class TerminationWatch:
 
     def _tell(self) -> None:
         ends = self._previous is signal.SIG_DFL
-        for told in list(self._told):
+        for told in list(self.told):
             with contextlib.suppress(Exception):
                 told(ends)
         if ends:
@@ -67,7 +61,7 @@ class TerminationWatch:
 
     def leave_child(self) -> None:
         """Restore the previous signal handling in a forked child, whose signals are not its parent's."""
-        self._told.clear()
+        self.told.clear()
         with contextlib.suppress(OSError, ValueError):
             signal.set_wakeup_fd(self._previous_descriptor)
             signal.signal(signal.SIGTERM, self._previous)
@@ -94,13 +88,14 @@ def at_sigterm(told: Told) -> None:
                 "called any more. Leave the option out."
             )
         _watch = TerminationWatch()
-    _watch.add(told)
+    _watch.told.append(told)
 
 
 def not_at_sigterm(told: Told) -> None:
-    """Remove a callback that :func:`at_sigterm` registered."""
+    """Remove a callback that :func:`at_sigterm` registered; it need not be among those."""
     if _watch is not None:
-        _watch.remove(told)
+        with contextlib.suppress(ValueError):
+            _watch.told.remove(told)
 
 
 # A signal that reaches a forked child before it has let go of the pipe would be reported to its parent, so
@@ -127,5 +122,4 @@ def _leave_in_child() -> None:
     _after_fork()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_in_child)
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_leave_in_child)

@@ -206,39 +206,6 @@ class FileInParts:
         return AppendOnlyFile(path, mode=self._mode, head=self._head)
 
 
-class FileSink:
-    """The common part of sinks that write into a file."""
-
-    def __init__(self, file: FileInParts) -> None:
-        self._file = file
-        self.path = file.path
-
-    @property
-    def written_bytes(self) -> int:
-        """The size of all parts of the file, in bytes."""
-        return self._file.written_bytes
-
-    @property
-    def parts(self) -> list[FilePart]:
-        """All files of this incarnation, as :class:`FilePart`."""
-        return self._file.parts
-
-    @property
-    def lost(self) -> int:
-        """The number of records that were written and are in no file any more."""
-        return self._file.lost
-
-    def look_after(self) -> list[str]:
-        """Check whether all parts are still as they were written; return messages about what was found."""
-        return self._file.look_after()
-
-    def sync(self) -> None:
-        self._file.sync()
-
-    def close(self) -> None:
-        self._file.close()
-
-
 def is_taken(path: Path) -> bool:
     """Return whether there is a file at ``path``; for ``taken`` of :class:`FileInParts`.
 

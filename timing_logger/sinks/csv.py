@@ -8,10 +8,10 @@ from pathlib import Path
 
 from timing_logger.record import HEADER, RawRecord, format_records
 from timing_logger.run_info import TimingFile, is_anothers, sidecar_path
-from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, FileSink, is_taken
+from timing_logger.sinks._file_in_parts import DEFAULT_MODE, FileInParts, is_taken
 
 
-class CsvSink(FileSink):
+class CsvSink(FileInParts):
     """Appends lines to a file that it created, and continues in the next part where necessary.
 
     Attributes:
@@ -41,16 +41,14 @@ class CsvSink(FileSink):
         """
         self._rank = rank
         super().__init__(
-            FileInParts(
-                log_dir,
-                lambda incarnation, part: TimingFile(rank, incarnation, part).name,
-                argument="log_dir",
-                taken=_is_taken,
-                claimed=lambda first: is_anothers(first, started_unix_ns),
-                head=HEADER.encode(),
-                mode=mode,
-                max_bytes=max_bytes,
-            )
+            log_dir,
+            lambda incarnation, part: TimingFile(rank, incarnation, part).name,
+            argument="log_dir",
+            taken=_is_taken,
+            claimed=lambda first: is_anothers(first, started_unix_ns),
+            head=HEADER.encode(),
+            mode=mode,
+            max_bytes=max_bytes,
         )
 
     @property
@@ -59,11 +57,11 @@ class CsvSink(FileSink):
 
         The incarnation changes if another process takes the names.
         """
-        return TimingFile(self._rank, self._file.incarnation)
+        return TimingFile(self._rank, self.incarnation)
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         """Append a batch as lines of CSV."""
-        self._file.append(format_records(batch, wall_offset_ns).encode(), len(batch))
+        self.append(format_records(batch, wall_offset_ns).encode(), len(batch))
 
 
 def _is_taken(path: Path) -> bool:

@@ -11,13 +11,14 @@ import os
 from collections.abc import Mapping, Sequence
 
 from timing_logger.record import NS_PER_MS, OK, RawRecord, Record
-from timing_logger.sinks._file_in_parts import FileInParts, FileSink, is_taken
+from timing_logger.run_info import run_and_part
+from timing_logger.sinks._file_in_parts import FileInParts, is_taken
 
 OWN_KEYS = ("name", "step", "rank", "duration_ms", "status")
 """The keys that the sink fills; metadata of the same name is kept as ``metadata_<key>``."""
 
 
-class JsonlSink(FileSink):
+class JsonlSink(FileInParts):
     """Appends ``{"name": ..., "step": ..., "rank": ..., "duration_ms": ..., <metadata>}`` per record.
 
     ``name`` is the operation as it was given, ``step`` the iteration. If the duration is not known,
@@ -45,19 +46,16 @@ class JsonlSink(FileSink):
         """
         self._rank = rank
         super().__init__(
-            FileInParts(
-                directory,
-                lambda incarnation, part: f"cuda_events_rank_{rank}{_suffix(incarnation, part)}.jsonl",
-                argument="directory",
-                taken=is_taken,
-            )
+            directory,
+            lambda incarnation, part: f"cuda_events_rank_{rank}{run_and_part(incarnation, part)}.jsonl",
+            argument="directory",
+            taken=is_taken,
         )
-        self.incarnation = self._file.incarnation
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         """Append a batch as lines of JSON."""
         lines = "".join([_line(self._row(Record(*record))) for record in batch])
-        self._file.append(lines.encode(), len(batch))
+        self.append(lines.encode(), len(batch))
 
     def _row(self, record: Record) -> dict[str, object]:
         row: dict[str, object] = {
@@ -71,11 +69,6 @@ class JsonlSink(FileSink):
         for key, value in _metadata(record).items():
             row[_free_key(key, row)] = value
         return row
-
-
-def _suffix(incarnation: int, part: int) -> str:
-    run = "" if incarnation == 1 else f".run{incarnation}"
-    return run if part == 1 else f"{run}.part{part}"
 
 
 def _duration_ms(record: Record) -> float | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
+from contextlib import nullcontext
 from typing import NamedTuple
 
 from timing_logger.recording.device.devices import Device
@@ -50,12 +51,11 @@ class IntervalSums:
 
     __slots__ = ("_ended", "_fold_at", "_folding", "_known", "_total_ns", "_unresolved", "last")
 
+    last: Interval | None
+
     def __init__(self) -> None:
-        self.last: Interval | None = None
-        self._ended: deque[Interval] = deque()
-        self._fold_at = FOLD_EVERY
         self._folding = threading.Lock()
-        self._known = self._total_ns = self._unresolved = 0
+        self._clear()
 
     def add(self, interval: Interval) -> None:
         """Count an interval that has ended. Never blocks or raises."""
@@ -85,10 +85,7 @@ class IntervalSums:
 
     def clear(self) -> None:
         """Forget all intervals that were added."""
-        if self._is_free():
-            with self._folding:
-                self._clear()
-        else:
+        with self._folding if self._is_free() else nullcontext():
             self._clear()
 
     def detach(self) -> None:
@@ -111,7 +108,7 @@ class IntervalSums:
 
     def _clear(self) -> None:
         self.last = None
-        self._ended = deque()
+        self._ended: deque[Interval] = deque()
         self._fold_at = FOLD_EVERY
         self._known = self._total_ns = self._unresolved = 0
 
@@ -129,7 +126,7 @@ class IntervalSums:
         first = ended[0]
         if isinstance(first, HostInterval):
             return self._fold_host(ended)
-        try:  # like DeviceInterval.finished(), but with a single asking() block for all intervals
+        try:  # a single asking() block for all intervals
             with first.device.accelerator.asking(first.device.index) as harmless:
                 return self._fold_device(ended, first.device, ask=harmless)
         except TORCH_ERRORS as error:

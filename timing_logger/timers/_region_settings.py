@@ -27,19 +27,6 @@ class Settings(NamedTuple):
             if value is not None and not isinstance(value, bool):
                 raise ConfigurationError(f"{name} must be True or False, and is {value!r}.")
 
-    def check_asked(self, asked: Settings, name: str) -> None:
-        """Check that the settings asked for agree with these, which are those of the timer ``name``.
-
-        Raises:
-            ConfigurationError: a setting asked for has another value.
-        """
-        for setting, has, wanted in zip(self._fields, self, asked, strict=True):
-            if wanted is not None and wanted != has:
-                raise ConfigurationError(
-                    f"{setting} is {wanted!r}, and the timer {name!r} was made with {self}. "
-                    "Leave the settings out to get that timer, or take another name."
-                )
-
     def __str__(self) -> str:
         return ", ".join(f"{setting}={value!r}" for setting, value in self._asdict().items())
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import ParamSpec, TypeVar
 
-from timing_logger.errors import TimerNotStartedError
+from timing_logger.errors import ConfigurationError, TimerNotStartedError
 from timing_logger.record import NS_PER_MS, NS_PER_S, OK
 from timing_logger.recording.channel import AtomicCounter
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval, wait_for_stream
@@ -263,7 +263,12 @@ class RegionTimer:
         Raises:
             ConfigurationError: the timer was created with another value of a setting that is asked for.
         """
-        self._settings.check_asked(asked, self.name)
+        for setting, has, wanted in zip(Settings._fields, self._settings, asked, strict=True):
+            if wanted is not None and wanted != has:
+                raise ConfigurationError(
+                    f"{setting} is {wanted!r}, and the timer {self.name!r} was made with {self._settings}. "
+                    "Leave the settings out to get that timer, or take another name."
+                )
 
     def __copy__(self) -> RegionTimer:
         """Return the timer itself, so that the copy of a model that holds a timer continues to use it."""

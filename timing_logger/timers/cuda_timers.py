@@ -102,8 +102,12 @@ class CUDATimerCollection:
             ConfigurationError: there is no such region.
             TimerNotStartedError: the region was not started.
         """
-        if self._enabled:
-            self._stop(region)
+        if not self._enabled:
+            return
+        timer = self._timer(region)
+        if not timer.running:
+            raise TimerNotStartedError(f"stop({region!r}) without start({region!r}): call start first.")
+        timer.stop()
 
     def elapsed_ms(self, region: str) -> float:
         """Return the milliseconds of the region, see :meth:`CUDATimer.elapsed_ms`.
@@ -116,12 +120,6 @@ class CUDATimerCollection:
     def elapsed_all(self) -> dict[str, float]:
         """Return the milliseconds of each region, 0.0 for regions that never ran; waits for the device."""
         return {region: timer.elapsed_ms() for region, timer in self._timers.items()}
-
-    def _stop(self, region: str) -> None:
-        timer = self._timer(region)
-        if not timer.running:
-            raise TimerNotStartedError(f"stop({region!r}) without start({region!r}): call start first.")
-        timer.stop()
 
     def _timer(self, region: str) -> CUDATimer:
         timer = self._timers.get(region)

@@ -78,12 +78,8 @@ class EventPool:
             self._told = self._told and left <= 2 * self._low
         elif not self._told:
             self._told = True
-            _tell()
-
-
-def _tell() -> None:
-    for call in when_events_are_low:
-        call()
+            for call in when_events_are_low:
+                call()
 
 
 class Device:

@@ -1,7 +1,7 @@
 """Intervals that a block opens and ends: on the host's clock, or between two events of a device.
 
 The duration of work on a device is not known yet when the call that queues it returns. An interval is
-therefore queried: ``finished()`` never waits, ``wait()`` does, and ``elapsed_ns`` is None until it is known.
+therefore queried: ``ask()`` never waits, ``wait()`` does, and ``elapsed_ns`` is None until it is known.
 The events return to their pool when the last reference to the interval is gone.
 """
 
@@ -32,8 +32,6 @@ class HostInterval:
 
     __slots__ = ("end_ns", "start_ns")
 
-    lost = False
-
     def __init__(self) -> None:
         self.end_ns: int | None = None
         self.start_ns = perf_counter_ns()
@@ -41,10 +39,6 @@ class HostInterval:
     def end(self, stream: torch.Stream | None = None) -> None:
         """End the interval now."""
         self.end_ns = perf_counter_ns()
-
-    def finished(self) -> bool:
-        """Return whether the interval has ended."""
-        return self.end_ns is not None
 
     def wait(self) -> None:
         """Return at once: the end of a host interval is known as soon as it has ended."""
@@ -146,22 +140,6 @@ class DeviceInterval:
         if not self.lost:
             accelerator.mark(self._events[1], stream, index)
 
-    def finished(self) -> bool:
-        """Return whether ``elapsed_ns`` is known, or the interval is lost. Does not wait.
-
-        If a query might break a graph capture, the device is not queried and the result is False.
-        """
-        if self.elapsed_ns is not None or self.lost:
-            return True
-        if not self.ended:
-            return False
-        try:
-            with self.device.accelerator.asking(self.device.index) as harmless:
-                return harmless and self.ask()
-        except TORCH_ERRORS as error:
-            self.lose(error)
-            return True
-
     def wait(self) -> None:
         """Wait until the device has passed the end of the interval, and for nothing else on it."""
         if self.elapsed_ns is not None or self.lost or not self.ended:
@@ -176,7 +154,7 @@ class DeviceInterval:
             self.lose(error)
 
     def ask(self) -> bool:
-        """Query an interval that has ended, like :meth:`finished`.
+        """Return whether ``elapsed_ns`` of an interval that has ended is known, or it is lost. Does not wait.
 
         The caller must be inside a block of :meth:`Accelerator.asking`.
         """

@@ -43,11 +43,7 @@ class StreamMarks:
         if self._begun - self._passed < MOST_INTERVALS:
             return False
         with suppress(IndexError):  # another thread was quicker
-            while _has_begun(self._milestones[0][1]()):
+            # The device was asked about an interval without references when it was resolved: it has begun.
+            while (interval := self._milestones[0][1]()) is None or interval.has_begun():
                 self._passed = self._milestones.popleft()[0]
         return self._begun - self._passed >= MOST_INTERVALS
-
-
-def _has_begun(interval: _Interval | None) -> bool:
-    """Tell whether the device has passed the start; of an interval without references it has been asked."""
-    return interval is None or interval.has_begun()
