@@ -39,7 +39,9 @@ def particulars(verdict: Verdict) -> str:
 
 def what_next(verdict: Verdict) -> str:
     """Return what to look at next, in one sentence; "" if nothing is slow."""
-    if not verdict.judged or verdict.verdict == "healthy":
+    if not verdict.judged:
+        return "timing-logger summary shows where the time went."
+    if verdict.verdict == "healthy":
         return ""
     if verdict.phase == UNLOGGED:
         return 'To see what it does there, put with logger.phase("NAME"): around parts of that code.'
