@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.intervals import Stretches, stretches
 from timing_logger.analysis.operations import PROBES, base_operation, goes_on, is_communication, is_wait
 from timing_logger.analysis.tables import (
@@ -96,14 +97,12 @@ def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Int
     key = _names(frame, np.concatenate([others, waits]))
     of_other, of_wait = key[: len(others)], key[len(others) :]
     goes = each_text(named, goes_on)[others]
-    has_owner = np.bincount(of_other[goes], minlength=key.max() + 1) > 0
+    n_keys = key.max() + 1
+    has_owner = np.bincount(of_other[goes], minlength=n_keys) > 0
     is_free = ~has_owner[of_wait]  # not a wait for a non-blocking operation
-    least, most = np.full(key.max() + 1, np.iinfo(np.int64).max), np.full(key.max() + 1, -1)
-    np.minimum.at(least, of_wait[is_free], lane[waits[is_free]])
-    np.maximum.at(most, of_wait[is_free], lane[waits[is_free]])
-    found[others] = (most[of_other] >= 0) & (
-        (least[of_other] != lane[others]) | (most[of_other] != lane[others])
-    )
+    least = least_of_each(lane[waits[is_free]], of_wait[is_free], n_keys)[of_other]
+    most = greatest_of_each(lane[waits[is_free]], of_wait[is_free], n_keys)[of_other]
+    found[others] = (least < lane[others]) | (most > lane[others])
     return found
 
 

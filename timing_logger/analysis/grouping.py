@@ -59,6 +59,20 @@ def counts_known(values: Floats, group: Ints, n_groups: int) -> Ints:
     return np.bincount(group[~np.isnan(values)], minlength=n_groups)
 
 
+def least_of_each(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
+    """Return the least known value of each group; NaN for a group without any."""
+    found = np.full(n_groups, np.nan)
+    np.fmin.at(found, group, values)
+    return found
+
+
+def greatest_of_each(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
+    """Return the greatest known value of each group; NaN for a group without any."""
+    found = np.full(n_groups, np.nan)
+    np.fmax.at(found, group, values)
+    return found
+
+
 def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]) -> list[Floats]:
     """Compute quantiles of the known values of each group, linearly interpolated.
 

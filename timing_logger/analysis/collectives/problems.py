@@ -11,7 +11,7 @@ from timing_logger.analysis.collectives.generations import MOST_APART
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.analysis.tables import (
@@ -115,10 +115,8 @@ def _unequal_counts(parts: Instances) -> Bools:
     """
     of_rank = np.bincount(cell := dense_codes(parts.step, parts.rank))[cell]
     step = dense_codes(parts.step)
-    least, most = np.full(step.max() + 1, np.iinfo(np.int64).max), np.zeros(step.max() + 1, np.int64)
-    np.minimum.at(least, step, of_rank)
-    np.maximum.at(most, step, of_rank)
-    return ((least < most)[step] & ~parts.numbered)[parts.first]
+    differs = _range(of_rank, step) > 0
+    return (differs[step] & ~parts.numbered)[parts.first]
 
 
 def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
@@ -142,13 +140,10 @@ def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
     return apart
 
 
-def _range(values: Floats, of: Ints) -> Floats:
+def _range(values: Floats | Ints, of: Ints) -> Floats:
     """Return the difference of the greatest and least known value of each number in ``of``; 0 without any."""
-    most, least = (np.full(of.max(initial=-1) + 1, end) for end in (-np.inf, np.inf))
-    np.fmax.at(most, of, values)
-    np.fmin.at(least, of, values)
-    between: Floats = np.maximum(most - least, 0.0)
-    return between
+    n_numbers = of.max(initial=-1) + 1
+    return np.nan_to_num(greatest_of_each(values, of, n_numbers) - least_of_each(values, of, n_numbers))
 
 
 def _differ(values: Floats, first: Ints) -> Bools:

@@ -14,7 +14,7 @@ from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, quantiles, sums
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each, quantiles, sums
 from timing_logger.analysis.intervals import Stretches, stretches, union_lengths
 from timing_logger.analysis.operations import (
     BACKEND,
@@ -24,7 +24,7 @@ from timing_logger.analysis.operations import (
     is_own_work,
     is_wait,
 )
-from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering, steps_of
 from timing_logger.analysis.tables import (
     Bools,
@@ -240,11 +240,8 @@ def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]
 
 
 def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
-    told = rows.kind != _TWIN
-    begins_s = first_starts_s(rows.starts, rows.step, told, len(steps.process))
-    ends_s = np.full(len(steps.process), np.nan)
-    np.fmax.at(ends_s, rows.step[told], rows.ends[told])
-    lasted_ms = 1e3 * durations_s(begins_s, ends_s, steps.since)
+    told = rows.only(rows.kind != _TWIN)
+    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, steps.since)
     return np.where(lasted_ms > 0, lasted_ms, np.nan)
 
 
@@ -282,10 +279,9 @@ def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
 
 def _durations_s(rows: _Rows, n_owners: int) -> Floats:
     rows = rows.only(rows.kind != _TWIN)
-    first, last = np.full(n_owners, np.inf), np.full(n_owners, -np.inf)
-    np.fmin.at(first, rows.step, rows.starts)
-    np.fmax.at(last, rows.step, rows.ends)
-    return np.where(np.isfinite(first) & np.isfinite(last), last - first, 0.0)
+    last_s = greatest_of_each(rows.ends, rows.step, n_owners)
+    lasted_s = last_s - least_of_each(rows.starts, rows.step, n_owners)
+    return np.where(np.isfinite(lasted_s), lasted_s, 0.0)
 
 
 # -- of the run ----------------------------------------------------------------------------------------

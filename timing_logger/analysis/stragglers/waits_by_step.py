@@ -14,7 +14,7 @@ from timing_logger.analysis.collectives.problems import find_problems
 from timing_logger.analysis.collectives.waits import clock_free_wait_ms, complete_among, with_bytes
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS, RUN_OF_RANK
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, sums
+from timing_logger.analysis.grouping import any_row_of, least_of_each, sums
 from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.runs import runs_of
@@ -201,8 +201,7 @@ def _last_of_groups(communicator: Ints, cell: Ints, own_ms: Floats, shape: Shape
     example = any_row_of(pair)
     total_ms = np.bincount(pair, own_ms)
     group = dense_codes(communicator[example], cell[example] // shape.ranks)
-    least_ms = np.full(int(group.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least_ms, group, total_ms)
+    least_ms = least_of_each(total_ms, group, int(group.max(initial=-1)) + 1)
     return cell[example], (total_ms == least_ms[group]).astype(np.float64)
 
 
