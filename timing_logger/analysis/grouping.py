@@ -40,6 +40,15 @@ def _order_of_groups(group: Ints) -> Ints:
     return np.argsort(small, kind="stable")
 
 
+def n_earlier_alike(key: Ints, when: Floats) -> Ints:
+    """Count for each entry the entries with the same key that came before it in time."""
+    order = order_by(key, when)
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    found = np.empty(len(key), np.int64)
+    found[order] = np.arange(len(key)) - np.repeat(first, np.diff(first, append=len(key)))
+    return found
+
+
 def sums(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
     """Sum the known values of each group; 0 for a group without any."""
     return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)

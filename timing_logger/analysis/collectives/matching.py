@@ -15,7 +15,7 @@ import numpy.typing as npt
 from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
 from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
 from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.grouping import any_row_of, order_by
+from timing_logger.analysis.grouping import any_row_of, n_earlier_alike
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.runs import runs_of
 from timing_logger.analysis.steps import steps_of
@@ -168,7 +168,7 @@ def _numbered(
     step = np.where(numbered, seq, step_of_row[row])
     key = dense_codes(communicator, ~numbered, step)
     starts = numbers(frame, "start_counter")[row]
-    earlier = _earlier_alike(dense_codes(key, rank), starts)
+    earlier = n_earlier_alike(dense_codes(key, rank), starts)
     generation = generations(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
     if generation.any() and epochs_of(frame).meaning == Meaning.NOTHING:
         generation = generations_by_iteration(
@@ -193,7 +193,7 @@ def earlier_in_step(frame: Frame, row: Ints) -> Ints:
     """
     process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
     step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
-    return _earlier_alike(
+    return n_earlier_alike(
         dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
     )
 
@@ -219,13 +219,3 @@ def _runs(frame: Frame) -> Ints:
     process = dense_codes(rank, incarnation)
     one = any_row_of(process)
     return runs_of(rank[one], incarnation[one])[process]
-
-
-def _earlier_alike(key: Ints, starts: Floats) -> Ints:
-    """Count for each entry the entries with the same key that began before it."""
-    order = order_by(key, starts)
-    run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
-    found = np.empty(len(key), np.int64)
-    found[order] = earlier
-    return found

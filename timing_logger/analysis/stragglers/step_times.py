@@ -12,7 +12,7 @@ from narwhals.typing import IntoDataFrame, IntoDataFrameT
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
-from timing_logger.analysis.grouping import any_row_of, rows_of_each
+from timing_logger.analysis.grouping import any_row_of, n_earlier_alike, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
@@ -192,11 +192,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
 def _ordinals(process: Ints, frame: Frame) -> Floats:
     """Count for each row the earlier rows of the same process, operation and layer."""
     kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
-    order = np.argsort(kind, kind="stable")
-    first = np.flatnonzero(np.diff(kind[order], prepend=-1))
-    ordinals = np.empty(len(kind))
-    ordinals[order] = np.arange(len(kind)) - np.repeat(first, np.diff(first, append=len(kind)))
-    return ordinals
+    return n_earlier_alike(kind, np.arange(len(kind), dtype=np.float64)).astype(np.float64)
 
 
 def _places(number: Floats, iterations: Ints) -> Ints:
