@@ -23,6 +23,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    renamed,
 )
 from timing_logger.record import DEVICE_CLOCK
 
@@ -65,16 +66,17 @@ def thread_or_stream(frame: Frame) -> Ints:
     For rows on the device's clock it is the stream. Where the stream is not recorded, each thread is taken to
     use one stream.
     """
-    thread, names = coded_text(frame, "thread")
-    blocked = [_MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name for name in names]
-    distinct = sorted(set(blocked))
-    thread = np.array([distinct.index(name) for name in blocked], np.int64)[thread]
+    thread, _ = renamed(coded_text(frame, "thread"), _blocked_thread)
     on_device = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
     if not on_device.any():
         return dense_codes(thread, on_device)
     stream, streams = coded_text(frame, "stream")
-    is_known = on_device & np.array([name != "" for name in streams], np.bool_)[stream]
+    is_known = on_device & each_text((stream, streams), bool)
     return dense_codes(on_device, np.where(is_known, -1, thread), np.where(is_known, stream, -1))
+
+
+def _blocked_thread(name: str) -> str:
+    return _MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name
 
 
 def _needs_others(name: str) -> bool:

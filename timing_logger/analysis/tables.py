@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -185,31 +185,26 @@ def _coded_categories(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     return number_of[codes], [str(text) for text in texts[ascending]]
 
 
-@overload
-def each_text(column: tuple[Ints, list[str]], function: Callable[[str], bool]) -> Bools: ...
-
-
-@overload
-def each_text(
-    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.int64]
-) -> Ints: ...
-
-
-def each_text(
-    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.generic] = np.bool_
-) -> Array:
+def each_text(column: tuple[Ints, list[str]], function: Callable[[str], bool]) -> Bools:
     """Apply a function to the text of each row, once for each distinct text.
 
     Args:
         column: as ``coded_text`` returned it.
         function: the function of one text.
-        dtype: the type of its results.
 
     Returns:
         The result for each row.
     """
     codes, texts = column
-    return np.array([function(text) for text in texts], dtype)[codes]
+    return np.array([function(text) for text in texts], np.bool_)[codes]
+
+
+def renamed(column: tuple[Ints, list[str]], function: Callable[[str], str]) -> tuple[Ints, list[str]]:
+    """Replace the text of each row by what a function makes of it; the result is as of ``coded_text``."""
+    codes, texts = column
+    names = [function(text) for text in texts]
+    distinct = sorted(set(names))
+    return np.array([distinct.index(name) for name in names], np.int64)[codes], distinct
 
 
 def dense_codes(*keys: Array) -> Ints:

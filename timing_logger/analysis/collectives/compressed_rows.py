@@ -20,6 +20,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    renamed,
 )
 
 WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
@@ -101,9 +102,7 @@ def first_words(frame: Frame) -> tuple[Ints, list[str]]:
     Returns:
         For each row the index of its word, and the distinct words in ascending order.
     """
-    phases = coded_text(frame, "phase")
-    words = sorted({_first_word(text) for text in phases[1]})
-    return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
+    return renamed(coded_text(frame, "phase"), _first_word)
 
 
 def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:

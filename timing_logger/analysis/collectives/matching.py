@@ -29,6 +29,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    renamed,
 )
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
@@ -147,9 +148,8 @@ def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
     """Return the rows that are collectives, the index of each row's base operation, and their names."""
     named = coded_text(frame, "operation")
     row = np.flatnonzero(each_text(named, is_collective))
-    operations = sorted({base_operation(text) for text in named[1]})
-    number_of = np.array([operations.index(base_operation(text)) for text in named[1]], np.int64)
-    return row, number_of[named[0][row]], operations
+    operation, operations = renamed(named, base_operation)
+    return row, operation[row], operations
 
 
 def _numbered(

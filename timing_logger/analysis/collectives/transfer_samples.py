@@ -32,6 +32,7 @@ from timing_logger.analysis.tables import (
     each_text,
     new_column,
     numbers,
+    renamed,
     taken,
     text_column,
 )
@@ -98,8 +99,7 @@ class Measured(NamedTuple):
         named = coded_text(frame, "operation")
         row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in MOVES.union(others)))
         time_ms = durations_ms(frame)
-        operations = sorted({base_operation(text) for text in named[1]})
-        operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
+        operation, operations = renamed(named, base_operation)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
         is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
         handled = _handled_bytes(operation, operations, size, group_size)

@@ -33,7 +33,6 @@ from timing_logger.analysis.tables import (
     Ints,
     coded_text,
     dense_codes,
-    each_text,
     new_column,
     nullable_integers,
     numbers,
@@ -158,12 +157,13 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, frame: Frame, step: Ints) -> _Rows:
         lanes = lanes_of(frame)
+        operation, operations = coded_text(frame, "operation")
         return cls(
             step=step,
             lane=lanes.lane,
             starts=numbers(frame, "start_counter"),
             ends=numbers(frame, "end_counter"),
-            kind=each_text(coded_text(frame, "operation"), _kind_of, np.int64),
+            kind=np.array([_kind_of(name) for name in operations], np.int64)[operation],
             blocks=lanes.blocks,
         )
 
