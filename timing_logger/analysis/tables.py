@@ -274,24 +274,25 @@ def new_column(frame: Frame, name: str, values: Array) -> Column:
     return nw.new_series(name, values, backend=frame.implementation)
 
 
+def new_columns(frame: Frame, figures: Mapping[str, Array]) -> list[Column]:
+    """Return a column for each array, under its name, in the library of ``frame``."""
+    return [new_column(frame, name, values) for name, values in figures.items()]
+
+
 def nullable_integers(frame: Frame, name: str, values: Floats) -> Column:
     """Return a column of integers in the library of ``frame``, NA where ``values`` is NaN.
 
     In pandas its type is ``Int64``.
     """
     missing = np.isnan(values)
-    return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
+    return nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
 
 
-def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> Column:
-    """Return a column of booleans in the library of ``frame``, NA where ``missing``.
+def nullable(frame: Frame, name: str, values: Ints | Bools, missing: Bools) -> Column:
+    """Return a column of integers or booleans in the library of ``frame``, NA where ``missing``.
 
-    In pandas its type is ``boolean``.
+    In pandas its type is ``Int64`` or ``boolean``.
     """
-    return _nullable(frame, name, values, missing)
-
-
-def _nullable(frame: Frame, name: str, values: Array, missing: Bools) -> Column:
     if frame.implementation.is_pandas_like():
         import pandas as pd
 

@@ -30,7 +30,7 @@ from timing_logger.analysis.tables import (
     Ints,
     coded_text,
     each_text,
-    new_column,
+    new_columns,
     nullable_integers,
     numbers,
     opened,
@@ -85,7 +85,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     parts = complete_instances(frame)
     found, last_arriver = _figures(frame, parts)
     table = identified(frame, parts).with_columns(
-        *(new_column(frame, name, values) for name, values in found.items()),
+        *new_columns(frame, found),
         nullable_integers(frame, "last_arriver", last_arriver),
     )
     return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())

@@ -27,6 +27,7 @@ from timing_logger.analysis.operations import (
 from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering, steps_of
 from timing_logger.analysis.tables import (
+    Array,
     Bools,
     Floats,
     Frame,
@@ -34,6 +35,7 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     new_column,
+    new_columns,
     nullable_integers,
     numbers,
     of_pandas,
@@ -114,7 +116,7 @@ def map_overlap(timings: IntoDataFrameT) -> OverlapPart[IntoDataFrameT]:
     figures = _figures(frame, step, _Steps.of(frame, row))
     table = taken(frame, _STEP, row).with_columns(
         nullable_integers(frame, "epoch", epoch[row]),
-        *(new_column(frame, name, values) for name, values in figures.items()),
+        *new_columns(frame, figures),
     )
     return OverlapPart(table, steps.numbering)
 
@@ -394,13 +396,10 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
     frame = frame.filter(~nw.col("iteration").is_null())
     key = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"))
     row = any_row_of(key)
-    table = taken(frame, _OF_STEPS, row).with_columns(
-        new_column(frame, "iterations", np.bincount(key, minlength=len(row))),
-        *(
-            new_column(frame, name, quantiles(numbers(frame, name), key, len(row), [0.5])[0])
-            for name in _STEP_FIGURES
-        ),
-    )
+    figures: dict[str, Array] = {"iterations": np.bincount(key, minlength=len(row))}
+    for name in _STEP_FIGURES:
+        figures[name] = quantiles(numbers(frame, name), key, len(row), [0.5])[0]
+    table = taken(frame, _OF_STEPS, row).with_columns(*new_columns(frame, figures))
     return cast("IntoDataFrameT", table.to_native())
 
 

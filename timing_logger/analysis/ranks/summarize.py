@@ -23,7 +23,7 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     each_text,
-    new_column,
+    new_columns,
     numbers,
     opened,
     taken,
@@ -138,9 +138,7 @@ def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFra
     row = any_row_of(group_of_key)
     places = np.split(group_of_key, np.cumsum([len(part.n_sizes) for part in parts])[:-1])
     figures = _figures(parts, places, len(row))
-    table = taken(keys, by, row).with_columns(
-        *(new_column(keys, name, values) for name, values in figures.items())
-    )
+    table = taken(keys, by, row).with_columns(*new_columns(keys, figures))
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
     totals: IntoDataFrame = taken(table, table.columns, order).to_native()
     return totals
