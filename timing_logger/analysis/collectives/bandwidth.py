@@ -14,10 +14,7 @@ from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured,
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, quantiles
-from timing_logger.analysis.operations import (
-    base_operation,
-    bus_factor,
-)
+from timing_logger.analysis.operations import base_operation, bus_factor
 from timing_logger.analysis.tables import (
     Floats,
     Frame,

@@ -96,7 +96,7 @@ def _fewest_that_explain(
         if _too_many(times, roles, chosen):
             return [], gate
         share = explained(times, _all(chosen), found)
-        gate = Gate(EXPLAINED, share, MIN_EXPLAINED, share >= MIN_EXPLAINED)
+        gate = Gate.at_least(EXPLAINED, share, MIN_EXPLAINED)
         if gate.passed:
             return chosen, gate
     return [], gate

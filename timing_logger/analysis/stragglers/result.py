@@ -27,6 +27,16 @@ class Gate(NamedTuple):
     bound: float
     passed: bool
 
+    @classmethod
+    def at_least(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and no less than its bound."""
+        return cls(name, float(value), float(bound), bool(value >= bound))
+
+    @classmethod
+    def below(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and less than its bound."""
+        return cls(name, float(value), float(bound), bool(value < bound))
+
 
 class Suspect(NamedTuple):
     """A rank that may be slow, for certain or not, or several ranks that act as one.

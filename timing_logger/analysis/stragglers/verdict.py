@@ -23,7 +23,7 @@ from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
 from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
-from timing_logger.analysis.stragglers.culprits import MIN_EXPLAINED, Culprits, culprits
+from timing_logger.analysis.stragglers.culprits import EXPLAINED, MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     few_steps,
     few_steps_in_all,
@@ -252,9 +252,7 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
 
 def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
     first, suspect = party.first, found.suspects[0]
-    share = Gate(
-        "part of the lost time explained", suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED
-    )
+    share = Gate.at_least(EXPLAINED, suspect.share, MIN_EXPLAINED)
     others = [candidate for candidate in found.found if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
