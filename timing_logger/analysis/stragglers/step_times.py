@@ -227,11 +227,8 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
-    if not found:
-        return _nothing(has_iterations)
     phases = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
-    return replace(times, on_device=any(part.on_device for part in parts))
+    return _assembled(found, parts, phases, numbering, has_iterations, world_size)
 
 
 def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
@@ -247,15 +244,6 @@ def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Itera
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 
-def _nothing(has_iterations: bool) -> StepTimes:
-    none = np.zeros((0, 0))
-    return StepTimes(
-        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none, none), none, none, none,
-        Transfers([], none, none.astype(np.int64)),
-        from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
-    )  # fmt: skip
-
-
 def _assembled(
     found: Sequence[RankSteps],
     parts: Sequence[StepTimesPart],
@@ -266,7 +254,7 @@ def _assembled(
 ) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
     columns = [ranks.index(steps.rank) for steps in found]
-    iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
+    iterations = np.unique(np.concatenate([np.zeros(0, np.int64), *(steps.iterations for steps in found)]))
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
     phase_ms = np.full((len(phases), *shape), np.nan)
@@ -283,4 +271,5 @@ def _assembled(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
+        on_device=any(part.on_device for part in parts),
     )  # fmt: skip

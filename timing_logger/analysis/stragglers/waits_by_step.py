@@ -169,7 +169,7 @@ def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
     first = np.cumsum(n_steps) - n_steps
     inside = (place >= 0) & (place < n_steps[process])
     found = np.full(len(place), np.nan)
-    found[inside] = np.concatenate(steps)[(first[process] + place)[inside]]
+    found[inside] = np.concatenate([first[:0], *steps])[(first[process] + place)[inside]]
     return found
 
 
