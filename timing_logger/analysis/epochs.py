@@ -13,7 +13,7 @@ import numpy as np
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.passes import counted_passes
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, numbers
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, numbers, processes_of
 
 
 class Meaning(IntEnum):
@@ -50,7 +50,7 @@ def epochs_of(frame: Frame) -> Epochs:
         restarts = frame[PROCESS_RESTARTS].to_numpy()
         return Epochs(numbers(frame, EPOCH_OF_STEP), restarts, Meaning(int(meaning.max(initial=0))))
     recorded, iteration = numbers(frame, "epoch"), numbers(frame, "iteration")
-    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     least, greatest = _ends(process, recorded)
     restarting = processes_that_restart(process, recorded, iteration)
     restarts = np.isin(process, restarting)

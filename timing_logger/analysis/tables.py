@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import narwhals as nw
@@ -226,6 +226,11 @@ def dense_codes(*keys: Array) -> Ints:
     return codes
 
 
+def processes_of(frame: Frame) -> Ints:
+    """Number the process (rank and incarnation) of each row of a table that ``opened`` returned, from 0."""
+    return dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+
+
 def _codes(values: Array) -> Ints:
     if values.dtype.kind == "f":
         values = _as_integers(values.astype(np.float64, copy=False))
@@ -341,11 +346,6 @@ def like(
     return table
 
 
-def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[object, ...], Frame]]:
-    """Yield the values of ``keys`` and the rows that have them, in ascending order of the values."""
-    yield from sorted(frame.group_by(*keys), key=lambda group: group[0])
-
-
 def numbers(rows: Frame, name: str) -> Floats:
     """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own."""
     column = rows[name]
@@ -358,20 +358,6 @@ def numbers(rows: Frame, name: str) -> Floats:
 def known(values: Floats) -> Floats:
     """Return the values that are not NaN."""
     return values[~np.isnan(values)]
-
-
-def wall_s(rows: Frame) -> float:
-    """Return the time from the first start to the last end of one process's rows, in seconds.
-
-    It is NaN if no start or no end is known.
-    """
-    return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
-
-
-def wall_between_s(starts: Floats, ends: Floats) -> float:
-    """Return the time from the first start to the last end, in seconds; NaN without a known start or end."""
-    starts, ends = known(starts), known(ends)
-    return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")
 
 
 def of_pandas() -> Frame:

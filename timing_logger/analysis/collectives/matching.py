@@ -29,6 +29,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    processes_of,
     renamed,
 )
 
@@ -191,11 +192,9 @@ def earlier_in_step(frame: Frame, row: Ints) -> Ints:
         frame: a table that ``opened`` returned.
         row: positions of the collectives without a number.
     """
-    process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
     step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
-    return n_earlier_alike(
-        dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
-    )
+    alike = dense_codes(processes_of(frame)[row], communicators(frame, row), *step)
+    return n_earlier_alike(alike, numbers(frame, "start_counter")[row])
 
 
 def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
@@ -216,6 +215,6 @@ def _runs(frame: Frame) -> Ints:
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
     if (incarnation == incarnation[:1]).all():
         return np.zeros(len(rank), np.int64)
-    process = dense_codes(rank, incarnation)
+    process = processes_of(frame)
     one = any_row_of(process)
     return runs_of(rank[one], incarnation[one])[process]

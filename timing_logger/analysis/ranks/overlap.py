@@ -40,6 +40,7 @@ from timing_logger.analysis.tables import (
     numbers,
     of_pandas,
     opened,
+    processes_of,
     taken,
 )
 
@@ -331,7 +332,7 @@ class ProcessTimes(NamedTuple):
 def process_times(frame: Frame) -> ProcessTimes:
     """Compute the useful time and runtime of each process of a table that ``opened`` returned."""
     rank = frame["rank"].to_numpy()
-    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     rows = _Rows.of(frame, process)
     useful, runtime = np.zeros((2, n_processes := int(process.max(initial=-1)) + 1))
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time

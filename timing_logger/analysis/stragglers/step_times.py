@@ -35,6 +35,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     opened,
+    processes_of,
 )
 from timing_logger.record import DEVICE_CLOCK
 
@@ -168,7 +169,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     rank = frame["rank"].to_numpy().astype(np.int64)
-    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     has_iterations = frame["iteration"].count() > 0
     number, numbering = steps_of(frame)
     if not has_iterations:
