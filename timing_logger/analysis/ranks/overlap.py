@@ -32,9 +32,10 @@ from timing_logger.analysis.tables import (
     Floats,
     Frame,
     Ints,
+    Schema,
     coded_text,
     dense_codes,
-    new_column,
+    like,
     new_columns,
     nullable_integers,
     numbers,
@@ -290,6 +291,12 @@ def _durations_s(rows: _Rows, n_owners: int) -> Floats:
 # -- of the run ----------------------------------------------------------------------------------------
 
 
+_EFFICIENCIES: Schema = {
+    "ranks": nw.Int64, "useful_mean_ms": nw.Float64, "useful_max_ms": nw.Float64, "runtime_ms": nw.Float64,
+    "load_balance": nw.Float64, "communication_efficiency": nw.Float64, "parallel_efficiency": nw.Float64,
+}  # fmt: skip
+
+
 def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
     """Compute the parallel efficiencies of a run as POP defines them, from 0 to 1; 0.8 is acceptable.
 
@@ -312,7 +319,7 @@ def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
         parallel_efficiency: ``load_balance * communication_efficiency``.
     """
     frame = opened(timings, COLUMNS_OF["efficiencies"])
-    return cast("IntoDataFrameT", efficiencies_of(frame, process_times(frame)).to_native())
+    return efficiencies_of(frame, process_times(frame))
 
 
 class ProcessTimes(NamedTuple):
@@ -343,31 +350,19 @@ def process_times(frame: Frame) -> ProcessTimes:
     return ProcessTimes(rank[any_row_of(process)], useful, runtime)
 
 
-def efficiencies_of(frame: Frame, times: ProcessTimes) -> Frame:
+def efficiencies_of(frame: nw.DataFrame[IntoDataFrameT], times: ProcessTimes) -> IntoDataFrameT:
     """Compute :func:`efficiencies` from the times of all processes, in the library of ``frame``."""
     rank = dense_codes(times.rank)
     n_ranks = int(rank.max(initial=-1)) + 1
-    useful_s, runtime_s = (sums(values, rank, n_ranks) for values in times[1:])
-    return _efficiencies(frame, useful_s * 1e3, runtime_s * 1e3)
+    useful_ms, runtime_ms = (1e3 * sums(values, rank, n_ranks) for values in times[1:])
+    return like(frame, _EFFICIENCIES, [_efficiencies(useful_ms, runtime_ms)] if n_ranks else [])
 
 
-def _efficiencies(frame: Frame, useful_ms: Floats, runtime_ms: Floats) -> Frame:
-    some = slice(0, 1 if len(useful_ms) else 0)
-    mean, most = (np.atleast_1d(f(useful_ms)) if len(useful_ms) else useful_ms for f in (np.mean, np.max))
-    longest = np.atleast_1d(runtime_ms.max(initial=0))[some]
-    balance = mean / np.where(most > 0, most, np.nan)
-    efficiency = np.where(most > 0, most, np.nan) / np.where(longest > 0, longest, np.nan)
-    found = {
-        "ranks": np.array([len(useful_ms)])[some],
-        "useful_mean_ms": mean,
-        "useful_max_ms": most,
-        "runtime_ms": longest,
-        "load_balance": balance,
-        "communication_efficiency": efficiency,
-        "parallel_efficiency": balance * efficiency,
-    }
-    columns = [new_column(frame, name, values).to_frame() for name, values in found.items()]
-    return columns[0].with_columns(*(column[column.columns[0]] for column in columns[1:]))
+def _efficiencies(useful_ms: Floats, runtime_ms: Floats) -> tuple[object, ...]:
+    mean, most, longest = float(useful_ms.mean()), float(useful_ms.max()), float(runtime_ms.max())
+    balance = mean / most if most > 0 else np.nan
+    efficiency = most / longest if most > 0 and longest > 0 else np.nan
+    return len(useful_ms), mean, most, longest, balance, efficiency, balance * efficiency
 
 
 _OF_STEPS = ("rank", "incarnation")
@@ -418,7 +413,7 @@ def _process_times(timings: pd.DataFrame) -> ProcessTimes:
 
 def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    found: pd.DataFrame = efficiencies_of(of_pandas(), times).to_native()
+    found: pd.DataFrame = efficiencies_of(of_pandas(), times)
     return found
 
 
