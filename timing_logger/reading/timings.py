@@ -340,10 +340,8 @@ def _lacking(file: dict[str, Any]) -> str:
     While a logger runs, and after it was killed, the sidecar is behind its file.
     """
     sidecar = file.get("sidecar") or {}
-    counters = sidecar.get("counters")
-    written = counters.get("written") if isinstance(counters, dict) else None
-    rows = file.get("rows")
-    if not isinstance(written, int) or rows is None:
+    written, rows = sidecar.get("counters", {}).get("written"), file.get("rows")
+    if written is None or rows is None:
         return ""
     if file.get("cut") or file.get("bad_lines") or missing_parts(file):
         return ""

@@ -15,9 +15,9 @@ import numpy as np
 
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
-from timing_logger.analysis.group_members import all_members
+from timing_logger.analysis.group_members import MOST_RANKS, all_members
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
-from timing_logger.analysis.hangs.sidecar_state import MOST_RANKS, LastWords, Progress
+from timing_logger.analysis.hangs.sidecar_state import LastWords, Progress
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 from timing_logger.analysis.tables import Floats, dense_codes, opened

@@ -275,9 +275,8 @@ def compare_counters(files: Iterable[File]) -> list[FileCounters]:
 
 def _counters_of(file: File) -> FileCounters:
     sidecar = sidecar_of(file)
-    stated = sidecar.get("counters")
-    counters = stated if isinstance(stated, dict) else {}
-    written, closed = counters.get("written"), sidecar.get("closed")
+    counters = sidecar.get("counters", {})
+    written = counters.get("written")
     return {
         "rank": file["rank"],
         "incarnation": file["incarnation"],
@@ -288,7 +287,7 @@ def _counters_of(file: File) -> FileCounters:
         "written": written,
         "dropped": counters.get("dropped"),
         "pending": counters.get("pending"),
-        "closed": closed if isinstance(closed, bool) else None,
+        "closed": sidecar.get("closed"),
         "agrees": None if written is None else written == file["rows"],
     }
 
