@@ -90,6 +90,10 @@ class LastWords:
     idle_stack: tuple[str, ...] = ()
     host: str = ""
 
+    def progress_in(self, group: str, size: int | None) -> Progress:
+        """Return the progress in a group; none, if the sidecar does not tell of the group."""
+        return self.progress.get((group, size), Progress(0, 0))
+
     @property
     def idle_s(self) -> float | None:
         """The time in s from the last call begun or recorded to the last sidecar update; None if unknown."""
