@@ -175,8 +175,18 @@ class Source:
         Args:
             clock: how instants are mapped to the common axis.
         """
+        frame = self.parsed.frame
+        first_s, last_s = frame["start_counter"].min(), frame["end_counter"].max()
+        return {
+            **self.content(),
+            "inexact": inexact_numbers(frame),
+            "span_unix_ns": self.lifetime,
+            "clock": clock.description(first_s, last_s),
+        }
+
+    def content(self) -> dict[str, Any]:
+        """Return the part of the description that tells what was read."""
         parsed = self.parsed
-        first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.stated(),
             "parts": parsed.parts,
@@ -185,9 +195,6 @@ class Source:
             "cut": parsed.cut,
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
-            "inexact": inexact_numbers(parsed.frame),
-            "span_unix_ns": self.lifetime,
-            "clock": clock.description(first_s, last_s),
         }
 
 
