@@ -81,17 +81,9 @@ class Instances(NamedTuple):
         """Return the instances that are ``wanted`` (one entry per instance), under their old numbers."""
         kept = self.for_parts(wanted)
         n_parts = self.n_parts[wanted]
-        return Instances(
-            row=self.row[kept],
-            instance=self.instance[kept],
-            first=np.cumsum(n_parts) - n_parts,
-            communicator=self.communicator[kept],
-            rank=self.rank[kept],
-            operation=self.operation[kept],
-            operations=self.operations,
-            group_size=self.group_size[kept],
-            numbered=self.numbered[kept],
-            step=self.step[kept],
+        of_parts = [name for name in self._fields if name not in ("first", "operations")]
+        return self._replace(
+            first=np.cumsum(n_parts) - n_parts, **{name: getattr(self, name)[kept] for name in of_parts}
         )
 
     def is_one_of(self, operations: Set[str]) -> Bools:

@@ -149,14 +149,9 @@ class Measured(NamedTuple):
             return self
         kind = self.kind[wanted]
         is_left = np.bincount(kind, minlength=len(self.row)) > 0
-        return Measured(
-            row=self.row[is_left],
-            operation=self.operation[is_left],
-            operations=self.operations,
-            size=self.size[is_left],
-            group_size=self.group_size[is_left],
-            is_ok=self.is_ok[is_left],
-            handled=self.handled[is_left],
+        of_kinds = ("row", "operation", "size", "group_size", "is_ok", "handled")
+        return self._replace(
+            **{name: getattr(self, name)[is_left] for name in of_kinds},
             kind=(np.cumsum(is_left) - 1)[kind],
             time_ms=self.time_ms[wanted],
             transfer_ms=self.transfer_ms[wanted],
