@@ -112,10 +112,10 @@ def map_overlap(timings: IntoDataFrameT) -> OverlapPart[IntoDataFrameT]:
     """Compute the overlap of whole processes, such as those of one file."""
     frame = opened(timings, COLUMNS_OF["overlap"])
     steps = steps_of(frame)
-    step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
+    step = dense_codes(processes_of(frame), steps.number)
     row = any_row_of(step)
     epoch = np.where(np.isnan(steps.number), np.nan, epochs_of(frame).of_row)
-    figures = _figures(frame, step, _Steps.of(frame, row))
+    figures = _figures(frame, step, row)
     table = taken(frame, _STEP, row).with_columns(
         nullable_integers(frame, "epoch", epoch[row]),
         *new_columns(frame, figures),
@@ -187,27 +187,10 @@ def _kind_of(name: str) -> int:
     return _COPY if base_operation(name) in COPIES else _OTHER
 
 
-class _Steps(NamedTuple):
-    """The steps of a table, by process, then number; one entry per step.
-
-    Attributes:
-        process: number of the step's rank and incarnation.
-        since: number of iterations since the step before, as ``iterations_since`` returns.
-    """
-
-    process: Ints
-    since: Floats
-
-    @classmethod
-    def of(cls, frame: Frame, row: Ints) -> _Steps:
-        """Number the steps of a table; ``row`` is the position of one row of each step."""
-        process = dense_codes(numbers(frame, "rank")[row], numbers(frame, "incarnation")[row])
-        return cls(process, iterations_since(numbers(frame, "iteration")[row], process))
-
-
-def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
+def _figures(frame: Frame, step: Ints, row: Ints) -> dict[str, Floats]:
+    """Compute the columns of :func:`overlap`; ``row`` is the position of one row of each step."""
     rows = _Rows.of(frame, step)
-    n_steps = len(steps.process)
+    n_steps, process = len(row), processes_of(frame)[row]
     lengths_s = np.zeros((6, n_steps))
     rank = frame["rank"].to_numpy()
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
@@ -215,7 +198,7 @@ def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
     unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
     lengths_s[:, unknown] = np.nan
     communication_ms, compute_ms, beside_work_ms, blocked_ms, copy_ms, waited_ms = 1e3 * lengths_s
-    works, tells_who_is_blocked = _what_is_recorded(rows, steps.process)
+    works, tells_who_is_blocked = _what_is_recorded(rows, process)
     hidden_ms = np.where(works, beside_work_ms, communication_ms - blocked_ms)
     hidden_ms = np.where(works | tells_who_is_blocked, hidden_ms, np.nan)
     return {
@@ -226,7 +209,7 @@ def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
         "exposed_ms": communication_ms - hidden_ms,
         "hidden_ms": hidden_ms,
         "overlap": hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan),
-        "step_ms": _step_ms(rows, steps),
+        "step_ms": _step_ms(rows, iterations_since(numbers(frame, "iteration")[row], process)),
     }
 
 
@@ -243,9 +226,9 @@ def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]
     return has(rows.kind == _COMPUTE)[process_of_step], tells[process_of_step]
 
 
-def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
+def _step_ms(rows: _Rows, since: Floats) -> Floats:
     told = rows.only(rows.kind != _TWIN)
-    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, steps.since)
+    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, since)
     return np.where(lasted_ms > 0, lasted_ms, np.nan)
 
 
@@ -390,7 +373,7 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(overlap, _OF_STEPS)
     frame = frame.filter(~nw.col("iteration").is_null())
-    key = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"))
+    key = processes_of(frame)
     row = any_row_of(key)
     figures: dict[str, Array] = {"iterations": np.bincount(key, minlength=len(row))}
     for name in _STEP_FIGURES:
