@@ -21,7 +21,7 @@ from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
 from timing_logger.record import COLUMNS, FIELDS
-from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
+from timing_logger.run_info import TimingFile, check_is_file, read_sidecar, usable_sidecar
 
 Engine = Literal["pandas", "pyarrow"]
 
@@ -220,8 +220,8 @@ class ParquetSource(Source):
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
-        """The sidecar that the part keeps, or None."""
-        return self.part.sidecar
+        """The usable values of the timing file's sidecar; None if it had none."""
+        return usable_sidecar(self.part.facts["sidecar"])
 
     def _stated_parts(self) -> Sequence[dict[str, Any]]:
         facts = self.part.facts
