@@ -175,18 +175,17 @@ class Source:
         Args:
             clock: how instants are mapped to the common axis.
         """
-        frame = self.parsed.frame
-        first_s, last_s = frame["start_counter"].min(), frame["end_counter"].max()
+        parsed = self.parsed
+        first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
-            **self.content(),
-            "inexact": inexact_numbers(frame),
+            **self.told(parsed),
+            "inexact": inexact_numbers(parsed.frame),
             "span_unix_ns": self.lifetime,
             "clock": clock.description(first_s, last_s),
         }
 
-    def content(self) -> dict[str, Any]:
-        """Return the part of the description that tells what was read."""
-        parsed = self.parsed
+    def told(self, parsed: Parsed) -> dict[str, Any]:
+        """Return the part of the description that tells what was read: its content, which was ``parsed``."""
         return {
             **self.stated(),
             "parts": parsed.parts,

@@ -144,7 +144,7 @@ def _hang_after_s(stated: Any) -> float:
 
 def _open_call(entry: Mapping[str, Any]) -> OpenCall:
     texts = {name: _text(entry.get(name)) for name in _TEXTS}
-    return OpenCall(**texts, **{name: entry.get(name) for name in _INTEGERS})
+    return OpenCall(**texts, **{name: entry.get(name) for name in _INTEGERS})  # type: ignore[arg-type]
 
 
 def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress]:
