@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypedDict, cast
 
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
@@ -120,10 +120,6 @@ class RunEnd:
     def as_dict(self) -> RunEndDict:
         """Return the end of the run as plain values that JSON can hold."""
         return cast("RunEndDict", {"ended": self.ended, **plain_fields(self)})
-
-    def saying(self, *sentences: str) -> RunEnd:
-        """Return the same end of a run with these sentences."""
-        return replace(self, sentences=sentences)
 
     def of_rank(self) -> Mapping[int, RankEnd]:
         """Return the end of each rank, by rank."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
@@ -37,7 +38,7 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
         told = []
     if told and mixed:
         told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
-    return end.saying(*map(escape_text, told))
+    return replace(end, sentences=tuple(map(escape_text, told)))
 
 
 # -- a hang --------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
     members,
+    n_known_steps,
     peer_medians,
     relative_scores,
 )
@@ -192,18 +193,13 @@ def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
 
 
 def _least_gap(ratios: Floats) -> float:
-    return MIN_GAP if _recorded(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
+    return MIN_GAP if n_known_steps(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
 
 
 def _steps_gate(slow: SlowSteps, ratios: Floats, cost_share: float) -> Gate:
     """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
-    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), _recorded(ratios)))
-
-
-def _recorded(ratios: Floats) -> int:
-    """Count the steps that are known of any rank of the role; one rank's file may end early."""
-    return int((~np.isnan(ratios)).any(axis=1).sum())
+    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_known_steps(ratios)))
 
 
 def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
