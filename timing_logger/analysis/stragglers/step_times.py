@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from narwhals.typing import IntoDataFrame, IntoDataFrameT
+from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
-from timing_logger.analysis.grouping import any_row_of, n_earlier_alike, rows_of_each
+from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
@@ -140,10 +140,8 @@ class StepTimesPart(NamedTuple):
 
     Attributes:
         processes: the times of each process by step, in the order of rank and incarnation.
-        incarnations: the incarnation of each process.
         epochs: for each process the epoch of each of its steps; NaN where none is known.
-        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` returns; the list is
-            emptied when the tables of all parts are joined, so that no row is held twice.
+        to_match: the rows that are matched across ranks.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -151,9 +149,8 @@ class StepTimesPart(NamedTuple):
     """
 
     processes: list[RankSteps]
-    incarnations: list[int]
     epochs: list[Floats]
-    to_match: list[IntoDataFrame]
+    to_match: Part
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -184,10 +181,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
         place[chosen] = at
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
-    return StepTimesPart(
-        found, incarnations, epochs, [to_match], numbering, rows.operations, has_iterations, on_device
-    )
+    return StepTimesPart(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
@@ -266,8 +260,7 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    to_match = [Part(part.to_match, part.incarnations) for part in parts]
-    met = meetings(to_match, columns, rows, by_step=has_iterations)
+    met = meetings([part.to_match for part in parts], columns, rows, by_step=has_iterations)
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),

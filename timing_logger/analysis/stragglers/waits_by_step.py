@@ -87,8 +87,8 @@ class Waits(NamedTuple):
     last_share: Floats
 
 
-def rows_to_match(frame: Frame, process: Ints, place: Ints) -> IntoDataFrame:
-    """Return the rows of collectives and messages as a table of their own, for ``meetings``.
+def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Part:
+    """Return the rows of collectives and messages, for ``meetings``.
 
     Args:
         frame: the rows of whole processes, a table that ``opened`` returned.
@@ -104,8 +104,8 @@ def rows_to_match(frame: Frame, process: Ints, place: Ints) -> IntoDataFrame:
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
     )
-    native: IntoDataFrame = table.to_native()
-    return native
+    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
+    return Part([table.to_native()], incarnations)
 
 
 def _is_matched(name: str) -> bool:
@@ -116,7 +116,7 @@ class Part(NamedTuple):
     """The rows to match of some processes.
 
     Attributes:
-        rows: a list with the table that ``rows_to_match`` returned; :func:`meetings` takes it out.
+        rows: a list with a table of these rows; :func:`meetings` takes it out, so that no row is held twice.
         incarnations: the incarnation of each of these processes.
     """
 
