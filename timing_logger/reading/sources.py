@@ -275,17 +275,19 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
     """
     if stated not in ("auto", "pandas", "pyarrow"):
         raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'pyarrow'.")
-    if stated == "pyarrow" and not has_pyarrow():
+    if stated == "pandas" or (stated == "auto" and n_bytes <= LARGE_BYTES):
+        return "pandas"
+    if has_pyarrow():
+        return "pyarrow"
+    if stated == "pyarrow":
         raise ConfigurationError(f"engine='pyarrow': pyarrow is not installed. Get it with {_EXTRA}.")
-    if stated == "auto" and n_bytes > LARGE_BYTES and not has_pyarrow():
-        warnings.warn(
-            f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
-            "brings pyarrow, which reads large files.",
-            UserWarning,
-            stacklevel=4,
-        )
-    is_large = stated == "auto" and n_bytes > LARGE_BYTES
-    return "pyarrow" if has_pyarrow() and (stated == "pyarrow" or is_large) else "pandas"
+    warnings.warn(
+        f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
+        "brings pyarrow, which reads large files.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return "pandas"
 
 
 def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:
