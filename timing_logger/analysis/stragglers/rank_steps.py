@@ -146,15 +146,10 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
     work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
     starts = np.concatenate([work.start_s, rows.start_s[blocked]])
     ends = np.concatenate([work.end_s, rows.end_s[blocked]])
-    held_s = _covered_s(starts, ends, since, until) - _covered_s(work.start_s, work.end_s, since, until)
+    held_s = covered_s(since, until, starts, ends) - covered_s(since, until, work.start_s, work.end_s)
     span_s = np.diff(last_ends[known]) / _since(iterations[known])[1:]
     gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
-
-
-def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
-    order = np.argsort(starts, kind="stable")
-    return covered_s(since, until, starts[order], ends[order])
 
 
 def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:
