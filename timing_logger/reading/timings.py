@@ -123,7 +123,8 @@ def read_timings(
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
     table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
-    _warn_of(table.attrs)
+    if found_wrong := troubles(table.attrs):
+        warnings.warn(found_wrong, UserWarning, stacklevel=2)
     return table
 
 
@@ -134,11 +135,6 @@ def known_unread(aligned: Iterable[tuple[Source, Alignment]]) -> list[dict[str, 
         aligned: each file, and how its instants are mapped to the common axis.
     """
     return [{**source.stated(), "clock": clock.description()} for source, clock in aligned]
-
-
-def _warn_of(attrs: dict[Any, Any]) -> None:
-    if found_wrong := troubles(attrs):
-        warnings.warn(found_wrong, UserWarning, stacklevel=3)
 
 
 class TimingFiles(NamedTuple):

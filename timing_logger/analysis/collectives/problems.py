@@ -72,7 +72,8 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
     status = coded_text(frame, "status")
     unfinished = ~each_text(status, _FINISHED.__contains__)[parts.row]
     sizes, roots = (numbers(frame, name)[parts.row] for name in ("message_size_bytes", "peer"))
-    seen = _ranks_seen(frame, parts)[parts.communicator[parts.first]]
+    ranks_seen = np.bincount(_members(frame, parts)[:, 0])  # in any instance of each communicator
+    seen = ranks_seen[parts.communicator[parts.first]]
     size = parts.group_size[parts.first]
     found = {
         Problem.MISSING: parts.n_parts < np.where(np.isnan(size), seen, size),
@@ -85,11 +86,6 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
         Problem.ITERATIONS: _iterations_apart(frame, parts) > MOST_APART,
     }
     return sum((problem * has_it for problem, has_it in found.items()), np.zeros(len(parts.first), np.int64))
-
-
-def _ranks_seen(frame: Frame, parts: Instances) -> Ints:
-    """Count for each communicator the ranks that take part in any of its instances."""
-    return np.bincount(_members(frame, parts)[:, 0])
 
 
 def _members(frame: Frame, parts: Instances) -> Ints:

@@ -215,14 +215,13 @@ def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
 
 def _mismatch(parts: pd.DataFrame, problems: Problem) -> tuple[str, tuple[int, ...]]:
     """State what the parts disagree in, and which ranks disagree with most of the others."""
-    if Problem.OPERATIONS in problems:
-        operations = parts["operation"].map(base_operation)
-        return "operations differ: " + _by_kind(parts, operations), _odd(parts, operations)
-    if Problem.SIZES in problems:
-        sizes = parts["message_size_bytes"]
-        return "sizes differ: " + _by_kind(parts, sizes, " bytes"), _odd(parts, sizes)
-    if Problem.ROOTS in problems:
-        return "roots differ: " + _by_kind(parts, parts["peer"]), _odd(parts, parts["peer"])
+    for problem, values, what, unit in (
+        (Problem.OPERATIONS, parts["operation"].map(base_operation), "operations", ""),
+        (Problem.SIZES, parts["message_size_bytes"], "sizes", " bytes"),
+        (Problem.ROOTS, parts["peer"], "roots", ""),
+    ):
+        if problem in problems:
+            return f"{what} differ: {_by_kind(parts, values, unit)}", _odd(parts, values)
     return "", ()
 
 
@@ -234,7 +233,7 @@ def _odd(parts: pd.DataFrame, values: pd.Series[Any]) -> tuple[int, ...]:
     return tuple(sorted(int(rank) for rank in parts["rank"][values.notna() & (values != commonest)]))
 
 
-def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str:
+def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str) -> str:
     """List the ranks of the first few values, as ``ALLREDUCE on rank 0, BARRIER on ranks 1 and 2``."""
     kinds = [
         (f"{value:.0f}" if isinstance(value, float) else str(value), parts["rank"][values == value])
