@@ -21,6 +21,7 @@ from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbe
 NONE = -1
 
 MOST_RANKS = 2**24
+"""More ranks than any run has: a larger number of them is no statement."""
 
 _MOST_MEMBERS = 10**6
 """More ranks than any job has: a larger stated size is taken to be wrong, and its ranks are not listed."""

@@ -128,15 +128,6 @@ def read_timings(
     return table
 
 
-def known_unread(aligned: Iterable[tuple[Source, Alignment]]) -> list[dict[str, Any]]:
-    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files.
-
-    Args:
-        aligned: each file, and how its instants are mapped to the common axis.
-    """
-    return [{**source.stated(), "clock": clock.description()} for source, clock in aligned]
-
-
 class TimingFiles(NamedTuple):
     """Files that have been chosen, but, as far as possible, not yet read.
 
