@@ -529,18 +529,22 @@ KEYS = [
 
 @pytest.mark.parametrize("key", KEYS)
 def test_a_sidecar_of_wrong_types_raises_nothing(tmp_path: Path, key: str) -> None:
-    timings = read_timings(write_run(tmp_path, waiting(), *[Rank() for _ in HOSTILE]))
-    for file, value in zip(timings.attrs["files"][1:], HOSTILE, strict=True):
-        file["sidecar"][key] = value
+    hostile = [Rank(sidecar={key: value}) for value in HOSTILE]
+    with pytest.warns(UserWarning, match=f"no value that can be one for {key}"):
+        timings = read_timings(write_run(tmp_path, waiting(), *hostile))
     json.dumps(hang(timings).as_dict())
 
 
 @pytest.mark.parametrize("key", [*open_call(), *counted(0)])
 def test_entries_of_wrong_types_raise_nothing(tmp_path: Path, key: str) -> None:
-    timings = read_timings(write_run(tmp_path, waiting(), Rank(), *[Rank() for _ in HOSTILE]))
-    for file, value in zip(timings.attrs["files"][2:], HOSTILE, strict=True):
-        file["sidecar"]["open_calls"] = [{**open_call(), key: value}]
-        file["sidecar"]["groups"] = [{**counted(11, 10), key: value}]
+    hostile = [
+        Rank(
+            sidecar={"open_calls": [{**open_call(), key: value}], "groups": [{**counted(11, 10), key: value}]}
+        )
+        for value in HOSTILE
+    ]
+    with pytest.warns(UserWarning, match="no value that can be one for"):
+        timings = read_timings(write_run(tmp_path, waiting(), Rank(), *hostile))
     json.dumps(hang(timings).as_dict())
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from timing_logger.analysis.columns import COLUMNS_OF_COLLECTIVES
 
@@ -56,3 +56,14 @@ class Analysis(Generic[PartT, AnswerT]):
     def of(self, timings: pd.DataFrame) -> AnswerT:
         """Return the answer from all rows at once."""
         return self.reduce([self.map(timings)])
+
+
+def answers_from(analyses: Sequence[Analysis[Any, Any]], parts: Iterable[Sequence[Any]]) -> list[Any]:
+    """Return the answer of each analysis.
+
+    Args:
+        analyses: the analyses.
+        parts: for each part of the rows what each analysis mapped it to.
+    """
+    of_each = zip(*parts, strict=True)
+    return [one.reduce(list(its_parts)) for one, its_parts in zip(analyses, of_each, strict=True)]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.intervals import Stretches, stretches
 from timing_logger.analysis.operations import PROBES, base_operation, goes_on, is_communication, is_wait
 from timing_logger.analysis.tables import (
@@ -22,6 +23,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    renamed,
 )
 from timing_logger.record import DEVICE_CLOCK
 
@@ -64,16 +66,17 @@ def thread_or_stream(frame: Frame) -> Ints:
     For rows on the device's clock it is the stream. Where the stream is not recorded, each thread is taken to
     use one stream.
     """
-    thread, names = coded_text(frame, "thread")
-    blocked = [_MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name for name in names]
-    distinct = sorted(set(blocked))
-    thread = np.array([distinct.index(name) for name in blocked], np.int64)[thread]
+    thread, _ = renamed(coded_text(frame, "thread"), _blocked_thread)
     on_device = each_text(coded_text(frame, "clock"), DEVICE_CLOCK.__eq__)
     if not on_device.any():
         return dense_codes(thread, on_device)
     stream, streams = coded_text(frame, "stream")
-    is_known = on_device & np.array([name != "" for name in streams], np.bool_)[stream]
+    is_known = on_device & each_text((stream, streams), bool)
     return dense_codes(on_device, np.where(is_known, -1, thread), np.where(is_known, stream, -1))
+
+
+def _blocked_thread(name: str) -> str:
+    return _MAIN_THREAD if _FOREIGN_THREAD.fullmatch(name) else name
 
 
 def _needs_others(name: str) -> bool:
@@ -96,14 +99,12 @@ def _waited_for_elsewhere(frame: Frame, named: tuple[Ints, list[str]], lane: Int
     key = _names(frame, np.concatenate([others, waits]))
     of_other, of_wait = key[: len(others)], key[len(others) :]
     goes = each_text(named, goes_on)[others]
-    has_owner = np.bincount(of_other[goes], minlength=key.max() + 1) > 0
+    n_keys = key.max() + 1
+    has_owner = np.bincount(of_other[goes], minlength=n_keys) > 0
     is_free = ~has_owner[of_wait]  # not a wait for a non-blocking operation
-    least, most = np.full(key.max() + 1, np.iinfo(np.int64).max), np.full(key.max() + 1, -1)
-    np.minimum.at(least, of_wait[is_free], lane[waits[is_free]])
-    np.maximum.at(most, of_wait[is_free], lane[waits[is_free]])
-    found[others] = (most[of_other] >= 0) & (
-        (least[of_other] != lane[others]) | (most[of_other] != lane[others])
-    )
+    least = least_of_each(lane[waits[is_free]], of_wait[is_free], n_keys)[of_other]
+    most = greatest_of_each(lane[waits[is_free]], of_wait[is_free], n_keys)[of_other]
+    found[others] = (least < lane[others]) | (most > lane[others])
     return found
 
 

@@ -13,10 +13,7 @@ COLUMNS_OF_COLLECTIVES = (
 """The columns by which collectives are matched, and put in order."""
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
-    "overview": (
-        *_STEP, "operation", "message_size_bytes", "elapsed_ms", *_WHEN, *_WAITED_FOR, "status",
-        "layer_name",
-    ),
+    "overview": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
     "summarize": (
         "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
         "group", "thread",

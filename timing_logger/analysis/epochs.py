@@ -11,8 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.passes import counted_passes
-from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, numbers
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, numbers, processes_of
 
 
 class Meaning(IntEnum):
@@ -49,7 +50,7 @@ def epochs_of(frame: Frame) -> Epochs:
         restarts = frame[PROCESS_RESTARTS].to_numpy()
         return Epochs(numbers(frame, EPOCH_OF_STEP), restarts, Meaning(int(meaning.max(initial=0))))
     recorded, iteration = numbers(frame, "epoch"), numbers(frame, "iteration")
-    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     least, greatest = _ends(process, recorded)
     restarting = processes_that_restart(process, recorded, iteration)
     restarts = np.isin(process, restarting)
@@ -77,8 +78,7 @@ def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> I
         return process[:0]
     key = dense_codes(process[rows], epoch[rows])
     least, greatest = _ends(key, iteration[rows])
-    process_of_key = np.zeros(len(least), np.int64)
-    process_of_key[key] = process[rows]
+    process_of_key = process[rows][any_row_of(key)]
     follows = process_of_key[1:] == process_of_key[:-1]
     # A single iteration that lies in two epochs is no restart; epochs of one iteration each are.
     goes_back = (least[1:] < greatest[:-1]) | (least[1:] <= least[:-1])
@@ -88,10 +88,8 @@ def processes_that_restart(process: Ints, epoch: Floats, iteration: Floats) -> I
 
 def _ends(key: Ints, values: Floats) -> tuple[Floats, Floats]:
     """Return the least and the greatest value of each key; NaN for a key without any."""
-    ends = np.full((2, int(key.max(initial=-1)) + 1), np.nan)
-    np.fmin.at(ends[0], key, values)
-    np.fmax.at(ends[1], key, values)
-    return ends[0], ends[1]
+    n_keys = int(key.max(initial=-1)) + 1
+    return least_of_each(values, key, n_keys), greatest_of_each(values, key, n_keys)
 
 
 def _where_anything_changes(process: Ints, epoch: Floats, iteration: Floats, wanted: Bools) -> Ints:
@@ -123,10 +121,9 @@ def _of_whole_iterations(process: Ints, epoch: Floats, iteration: Floats, wanted
     if np.isnan(epoch[rows]).all():
         return epoch
     of_step = dense_codes(process[rows], iteration[rows])
-    process_of_step = np.zeros(of_step.max() + 1, np.int64)
-    process_of_step[of_step] = process[rows]
     found: Floats = epoch.copy()
-    found[rows] = _carried_on(_ends(of_step, epoch[rows])[0], process_of_step)[of_step]
+    earliest, _ = _ends(of_step, epoch[rows])
+    found[rows] = _carried_on(earliest, process[rows][any_row_of(of_step)])[of_step]
     return found
 
 

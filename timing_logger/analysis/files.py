@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict, cast
 
-from timing_logger.reading.timings import known_unread
-
 if TYPE_CHECKING:
     from timing_logger.reading.alignment import Alignment
     from timing_logger.reading.sources import Source
@@ -92,7 +90,7 @@ def unread_files(aligned: Iterable[tuple[Source, Alignment]]) -> list[File]:
     Args:
         aligned: each file, and how its instants are mapped to the common axis.
     """
-    return cast("list[File]", known_unread(aligned))
+    return [cast("File", {**source.stated(), "clock": clock.description()}) for source, clock in aligned]
 
 
 def sidecar_of(file: File) -> Sidecar:

@@ -20,6 +20,9 @@ from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbe
 
 NONE = -1
 
+MOST_RANKS = 2**24
+"""More ranks than any run has: a larger number of them is no statement."""
+
 _MOST_MEMBERS = 10**6
 """More ranks than any job has: a larger stated size is taken to be wrong, and its ranks are not listed."""
 
@@ -30,11 +33,14 @@ _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
 def stated_world_size(files: Iterable[File]) -> int | None:
     """Return the number of ranks in the run that its sidecars state; None if none does, or they disagree.
 
+    A number that no run can have counts as none.
+
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
     """
     stated = {sidecar_of(file).get("world_size") for file in files} - {None}
-    return stated.pop() if len(stated) == 1 else None
+    size = stated.pop() if len(stated) == 1 else None
+    return size if size and size <= MOST_RANKS else None
 
 
 def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size: int | None) -> Ints:

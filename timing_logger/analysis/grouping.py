@@ -40,6 +40,15 @@ def _order_of_groups(group: Ints) -> Ints:
     return np.argsort(small, kind="stable")
 
 
+def n_earlier_alike(key: Ints, when: Floats) -> Ints:
+    """Count for each entry the entries with the same key that came before it in time."""
+    order = order_by(key, when)
+    first = np.flatnonzero(np.diff(key[order], prepend=-1))
+    found = np.empty(len(key), np.int64)
+    found[order] = np.arange(len(key)) - np.repeat(first, np.diff(first, append=len(key)))
+    return found
+
+
 def sums(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
     """Sum the known values of each group; 0 for a group without any."""
     return np.bincount(group, np.where(np.isnan(values), 0.0, values), minlength=n_groups).astype(np.float64)
@@ -57,6 +66,20 @@ def ordered_sums(values: Floats, group: Ints, n_groups: int) -> Floats:
 def counts_known(values: Floats, group: Ints, n_groups: int) -> Ints:
     """Count the known values (not NaN) of each group."""
     return np.bincount(group[~np.isnan(values)], minlength=n_groups)
+
+
+def least_of_each(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
+    """Return the least known value of each group; NaN for a group without any."""
+    found = np.full(n_groups, np.nan)
+    np.fmin.at(found, group, values)
+    return found
+
+
+def greatest_of_each(values: Floats | Ints, group: Ints, n_groups: int) -> Floats:
+    """Return the greatest known value of each group; NaN for a group without any."""
+    found = np.full(n_groups, np.nan)
+    np.fmax.at(found, group, values)
+    return found
 
 
 def quantiles(values: Floats, group: Ints, n_groups: int, which: Sequence[float]) -> list[Floats]:

@@ -1,11 +1,12 @@
-"""When the operation of each row began and ended, and how long it took."""
+"""When the operation of each row began and ended, and how long it took; and how long each process ran."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from timing_logger.analysis.grouping import greatest_of_each, least_of_each
 from timing_logger.analysis.operations import goes_on
-from timing_logger.analysis.tables import Bools, Floats, Frame, coded_text, each_text, numbers
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, coded_text, each_text, numbers
 
 
 def instants(frame: Frame) -> tuple[Floats, Floats, Floats]:
@@ -36,3 +37,15 @@ def covers_issue_alone(frame: Frame) -> Bools:
 def durations_ms(frame: Frame) -> Floats:
     """Return how long the operation of each row took, in ms; NaN where the row covers only its issue."""
     return np.where(covers_issue_alone(frame), np.nan, numbers(frame, "elapsed_ms"))
+
+
+def wall_times_s(frame: Frame, process: Ints) -> Floats:
+    """Return the time from the first start of each process to its last end, in seconds; NaN if unknown.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        process: for each row the number of its process, from 0.
+    """
+    n_processes = process.max(initial=-1) + 1
+    last_s = greatest_of_each(numbers(frame, "end_counter"), process, n_processes)
+    return last_s - least_of_each(numbers(frame, "start_counter"), process, n_processes)

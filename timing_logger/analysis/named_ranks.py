@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from timing_logger.reading.selection import successive
+
 MOST_NAMED = 8
 """The most ranks, or ranges of ranks, that are named; the others are only counted."""
 
@@ -30,21 +32,10 @@ def _told(ranks: set[int]) -> list[str]:
     """Return each rank as text, more than 3 successive ones as a range; last, how many are left out."""
     told: list[str] = []
     n_named = 0
-    for run in _runs(ranks):
+    for run in successive(ranks):
         for part in [run] if len(run) > 3 else [[rank] for rank in run]:
             if len(told) == MOST_NAMED:
                 return [*told, f"{len(ranks) - n_named} more"]
             told.append(f"{part[0]} to {part[-1]}" if len(part) > 1 else str(part[0]))
             n_named += len(part)
     return told
-
-
-def _runs(ranks: Iterable[int]) -> list[list[int]]:
-    """Return the ranks in ascending order, successive ones in one list."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    return runs

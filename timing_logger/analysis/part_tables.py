@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from timing_logger.reading.sources import joined
@@ -21,12 +21,8 @@ def compact_columns(table: pd.DataFrame) -> Columns:
 
     The columns are separate copies, so that each can be freed when it has been joined.
     """
-    small = table.astype(dict.fromkeys(_texts(table), "category"))
+    small = table.astype({name: "category" for name in _TEXTS if name in table})
     return {str(name): small[name].copy() for name in small}
-
-
-def _texts(table: pd.DataFrame) -> Collection[str]:
-    return [name for name in _TEXTS if name in table]
 
 
 def joined_columns(parts: Sequence[Columns]) -> pd.DataFrame:

@@ -21,6 +21,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    processes_of,
 )
 
 _LATE = {WAIT, BACKEND}
@@ -41,7 +42,7 @@ def counted_passes(frame: Frame, wanted: Bools) -> Floats | None:
         The counts, one entry per row; None if iterations never restarted.
     """
     iteration = numbers(frame, "iteration")
-    process = dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     inside = ~np.isnan(iteration) & wanted
     falling = _where_it_falls(iteration[inside], process[inside])
     if not len(falling):

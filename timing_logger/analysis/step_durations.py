@@ -4,21 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger.analysis.tables import Bools, Floats, Ints
-
-
-def first_starts_s(start_s: Floats, step: Ints, wanted: Bools, n_steps: int) -> Floats:
-    """Return when the first of the ``wanted`` rows of each step began, in seconds; NaN where unknown.
-
-    Args:
-        start_s: the start of each row, in seconds.
-        step: the number of each row's step, from 0.
-        wanted: which rows count.
-        n_steps: the number of steps.
-    """
-    begins_s = np.full(n_steps, np.nan)
-    np.fmin.at(begins_s, step[wanted], start_s[wanted])
-    return begins_s
+from timing_logger.analysis.grouping import greatest_of_each, least_of_each
+from timing_logger.analysis.tables import Floats, Ints
 
 
 def iterations_since(iteration: Floats, process: Ints) -> Floats:
@@ -39,16 +26,19 @@ def iterations_since(iteration: Floats, process: Ints) -> Floats:
     return np.where(since > 0, since, np.where((since == 0) & ~counts_up[process], 1.0, np.nan))
 
 
-def durations_s(begins_s: Floats, ends_s: Floats, since: Floats) -> Floats:
+def durations_s(starts_s: Floats, ends_s: Floats, step: Ints, since: Floats) -> Floats:
     """Return the duration of each step in s: until the next one began, per iteration where some are missing.
 
     Where that is unknown, as for the last step, it is the time to the end of the step's last row; NaN if both
     are unknown.
 
     Args:
-        begins_s, ends_s: the start of each step's first row, and the end of its last, in seconds.
-        since: the number of iterations since the step before, as ``iterations_since`` returns.
+        starts_s, ends_s: the start and end of each row, in seconds.
+        step: the number of each row's step, from 0.
+        since: of each step the number of iterations since the step before, as ``iterations_since`` returns.
     """
-    until_next_s = np.full(len(begins_s), np.nan)
+    begins_s = least_of_each(starts_s, step, len(since))
+    until_next_s = np.full(len(since), np.nan)
     until_next_s[:-1] = np.diff(begins_s) / since[1:]
-    return np.where(np.isnan(until_next_s), ends_s - begins_s, until_next_s)
+    lasted_s = greatest_of_each(ends_s, step, len(since)) - begins_s
+    return np.where(np.isnan(until_next_s), lasted_s, until_next_s)

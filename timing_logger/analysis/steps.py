@@ -119,17 +119,15 @@ def steps_of(frame: Frame) -> Steps:
 
 def numbered(epochs: Epochs, iteration: Floats) -> Steps:
     """Number the steps of rows by their epochs and iterations (NaN outside of any iteration)."""
-    if epochs.meaning == Meaning.NOTHING:
+    inside = ~np.isnan(iteration)
+    if epochs.meaning == Meaning.NOTHING or not inside.any():
         return Steps(iteration, Numbering(np.zeros(0)))
     counted, epoch = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED, epochs.of_row
     if counted:  # a process whose iterations never restarted was in the first pass all the time
         epoch = np.where(np.isnan(epoch) & ~epochs.restarts, 0.0, epoch)
-    inside = ~np.isnan(iteration)
     number = np.full(len(iteration), np.nan)
-    if inside.any():
-        numbering, number[inside] = numbered_by_epoch(epoch[inside], iteration[inside], counted=counted)
-        return Steps(number, numbering)
-    return Steps(number, Numbering(np.zeros(0)))
+    numbering, number[inside] = numbered_by_epoch(epoch[inside], iteration[inside], counted=counted)
+    return Steps(number, numbering)
 
 
 def numbered_by_epoch(epoch: Floats, iteration: Floats, *, counted: bool) -> tuple[Numbering, Ints]:

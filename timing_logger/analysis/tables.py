@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast, overload
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import narwhals as nw
 import numpy as np
@@ -185,31 +185,26 @@ def _coded_categories(column: pd.Series[str]) -> tuple[Ints, list[str]]:
     return number_of[codes], [str(text) for text in texts[ascending]]
 
 
-@overload
-def each_text(column: tuple[Ints, list[str]], function: Callable[[str], bool]) -> Bools: ...
-
-
-@overload
-def each_text(
-    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.int64]
-) -> Ints: ...
-
-
-def each_text(
-    column: tuple[Ints, list[str]], function: Callable[[str], int], dtype: type[np.generic] = np.bool_
-) -> Array:
+def each_text(column: tuple[Ints, list[str]], function: Callable[[str], bool]) -> Bools:
     """Apply a function to the text of each row, once for each distinct text.
 
     Args:
         column: as ``coded_text`` returned it.
         function: the function of one text.
-        dtype: the type of its results.
 
     Returns:
         The result for each row.
     """
     codes, texts = column
-    return np.array([function(text) for text in texts], dtype)[codes]
+    return np.array([function(text) for text in texts], np.bool_)[codes]
+
+
+def renamed(column: tuple[Ints, list[str]], function: Callable[[str], str]) -> tuple[Ints, list[str]]:
+    """Replace the text of each row by what a function makes of it; the result is as of ``coded_text``."""
+    codes, texts = column
+    names = [function(text) for text in texts]
+    distinct = sorted(set(names))
+    return np.array([distinct.index(name) for name in names], np.int64)[codes], distinct
 
 
 def dense_codes(*keys: Array) -> Ints:
@@ -229,6 +224,11 @@ def dense_codes(*keys: Array) -> Ints:
         if most := minor.max(initial=0):  # 0 if all rows are alike, as in rank or incarnation
             codes = _codes(codes * (most + 1) + minor)
     return codes
+
+
+def processes_of(frame: Frame) -> Ints:
+    """Number the process (rank and incarnation) of each row of a table that ``opened`` returned, from 0."""
+    return dense_codes(frame["rank"].to_numpy(), frame["incarnation"].to_numpy())
 
 
 def _codes(values: Array) -> Ints:
@@ -279,24 +279,25 @@ def new_column(frame: Frame, name: str, values: Array) -> Column:
     return nw.new_series(name, values, backend=frame.implementation)
 
 
+def new_columns(frame: Frame, figures: Mapping[str, Array]) -> list[Column]:
+    """Return a column for each array, under its name, in the library of ``frame``."""
+    return [new_column(frame, name, values) for name, values in figures.items()]
+
+
 def nullable_integers(frame: Frame, name: str, values: Floats) -> Column:
     """Return a column of integers in the library of ``frame``, NA where ``values`` is NaN.
 
     In pandas its type is ``Int64``.
     """
     missing = np.isnan(values)
-    return _nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
+    return nullable(frame, name, np.where(missing, 0, values).astype(np.int64), missing)
 
 
-def nullable_booleans(frame: Frame, name: str, values: Bools, missing: Bools) -> Column:
-    """Return a column of booleans in the library of ``frame``, NA where ``missing``.
+def nullable(frame: Frame, name: str, values: Ints | Bools, missing: Bools) -> Column:
+    """Return a column of integers or booleans in the library of ``frame``, NA where ``missing``.
 
-    In pandas its type is ``boolean``.
+    In pandas its type is ``Int64`` or ``boolean``.
     """
-    return _nullable(frame, name, values, missing)
-
-
-def _nullable(frame: Frame, name: str, values: Array, missing: Bools) -> Column:
     if frame.implementation.is_pandas_like():
         import pandas as pd
 
@@ -345,11 +346,6 @@ def like(
     return table
 
 
-def groups(frame: Frame, *keys: str) -> Iterator[tuple[tuple[object, ...], Frame]]:
-    """Yield the values of ``keys`` and the rows that have them, in ascending order of the values."""
-    yield from sorted(frame.group_by(*keys), key=lambda group: group[0])
-
-
 def numbers(rows: Frame, name: str) -> Floats:
     """Return a column as floats, with NaN where unknown. Do not write to it: it may be the table's own."""
     column = rows[name]
@@ -362,20 +358,6 @@ def numbers(rows: Frame, name: str) -> Floats:
 def known(values: Floats) -> Floats:
     """Return the values that are not NaN."""
     return values[~np.isnan(values)]
-
-
-def wall_s(rows: Frame) -> float:
-    """Return the time from the first start to the last end of one process's rows, in seconds.
-
-    It is NaN if no start or no end is known.
-    """
-    return wall_between_s(numbers(rows, "start_counter"), numbers(rows, "end_counter"))
-
-
-def wall_between_s(starts: Floats, ends: Floats) -> float:
-    """Return the time from the first start to the last end, in seconds; NaN without a known start or end."""
-    starts, ends = known(starts), known(ends)
-    return float(ends.max() - starts.min()) if len(starts) and len(ends) else float("nan")
 
 
 def of_pandas() -> Frame:

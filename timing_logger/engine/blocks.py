@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import Analysis, answers_from
 from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
 from timing_logger.analysis.epochs import Meaning
 from timing_logger.analysis.part_tables import Columns
@@ -70,11 +70,8 @@ def answers_in_blocks(
     plan = _Plan(analyses, query.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(files))))
     answered = _on_cluster if isinstance(workers, Cluster) else _on_disk
     of_processes, of_blocks = answered(plan, files, workers)
-    of_collectives = (
-        one.reduce(list(parts))
-        for one, parts in zip(plan.of_collectives, zip(*of_blocks, strict=True), strict=True)
-    )
-    answers = {"process": iter(of_processes), "collective": of_collectives}
+    of_collectives = answers_from(plan.of_collectives, of_blocks)
+    answers = {"process": iter(of_processes), "collective": iter(of_collectives)}
     return tuple(next(answers[one.unit]) for one in analyses), len(of_blocks)
 
 
@@ -121,11 +118,6 @@ class _Plan:
     def blocks(self, processes: Sequence[Process]) -> list[list[Range]]:
         """Divide the rows into blocks; without rows there is one empty block, to make an answer from."""
         return blocks_of(processes, self.rows_per_block, self.spacing) or [[]]
-
-    def answers_of_processes(self, parts: Sequence[Sequence[Any]]) -> list[Any]:
-        """Return the answers of the analyses of processes from the parts of each file."""
-        of_each = zip(*parts, strict=True)
-        return [one.reduce(list(parts)) for one, parts in zip(self.of_processes, of_each, strict=True)]
 
 
 class _Read(NamedTuple):
@@ -240,7 +232,7 @@ def _stored(file: File, plan: _Plan, folder: Path) -> _Read:
 
 
 def _answers_from_disk(plan: _Plan, parts: Sequence[Path]) -> list[Any]:
-    return plan.answers_of_processes([pickle.loads(path.read_bytes()) for path in parts])
+    return answers_from(plan.of_processes, [pickle.loads(path.read_bytes()) for path in parts])
 
 
 def _parts_from_disk(
@@ -269,7 +261,7 @@ def _on_cluster(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[
             for one, run in zip(read, runs(processes), strict=True)
         ]
         made.append(client.submit(_parts_of_block, taken, plan))
-    return plan.answers_of_processes([parts for _, parts in known]), client.gather(made)
+    return answers_from(plan.of_processes, [parts for _, parts in known]), client.gather(made)
 
 
 def _without_rows(read: _Read) -> tuple[Process, Any]:

@@ -133,15 +133,15 @@ class _Tail:
     name: TimingFile
     ends: dict[int, _End] = field(default_factory=dict)
     n_read: int = 0
-    rows: pd.DataFrame | None = None
-    last: pd.DataFrame | None = None
+    rows: pd.DataFrame = field(default_factory=lambda: _no_rows())
+    last: pd.DataFrame = field(default_factory=lambda: _no_rows())
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
 
     def read(self, parts: dict[int, Path]) -> None:
         """Read the whole lines that were added; at the first time, only the end of a long file."""
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
-            self.ends, self.rows, self.last, self.n_read = {}, None, None, 0
+            self.ends, self.rows, self.last, self.n_read = {}, _no_rows(), _no_rows(), 0
         for number in self._to_read(parts):
             self._take_in(self.ends.setdefault(number, _End(parts[number])))
         last = max(parts)
@@ -173,15 +173,23 @@ class _Tail:
                 raise NotATimingFileError(f"folder: {error.of(end.path)}") from None
             self.n_read += len(frame)
             frame = frame.assign(rank=self.name.rank, incarnation=self.name.incarnation)
-            self.rows = frame if self.rows is None else pd.concat([self.rows, frame], ignore_index=True)
-            self.rows = without_replaced(self.rows)
-            known = frame if self.last is None else pd.concat([self.last, frame], ignore_index=True)
+            self.rows = without_replaced(pd.concat([self.rows, frame], ignore_index=True))
+            known = pd.concat([self.last, frame], ignore_index=True)
             self.last = only_last_rows(without_replaced(known))
 
     def forget_before(self, instant: pd.Timestamp) -> None:
         """Drop the rows from before an instant."""
-        if self.rows is not None:
-            self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
+        self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
+
+
+def _no_rows() -> pd.DataFrame:
+    import pandas as pd
+
+    from timing_logger.reading.csv_lines import parse_timings
+
+    none = pd.array([], "int64")
+    empty: pd.DataFrame = parse_timings(b"").frame.assign(rank=none, incarnation=none)
+    return empty
 
 
 @dataclass
@@ -230,18 +238,10 @@ def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
     """Return the rows of all ranks in the last ``window_s`` seconds of the run."""
     import pandas as pd
 
-    from timing_logger.reading.csv_lines import parse_timings
-
-    newest = max(
-        (tail.rows["timestamp"].max() for tail in tails if tail.rows is not None and len(tail.rows)),
-        default=None,
-    )
-    if newest is not None:
-        for tail in tails:
-            tail.forget_before(newest - pd.Timedelta(seconds=window_s))
-    frames = [tail.rows for tail in tails if tail.rows is not None]
-    empty = parse_timings(b"").frame.assign(rank=pd.array([], "int64"), incarnation=pd.array([], "int64"))
-    window = pd.concat(frames, ignore_index=True) if frames else empty
+    newest = max((tail.rows["timestamp"].max() for tail in tails if len(tail.rows)), default=pd.NaT)
+    for tail in tails:
+        tail.forget_before(newest - pd.Timedelta(seconds=window_s))
+    window = pd.concat([tail.rows for tail in tails], ignore_index=True)
     window.attrs["files"] = [
         {"rank": tail.name.rank, "incarnation": tail.name.incarnation, "sidecar": tail.sidecar or None}
         for tail in tails
@@ -251,8 +251,7 @@ def _window_of(tails: Sequence[_Tail], window_s: float) -> pd.DataFrame:
 
 def _end_of(tails: Sequence[_Tail], window: pd.DataFrame, now_s: float) -> RunEnd:
     """Find which ranks hang, by the last rows of each file, some of which are older than the window."""
-    known = [tail.last for tail in tails if tail.last is not None]
-    return run_end_of([last_rows(rows) for rows in known or [window]], window.attrs["files"], now_s)
+    return run_end_of([last_rows(tail.last) for tail in tails], window.attrs["files"], now_s)
 
 
 def _latest_steps(window: pd.DataFrame) -> dict[int, StepRange]:
@@ -272,18 +271,18 @@ def _rank_now(
     rows = window[window["rank"] == tail.name.rank]
     at = latest.get(tail.name.rank)
     unknown = float("nan")
-    figures = whole.loc[tail.name.rank] if tail.name.rank in whole.index else None
-    wall_s = unknown if figures is None else float(figures["wall_s"])
+    figures = whole.reindex([tail.name.rank]).iloc[0]  # unknown without rows
+    wall_s = float(figures["wall_s"])
     return RankNow(
         rank=tail.name.rank,
         incarnation=tail.name.incarnation,
         written=max(filter(None, (counters.get("written"), tail.n_read)), default=counters.get("written")),
         rows_per_s=len(rows) / wall_s if wall_s > 0 else unknown,
-        iterations_per_s=float(figures["iterations"]) / wall_s if wall_s > 0 else unknown,  # type: ignore[index]
+        iterations_per_s=float(figures["iterations"]) / wall_s if wall_s > 0 else unknown,
         iteration=at.last_iteration if at else None,
         epoch=at.last_epoch if at else None,
-        communication_share=unknown if figures is None else float(figures["communication_share"]),
-        waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,  # type: ignore[index]
+        communication_share=float(figures["communication_share"]),
+        waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,
         dropped=counters.get("dropped"),
         unfinished=int(rows["elapsed_ms"].isna().sum()),
         silent_s=max(0.0, now_s - tail.changed_s),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -116,19 +116,16 @@ class Query:
         Raises:
             ConfigurationError: no row is of these iterations.
         """
-        if self.iterations is not None:
-            _require(self.files, self.iterations)
-
-
-def _require(files: Sequence[File], iterations: slice) -> None:
-    first, stop = iterations.start or 0, math.inf if iterations.stop is None else iterations.stop
-    seen: list[float] = []
-    for source, _ in files:
-        numbers = source.parsed.frame["iteration"].dropna()
-        if source.engine != "pandas":
-            del source.parsed  # other processes read it, and it need not go through a pipe
-        if ((numbers >= first) & (numbers < stop)).any():
+        if self.iterations is None:
             return
-        seen += [int(numbers.min()), int(numbers.max())] if len(numbers) else []
-    there_are = f"there are {min(seen)} to {max(seen)}" if seen else "none states an iteration"
-    raise ConfigurationError(f"iterations: no row is of {as_given(iterations)}; {there_are}.")
+        first, stop = self.iterations.start or 0, self.iterations.stop
+        seen: list[int] = []
+        for source, _ in self.files:
+            numbers = source.parsed.frame["iteration"].dropna()
+            if source.engine != "pandas":
+                del source.parsed  # other processes read it, and it need not go through a pipe
+            if ((numbers >= first) & (numbers < (math.inf if stop is None else stop))).any():
+                return
+            seen += [int(numbers.min()), int(numbers.max())] if len(numbers) else []
+        there_are = f"there are {min(seen)} to {max(seen)}" if seen else "none states an iteration"
+        raise ConfigurationError(f"iterations: no row is of {as_given(self.iterations)}; {there_are}.")

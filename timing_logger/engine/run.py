@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, NamedTuple
 
-from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.analysis import Analysis, answers_from
 from timing_logger.engine.blocks import Analyses, answers_in_blocks
 from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
 from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
@@ -82,8 +82,7 @@ def _in_memory(query: Query, analyses: Analyses) -> Result | None:
 def answers_by_file(analyses: Analyses, query: Query, workers: Workers) -> tuple[Any, ...]:
     """What analyses of processes say of all chosen rows, of which only some files' are held together."""
     parts = workers.map(partial(_parts_of_file, query.rows_of, analyses), query.files)
-    of_each = zip(*parts, strict=True)
-    return tuple(one.reduce(list(its_parts)) for one, its_parts in zip(analyses, of_each, strict=True))
+    return tuple(answers_from(analyses, parts))
 
 
 def _parts_of_file(rows_of: RowsOf, analyses: Analyses, file: File) -> list[Any]:

@@ -15,7 +15,6 @@ from timing_logger.run_info import DRIFT_BOUND, ClockOffset, TimingFile
 Sidecar: TypeAlias = "dict[str, Any] | None"
 
 _NS_PER_S = 1e9
-_INT64 = 2**63
 
 
 class Clock(NamedTuple):
@@ -128,7 +127,8 @@ class _File(NamedTuple):
     @classmethod
     def of(cls, name: TimingFile, sidecar: Sidecar) -> _File:
         sidecar = sidecar or {}
-        offsets = [offset for entry in _listed(sidecar, "clock_offsets") if (offset := _offset(entry))]
+        stated = sidecar.get("clock_offsets", [])
+        offsets = [ClockOffset(*(entry[field] for field in ClockOffset._fields)) for entry in stated]
         return cls(name, _stated_clock(sidecar), sorted(offsets), wall_offset_ns(sidecar))
 
     @property
@@ -144,22 +144,8 @@ class _File(NamedTuple):
 
 
 def _stated_clock(sidecar: dict[str, Any]) -> Clock | None:
-    host, boot_id = sidecar.get("host"), sidecar.get("boot_id")
-    if isinstance(host, str) and isinstance(boot_id, str) and host and boot_id:
-        return Clock(host, boot_id)
-    return None
-
-
-def _offset(entry: Any) -> ClockOffset | None:
-    """Parse a measurement of a sidecar; None if it is damaged."""
-    try:
-        offset = ClockOffset(*(entry[field] for field in ClockOffset._fields))
-    except (KeyError, TypeError):
-        return None
-    numbers = (offset.perf_counter_ns, offset.offset_ns, offset.uncertainty_ns, offset.reference_rank)
-    texts = (offset.reference_host, offset.reference_boot_id)
-    sound = all(map(_is_int64, numbers)) and all(isinstance(text, str) for text in texts)
-    return offset if sound and offset.uncertainty_ns >= 0 else None
+    clock = Clock(sidecar.get("host", ""), sidecar.get("boot_id", ""))
+    return clock if all(clock) else None
 
 
 def wall_offset_ns(sidecar: Mapping[str, Any]) -> int | None:
@@ -167,21 +153,8 @@ def wall_offset_ns(sidecar: Mapping[str, Any]) -> int | None:
 
     The latest anchor counts: if the wall clock was set meanwhile, it was probably set right.
     """
-    try:
-        anchor = _listed(sidecar, "clock_anchors")[-1]
-        wall_ns, counter_ns = anchor["unix_ns"], anchor["perf_counter_ns"]
-    except (IndexError, KeyError, TypeError):
-        return None
-    return wall_ns - counter_ns if _is_int64(wall_ns) and _is_int64(counter_ns) else None
-
-
-def _listed(sidecar: Mapping[str, Any], key: str) -> list[Any]:
-    entries = sidecar.get(key)
-    return entries if isinstance(entries, list) else []
-
-
-def _is_int64(value: Any) -> bool:
-    return isinstance(value, int) and -_INT64 <= value < _INT64
+    anchors = sidecar.get("clock_anchors")
+    return anchors[-1]["unix_ns"] - anchors[-1]["perf_counter_ns"] if anchors else None
 
 
 # -- whose axis ------------------------------------------------------------------------------------

@@ -117,19 +117,7 @@ def _inputs(sources: deque[Source], progress: Progress | None) -> Iterator[_Inpu
 def _input(source: Source) -> _Input:
     parsed, name = source.parsed, source.name
     rows = parsed.frame.sort_values("start_counter", kind="stable", ignore_index=True)
-    facts = {
-        "path": str(source.path),
-        "rank": name.rank,
-        "incarnation": name.incarnation,
-        "parts": parsed.parts,
-        "bytes": parsed.n_bytes,
-        "rows": len(rows) + parsed.replaced,
-        "replaced": parsed.replaced,
-        "cut": parsed.cut,
-        "bad_lines": parsed.bad_lines,
-        "bad_examples": parsed.bad_examples,
-        "sidecar": source.sidecar,
-    }
+    facts = {**source.told(parsed), "replaced": parsed.replaced}
     return _Input(rows.assign(rank=name.rank, incarnation=name.incarnation), facts)
 
 

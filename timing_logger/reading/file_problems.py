@@ -65,7 +65,7 @@ def parts_trouble(file: Mapping[str, Any]) -> list[str]:
     gone = [
         f"{one['file']} {one.get('why')} while the run went on, and {one['lost']} rows of it are gone"
         for one in stated
-        if isinstance(one.get("lost"), int) and one["lost"] > 0
+        if one.get("lost", 0) > 0
     ]
     return gone + [f"its part {name}{_with_rows(name, stated)} is not there" for name in missing_parts(file)]
 
@@ -88,15 +88,13 @@ def missing_parts(file: Mapping[str, Any]) -> list[str]:
 
 
 def _stated(file: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return what the sidecar states of parts, as far as it is valid."""
-    parts = (file.get("sidecar") or {}).get("parts")
-    found = parts if isinstance(parts, list) else []
-    return [one for one in found if isinstance(one, dict) and _number(one.get("file"))]
+    """Return what the sidecar states of parts, of those with the name of a timing file."""
+    return [one for one in (file.get("sidecar") or {}).get("parts", []) if _number(one.get("file", ""))]
 
 
-def _number(name: Any) -> int:
+def _number(name: str) -> int:
     """Return the number of the part that a file name states; 0 if it is no name of a timing file."""
-    found = TimingFile.parse(name) if isinstance(name, str) else None
+    found = TimingFile.parse(name)
     return found.part if found else 0
 
 

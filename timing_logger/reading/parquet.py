@@ -22,8 +22,9 @@ import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
 from timing_logger.reading.csv_lines import Parsed
+from timing_logger.reading.plain_files import arrow_types
 from timing_logger.record import FIELDS, Field
-from timing_logger.run_info import TimingFile, usable_sidecar
+from timing_logger.run_info import TimingFile
 
 SUFFIX = ".parquet"
 ROWS_PER_GROUP = 2**20
@@ -94,7 +95,8 @@ class ParquetFile:
         starts = range(0, len(frame), ROWS_PER_GROUP)
         for start in starts:
             rows = frame.iloc[start : start + ROWS_PER_GROUP]
-            self._writer.write_table(_table(rows, self._pyarrow), row_group_size=ROWS_PER_GROUP)
+            table = self._pyarrow.Table.from_pandas(rows, _schema(self._pyarrow), preserve_index=False)
+            self._writer.write_table(table, row_group_size=ROWS_PER_GROUP)
         self.facts.append({**facts, "row_groups": len(starts), "columns": _schema(self._pyarrow).names})
 
 
@@ -118,21 +120,9 @@ def writing_parquet(path: Path) -> Iterator[ParquetFile]:
 
 
 def _schema(pyarrow: ModuleType) -> Any:
-    types = {
-        "timestamp": pyarrow.timestamp("us", tz="UTC"),
-        "integer": pyarrow.int64(),
-        "text": pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
-        "milliseconds": pyarrow.float64(),
-        "seconds": pyarrow.float64(),
-    }
+    types = {**arrow_types(), "timestamp": pyarrow.timestamp("us", tz="UTC")}
     columns = [(field.name, types[field.kind]) for field in FIELDS]
     return pyarrow.schema(columns + [(name, pyarrow.int64()) for name in _PROCESS])
-
-
-def _table(rows: pd.DataFrame, pyarrow: ModuleType) -> Any:
-    schema = _schema(pyarrow)
-    columns = [pyarrow.array(rows[field.name], field.type, from_pandas=True) for field in schema]
-    return pyarrow.Table.from_arrays(columns, schema=schema)
 
 
 # Exceptions that pyarrow raises for bytes that are no Parquet, or that come up on the way to a table.
@@ -174,11 +164,6 @@ class Part:
     def name(self) -> TimingFile:
         """The rank and incarnation of the timing file."""
         return TimingFile(self.facts["rank"], self.facts["incarnation"])
-
-    @property
-    def sidecar(self) -> dict[str, Any] | None:
-        """The usable values of the timing file's sidecar; None if it had none."""
-        return usable_sidecar(self.facts["sidecar"])
 
     def read(self) -> Parsed:
         """Read all rows from the file; nothing is kept between calls.

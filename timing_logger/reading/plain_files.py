@@ -24,7 +24,7 @@ import pandas as pd
 
 from timing_logger.reading.csv_lines import Parsed, unescaped
 from timing_logger.reading.machine import usable_cores
-from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field
+from timing_logger.record import COLUMNS, EARLIER_COLUMNS, FIELDS, Field, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]
@@ -129,17 +129,23 @@ def _block(path: Path, names: Sequence[str], fields: Sequence[Field], start: int
     return {field.name: columns[field.name] for field in fields if field in there}
 
 
-def _conversion(fields: Sequence[Field]) -> object:
+def arrow_types() -> dict[Kind, pa.DataType]:
+    """Return Arrow's type for each kind of column; instants are without a time zone."""
     import pyarrow as pa
-    from pyarrow import csv
 
-    types = {
+    return {
         "timestamp": pa.timestamp("us"),
         "integer": pa.int64(),
         "text": pa.dictionary(pa.int32(), pa.string()),
         "milliseconds": pa.float64(),
         "seconds": pa.float64(),
     }
+
+
+def _conversion(fields: Sequence[Field]) -> object:
+    from pyarrow import csv
+
+    types = arrow_types()
     return csv.ConvertOptions(
         column_types={field.name: types[field.kind] for field in fields},
         include_columns=[field.name for field in fields],

@@ -39,13 +39,18 @@ def select(
 
 def in_ranges(numbers: Iterable[int]) -> str:
     """Format numbers as ranges, as the command line takes them: ``{0, 1, 2, 5}`` -> ``0-2,5``."""
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in successive(numbers))
+
+
+def successive(numbers: Iterable[int]) -> list[list[int]]:
+    """Return numbers in ascending order, successive ones in one list."""
     runs: list[list[int]] = []
     for number in sorted(numbers):
         if runs and number == runs[-1][-1] + 1:
-            runs[-1][1:] = [number]
+            runs[-1].append(number)
         else:
             runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return runs
 
 
 def as_given(iterations: slice) -> str:

@@ -21,7 +21,7 @@ from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
 from timing_logger.record import COLUMNS, FIELDS
-from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
+from timing_logger.run_info import TimingFile, check_is_file, read_sidecar, usable_sidecar
 
 Engine = Literal["pandas", "pyarrow"]
 
@@ -178,6 +178,15 @@ class Source:
         parsed = self.parsed
         first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
+            **self.told(parsed),
+            "inexact": inexact_numbers(parsed.frame),
+            "span_unix_ns": self.lifetime,
+            "clock": clock.description(first_s, last_s),
+        }
+
+    def told(self, parsed: Parsed) -> dict[str, Any]:
+        """Return the part of the description that tells what was read: its content, which was ``parsed``."""
+        return {
             **self.stated(),
             "parts": parsed.parts,
             "bytes": parsed.n_bytes,
@@ -185,9 +194,6 @@ class Source:
             "cut": parsed.cut,
             "bad_lines": parsed.bad_lines,
             "bad_examples": parsed.bad_examples,
-            "inexact": inexact_numbers(parsed.frame),
-            "span_unix_ns": self.lifetime,
-            "clock": clock.description(first_s, last_s),
         }
 
 
@@ -213,8 +219,8 @@ class ParquetSource(Source):
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
-        """The sidecar that the part keeps, or None."""
-        return self.part.sidecar
+        """The usable values of the timing file's sidecar; None if it had none."""
+        return usable_sidecar(self.part.facts["sidecar"])
 
     def _stated_parts(self) -> Sequence[dict[str, Any]]:
         facts = self.part.facts
@@ -269,17 +275,19 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
     """
     if stated not in ("auto", "pandas", "pyarrow"):
         raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'pyarrow'.")
-    if stated == "pyarrow" and not has_pyarrow():
+    if stated == "pandas" or (stated == "auto" and n_bytes <= LARGE_BYTES):
+        return "pandas"
+    if has_pyarrow():
+        return "pyarrow"
+    if stated == "pyarrow":
         raise ConfigurationError(f"engine='pyarrow': pyarrow is not installed. Get it with {_EXTRA}.")
-    if stated == "auto" and n_bytes > LARGE_BYTES and not has_pyarrow():
-        warnings.warn(
-            f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
-            "brings pyarrow, which reads large files.",
-            UserWarning,
-            stacklevel=4,
-        )
-    is_large = stated == "auto" and n_bytes > LARGE_BYTES
-    return "pyarrow" if has_pyarrow() and (stated == "pyarrow" or is_large) else "pandas"
+    warnings.warn(
+        f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
+        "brings pyarrow, which reads large files.",
+        UserWarning,
+        stacklevel=4,
+    )
+    return "pandas"
 
 
 def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFrame:

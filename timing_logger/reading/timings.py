@@ -123,22 +123,9 @@ def read_timings(
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
     table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
-    _warn_of(table.attrs)
+    if found_wrong := troubles(table.attrs):
+        warnings.warn(found_wrong, UserWarning, stacklevel=2)
     return table
-
-
-def known_unread(aligned: Iterable[tuple[Source, Alignment]]) -> list[dict[str, Any]]:
-    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files.
-
-    Args:
-        aligned: each file, and how its instants are mapped to the common axis.
-    """
-    return [{**source.stated(), "clock": clock.description()} for source, clock in aligned]
-
-
-def _warn_of(attrs: dict[Any, Any]) -> None:
-    if found_wrong := troubles(attrs):
-        warnings.warn(found_wrong, UserWarning, stacklevel=3)
 
 
 class TimingFiles(NamedTuple):
@@ -340,10 +327,8 @@ def _lacking(file: dict[str, Any]) -> str:
     While a logger runs, and after it was killed, the sidecar is behind its file.
     """
     sidecar = file.get("sidecar") or {}
-    counters = sidecar.get("counters")
-    written = counters.get("written") if isinstance(counters, dict) else None
-    rows = file.get("rows")
-    if not isinstance(written, int) or rows is None:
+    written, rows = sidecar.get("counters", {}).get("written"), file.get("rows")
+    if written is None or rows is None:
         return ""
     if file.get("cut") or file.get("bad_lines") or missing_parts(file):
         return ""

@@ -14,10 +14,7 @@ from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured,
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counted_quantiles, quantiles
-from timing_logger.analysis.operations import (
-    base_operation,
-    bus_factor,
-)
+from timing_logger.analysis.operations import base_operation, bus_factor
 from timing_logger.analysis.tables import (
     Floats,
     Frame,
@@ -25,6 +22,7 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     new_column,
+    new_columns,
     nullable_integers,
     opened,
     taken,
@@ -102,7 +100,7 @@ def bandwidth_of(frame: Frame, measured: Measured) -> Frame:
         text_column(frame, "operation", measured.operations, measured.operation[kind]),
         nullable_integers(frame, "size_class_bytes", size_class[kind]),
         new_column(frame, "count", np.bincount(key[measured.kind], minlength=len(kind))),
-        *(new_column(frame, name, values) for name, values in figures.items()),
+        *new_columns(frame, figures),
     )
     return table.select(*_COLUMNS)
 

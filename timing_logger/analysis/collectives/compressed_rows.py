@@ -9,7 +9,7 @@ import numpy as np
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.transfer_samples import Measured
 from timing_logger.analysis.collectives.waits import is_root
-from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each
 from timing_logger.analysis.operations import COMMUNICATION, COPIES, FROM_ROOT, base_operation
 from timing_logger.analysis.tables import (
     Bools,
@@ -20,6 +20,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    renamed,
 )
 
 WORK = frozenset({"COMPRESS", "MERGE", "DECOMPRESS"})
@@ -73,7 +74,8 @@ class CompressedRows(NamedTuple):
             np.bincount(layer, measured.n_rows * (belongs & those), minlength=len(names)).astype(np.int64)
             for those in (compresses, decompresses)
         )
-        group_sizes = _largest_groups(measured.group_size, layer, belongs & transfers, len(names))
+        exchanged = belongs & transfers
+        group_sizes = greatest_of_each(measured.group_size[exchanged], layer[exchanged], len(names))
         kept = np.flatnonzero(is_compressed)
         rows = belongs[measured.kind]
         kind = measured.kind[rows]
@@ -100,9 +102,7 @@ def first_words(frame: Frame) -> tuple[Ints, list[str]]:
     Returns:
         For each row the index of its word, and the distinct words in ascending order.
     """
-    phases = coded_text(frame, "phase")
-    words = sorted({_first_word(text) for text in phases[1]})
-    return each_text(phases, lambda text: words.index(_first_word(text)), np.int64), words
+    return renamed(coded_text(frame, "phase"), _first_word)
 
 
 def measured_with_work(frame: Frame, parts: Instances) -> tuple[Measured, Bools]:
@@ -132,12 +132,6 @@ def _layers(frame: Frame, row: Ints) -> tuple[Ints, list[tuple[str, str]]]:
 
 def _first_word(phase: str) -> str:
     return phase.split(" ", 1)[0]
-
-
-def _largest_groups(group_size: Floats, layer: Ints, wanted: Bools, n_layers: int) -> Floats:
-    largest: Floats = np.full(n_layers, np.nan)
-    np.fmax.at(largest, layer[wanted], group_size[wanted])
-    return largest
 
 
 def sends(frame: Frame, parts: Instances) -> Bools:

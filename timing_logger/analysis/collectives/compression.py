@@ -30,7 +30,8 @@ from timing_logger.analysis.tables import (
     Frame,
     Ints,
     new_column,
-    nullable_booleans,
+    new_columns,
+    nullable,
     numbers,
     opened,
     text_column,
@@ -130,13 +131,12 @@ def compression_of(
         "break_even": break_even,
     }
     unknown = np.isnan(break_even) | (extrapolated_by > MAX_EXTRAPOLATION)
-    columns = [new_column(frame, name, values) for name, values in found.items()]
     every = np.arange(n)
     names = text_column(frame, "layer_name", [layer for layer, _ in rows.layers], every).to_frame()
     return names.with_columns(
         text_column(frame, "phase", [phase for _, phase in rows.layers], every),
-        *columns,
-        nullable_booleans(frame, "pays", break_even < 1, unknown),
+        *new_columns(frame, found),
+        nullable(frame, "pays", break_even < 1, unknown),
     )
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from timing_logger.analysis.collectives.generations import generations, generations_by_iteration
 from timing_logger.analysis.columns import EARLIER_IN_STEP, RUN_OF_RANK
 from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.grouping import any_row_of, order_by
+from timing_logger.analysis.grouping import any_row_of, n_earlier_alike
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.runs import runs_of
 from timing_logger.analysis.steps import steps_of
@@ -29,6 +29,8 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     numbers,
+    processes_of,
+    renamed,
 )
 
 _EVEN, _UNEVEN = "ALLTOALL", "ALLTOALLV"
@@ -79,17 +81,9 @@ class Instances(NamedTuple):
         """Return the instances that are ``wanted`` (one entry per instance), under their old numbers."""
         kept = self.for_parts(wanted)
         n_parts = self.n_parts[wanted]
-        return Instances(
-            row=self.row[kept],
-            instance=self.instance[kept],
-            first=np.cumsum(n_parts) - n_parts,
-            communicator=self.communicator[kept],
-            rank=self.rank[kept],
-            operation=self.operation[kept],
-            operations=self.operations,
-            group_size=self.group_size[kept],
-            numbered=self.numbered[kept],
-            step=self.step[kept],
+        of_parts = [name for name in self._fields if name not in ("first", "operations")]
+        return self._replace(
+            first=np.cumsum(n_parts) - n_parts, **{name: getattr(self, name)[kept] for name in of_parts}
         )
 
     def is_one_of(self, operations: Set[str]) -> Bools:
@@ -147,9 +141,8 @@ def _collectives(frame: Frame) -> tuple[Ints, Ints, list[str]]:
     """Return the rows that are collectives, the index of each row's base operation, and their names."""
     named = coded_text(frame, "operation")
     row = np.flatnonzero(each_text(named, is_collective))
-    operations = sorted({base_operation(text) for text in named[1]})
-    number_of = np.array([operations.index(base_operation(text)) for text in named[1]], np.int64)
-    return row, number_of[named[0][row]], operations
+    operation, operations = renamed(named, base_operation)
+    return row, operation[row], operations
 
 
 def _numbered(
@@ -168,7 +161,7 @@ def _numbered(
     step = np.where(numbered, seq, step_of_row[row])
     key = dense_codes(communicator, ~numbered, step)
     starts = numbers(frame, "start_counter")[row]
-    earlier = _earlier_alike(dense_codes(key, rank), starts)
+    earlier = n_earlier_alike(dense_codes(key, rank), starts)
     generation = generations(np.where(numbered, earlier, 0), dense_codes(communicator, rank), starts)
     if generation.any() and epochs_of(frame).meaning == Meaning.NOTHING:
         generation = generations_by_iteration(
@@ -191,11 +184,9 @@ def earlier_in_step(frame: Frame, row: Ints) -> Ints:
         frame: a table that ``opened`` returned.
         row: positions of the collectives without a number.
     """
-    process = dense_codes(*(frame[name].to_numpy()[row] for name in ("rank", "incarnation")))
     step = (numbers(frame, name)[row] for name in ("epoch", "iteration"))
-    return _earlier_alike(
-        dense_codes(process, communicators(frame, row), *step), numbers(frame, "start_counter")[row]
-    )
+    alike = dense_codes(processes_of(frame)[row], communicators(frame, row), *step)
+    return n_earlier_alike(alike, numbers(frame, "start_counter")[row])
 
 
 def _exchanges_alike(operation: Ints, operations: list[str], instance: Ints, first: Ints) -> Ints:
@@ -216,16 +207,6 @@ def _runs(frame: Frame) -> Ints:
     rank, incarnation = frame["rank"].to_numpy(), frame["incarnation"].to_numpy()
     if (incarnation == incarnation[:1]).all():
         return np.zeros(len(rank), np.int64)
-    process = dense_codes(rank, incarnation)
+    process = processes_of(frame)
     one = any_row_of(process)
     return runs_of(rank[one], incarnation[one])[process]
-
-
-def _earlier_alike(key: Ints, starts: Floats) -> Ints:
-    """Count for each entry the entries with the same key that began before it."""
-    order = order_by(key, starts)
-    run_starts = np.flatnonzero(np.diff(key[order], prepend=-1))
-    earlier = np.arange(len(key)) - np.repeat(run_starts, np.diff(run_starts, append=len(key)))
-    found = np.empty(len(key), np.int64)
-    found[order] = earlier
-    return found

@@ -26,6 +26,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     new_column,
+    new_columns,
     numbers,
     opened,
     taken,
@@ -75,7 +76,7 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     table = sent.select(*with_epoch(_OF_THE_SEND, epoch)).with_columns(
         new_column(frame, "sender", rank[messages.send]),
         new_column(frame, "receiver", rank[messages.receive]),
-        *(new_column(frame, name, values) for name, values in _figures(frame, messages).items()),
+        *new_columns(frame, _figures(frame, messages)),
         new_column(frame, "send_row", messages.send),
         new_column(frame, "receive_row", messages.receive),
     )
@@ -136,9 +137,7 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
         "clock_violations": sums(violates, key, n).astype(np.int64),
         "uncertainty_ms": quantiles(numbers(frame, "uncertainty_ms"), key, n, [1.0])[0],
     }
-    table = taken(frame, _OF_MESSAGES, row).with_columns(
-        *(new_column(frame, name, values) for name, values in figures.items())
-    )
+    table = taken(frame, _OF_MESSAGES, row).with_columns(*new_columns(frame, figures))
     return cast("IntoDataFrameT", table.to_native())
 
 

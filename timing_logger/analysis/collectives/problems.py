@@ -11,7 +11,7 @@ from timing_logger.analysis.collectives.generations import MOST_APART
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
-from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.analysis.tables import (
@@ -72,7 +72,8 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
     status = coded_text(frame, "status")
     unfinished = ~each_text(status, _FINISHED.__contains__)[parts.row]
     sizes, roots = (numbers(frame, name)[parts.row] for name in ("message_size_bytes", "peer"))
-    seen = _ranks_seen(frame, parts)[parts.communicator[parts.first]]
+    ranks_seen = np.bincount(_members(frame, parts)[:, 0])  # in any instance of each communicator
+    seen = ranks_seen[parts.communicator[parts.first]]
     size = parts.group_size[parts.first]
     found = {
         Problem.MISSING: parts.n_parts < np.where(np.isnan(size), seen, size),
@@ -85,11 +86,6 @@ def find_problems(frame: Frame, parts: Instances) -> Ints:
         Problem.ITERATIONS: _iterations_apart(frame, parts) > MOST_APART,
     }
     return sum((problem * has_it for problem, has_it in found.items()), np.zeros(len(parts.first), np.int64))
-
-
-def _ranks_seen(frame: Frame, parts: Instances) -> Ints:
-    """Count for each communicator the ranks that take part in any of its instances."""
-    return np.bincount(_members(frame, parts)[:, 0])
 
 
 def _members(frame: Frame, parts: Instances) -> Ints:
@@ -115,10 +111,8 @@ def _unequal_counts(parts: Instances) -> Bools:
     """
     of_rank = np.bincount(cell := dense_codes(parts.step, parts.rank))[cell]
     step = dense_codes(parts.step)
-    least, most = np.full(step.max() + 1, np.iinfo(np.int64).max), np.zeros(step.max() + 1, np.int64)
-    np.minimum.at(least, step, of_rank)
-    np.maximum.at(most, step, of_rank)
-    return ((least < most)[step] & ~parts.numbered)[parts.first]
+    differs = _range(of_rank, step) > 0
+    return (differs[step] & ~parts.numbered)[parts.first]
 
 
 def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
@@ -142,13 +136,10 @@ def _iterations_apart(frame: Frame, parts: Instances) -> Floats:
     return apart
 
 
-def _range(values: Floats, of: Ints) -> Floats:
+def _range(values: Floats | Ints, of: Ints) -> Floats:
     """Return the difference of the greatest and least known value of each number in ``of``; 0 without any."""
-    most, least = (np.full(of.max(initial=-1) + 1, end) for end in (-np.inf, np.inf))
-    np.fmax.at(most, of, values)
-    np.fmin.at(least, of, values)
-    between: Floats = np.maximum(most - least, 0.0)
-    return between
+    n_numbers = of.max(initial=-1) + 1
+    return np.nan_to_num(greatest_of_each(values, of, n_numbers) - least_of_each(values, of, n_numbers))
 
 
 def _differ(values: Floats, first: Ints) -> Bools:

@@ -32,6 +32,7 @@ from timing_logger.analysis.tables import (
     each_text,
     new_column,
     numbers,
+    renamed,
     taken,
     text_column,
 )
@@ -98,8 +99,7 @@ class Measured(NamedTuple):
         named = coded_text(frame, "operation")
         row = np.flatnonzero(each_text(named, lambda name: base_operation(name) in MOVES.union(others)))
         time_ms = durations_ms(frame)
-        operations = sorted({base_operation(text) for text in named[1]})
-        operation = each_text(named, lambda text: operations.index(base_operation(text)), np.int64)
+        operation, operations = renamed(named, base_operation)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
         is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
         handled = _handled_bytes(operation, operations, size, group_size)
@@ -149,14 +149,9 @@ class Measured(NamedTuple):
             return self
         kind = self.kind[wanted]
         is_left = np.bincount(kind, minlength=len(self.row)) > 0
-        return Measured(
-            row=self.row[is_left],
-            operation=self.operation[is_left],
-            operations=self.operations,
-            size=self.size[is_left],
-            group_size=self.group_size[is_left],
-            is_ok=self.is_ok[is_left],
-            handled=self.handled[is_left],
+        of_kinds = ("row", "operation", "size", "group_size", "is_ok", "handled")
+        return self._replace(
+            **{name: getattr(self, name)[is_left] for name in of_kinds},
             kind=(np.cumsum(is_left) - 1)[kind],
             time_ms=self.time_ms[wanted],
             transfer_ms=self.transfer_ms[wanted],

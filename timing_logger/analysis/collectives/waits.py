@@ -30,7 +30,7 @@ from timing_logger.analysis.tables import (
     Ints,
     coded_text,
     each_text,
-    new_column,
+    new_columns,
     nullable_integers,
     numbers,
     opened,
@@ -85,7 +85,7 @@ def waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     parts = complete_instances(frame)
     found, last_arriver = _figures(frame, parts)
     table = identified(frame, parts).with_columns(
-        *(new_column(frame, name, values) for name, values in found.items()),
+        *new_columns(frame, found),
         nullable_integers(frame, "last_arriver", last_arriver),
     )
     return cast("IntoDataFrameT", table.select(*with_epoch(_COLUMNS, table.columns)).to_native())
@@ -98,7 +98,7 @@ def _figures(frame: Frame, parts: Instances) -> tuple[dict[str, Floats | Bools],
     found: dict[str, Floats | Bools] = {
         "arrival_skew_ms": 1e3 * parts.for_parts(arrivals.latest_s - arrivals.earliest_s),
         "wait_ms": 1e3 * _wait_s(frame, parts, arrivals),
-        "transfer_ms": _transfer_ms(parts, arrivals),
+        "transfer_ms": transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts),
         "clock_free_wait_ms": clock_free_wait_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts),
         "clock_violation": violations,
         "uncertainty_ms": 1e3 * _uncertainty_s(parts, arrivals, violations),
@@ -135,10 +135,6 @@ def clock_free_wait_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> F
     """
     beyond_ms = elapsed_ms - transfer_times_ms(parts, elapsed_ms, counts)
     return np.where(parts.is_one_of(SYNCHRONISING) & counts, beyond_ms, np.nan)
-
-
-def _transfer_ms(parts: Instances, arrivals: Arrivals) -> Floats:
-    return transfer_times_ms(parts, arrivals.elapsed_s * 1e3, arrivals.counts)
 
 
 def transfer_times_ms(parts: Instances, elapsed_ms: Floats, counts: Bools) -> Floats:

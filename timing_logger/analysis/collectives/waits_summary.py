@@ -21,7 +21,7 @@ from timing_logger.analysis.tables import (
     Ints,
     coded_text,
     dense_codes,
-    new_column,
+    new_columns,
     numbers,
     opened,
     taken,
@@ -58,9 +58,7 @@ def summarize_waits(waits: IntoDataFrameT) -> IntoDataFrameT:
     )  # fmt: skip
     row = any_row_of(key)
     figures = {"count": np.bincount(key, minlength=len(row)), **_wait_figures(frame, key, len(row))}
-    table = taken(frame, _OF_WAITS, row).with_columns(
-        *(new_column(frame, name, values) for name, values in figures.items())
-    )
+    table = taken(frame, _OF_WAITS, row).with_columns(*new_columns(frame, figures))
     return cast("IntoDataFrameT", table.to_native())
 
 

@@ -17,10 +17,11 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
+from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
-from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, last_words, stated_world_size_of
+from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, last_words
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.who_waits import blocked, causes, who_waits
@@ -66,7 +67,7 @@ def run_end_of(
     if not words and not (rows["status"] == INFLIGHT).any():
         return RunEnd(state="unknown")
     ending = ending_of(rows, words)
-    world_size = stated_world_size_of(files)
+    world_size = stated_world_size(files)
     groups, messages = stuck_groups(ending, world_size), stuck_messages(ending, world_size)
     gone = _gone(ending)
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]

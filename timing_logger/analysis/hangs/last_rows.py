@@ -26,6 +26,7 @@ from timing_logger.analysis.tables import (
     each_text,
     numbers,
     opened,
+    processes_of,
     taken,
 )
 from timing_logger.record import INCONSISTENT_COUNTERS, INFLIGHT, INVALID_VALUE
@@ -86,7 +87,7 @@ def has_failed(status: str) -> bool:
 
 
 def _kept(frame: Frame) -> Ints:
-    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
+    process = processes_of(frame)
     operation, status = coded_text(frame, "operation"), coded_text(frame, "status")
     communicates = each_text(operation, is_communication)
     everything = np.arange(len(process))

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from timing_logger.analysis.columns import EARLIER_IN_STEP
+from timing_logger.analysis.grouping import greatest_of_each, n_earlier_alike
 from timing_logger.analysis.hangs.last_rows import has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall
 from timing_logger.analysis.operations import is_collective
-from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
+from timing_logger.analysis.tables import Bools, dense_codes
 from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
 
 if TYPE_CHECKING:
@@ -114,25 +115,14 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     key = dense_codes(rows["rank"].to_numpy()[row], group, rows["group_size"].to_numpy()[row])
     seq = rows["seq"].to_numpy()[row]
     order = np.lexsort((rows["start_counter"].to_numpy()[row], key))
-    fell_back = np.diff(seq[order], prepend=np.nan) < -_RESTART
-    repeated = np.zeros(len(row), np.bool_)
-    repeated[1:] = (np.diff(seq[order]) <= 0) & _seen_before(key[order], seq[order])[1:]
-    begins_again = (fell_back | repeated) & (np.diff(key[order], prepend=-1) == 0)
-    life = np.cumsum(begins_again)
-    last = np.zeros(key.max(initial=-1) + 1, np.int64)
-    np.maximum.at(last, key[order], life)
+    row, key, seq = row[order], key[order], seq[order]
+    fell_by = -np.diff(seq, prepend=np.nan)
+    is_repeated = n_earlier_alike(dense_codes(key, seq), np.arange(len(key), dtype=np.float64)) > 0
+    begins_again = (fell_by > _RESTART) | ((fell_by >= 0) & is_repeated)
+    life = np.cumsum(begins_again & (np.diff(key, prepend=-1) == 0))
     earlier = np.zeros(len(rows), np.bool_)
-    earlier[row[order]] = life < last[key[order]]
+    earlier[row] = life < greatest_of_each(life, key, key.max(initial=-1) + 1)[key]
     return earlier
-
-
-def _seen_before(key: Ints, seq: Floats) -> Bools:
-    """Tell for each entry whether an earlier one has the same key and number."""
-    alike = dense_codes(key, seq)
-    first = np.full(alike.max(initial=-1) + 1, len(alike))
-    np.minimum.at(first, alike, np.arange(len(alike)))
-    seen: Bools = np.arange(len(alike)) > first[alike]
-    return seen
 
 
 def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:

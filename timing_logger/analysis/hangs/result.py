@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Literal, TypedDict
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypedDict, cast
 
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
@@ -118,40 +119,31 @@ class RunEnd:
 
     def as_dict(self) -> RunEndDict:
         """Return the end of the run as plain values that JSON can hold."""
-        return {
-            "ended": self.ended,
-            "state": self.state,
-            "culprits": list(self.culprits),
-            "circle": list(self.circle),
-            "groups": [_of_group(group) for group in self.groups],
-            "messages": [asdict(message) for message in self.messages],
-            "younger": [_of_group(group) for group in self.younger],
-            "failed": [_of_group(group) for group in self.failed],
-            "gone": list(self.gone),
-            "unclosed": list(self.unclosed),
-            "ranks": [asdict(rank) | {"idle_stack": list(rank.idle_stack)} for rank in self.ranks],
-            "hang_after_s": self.hang_after_s,
-            "last_sign_unix_s": self.last_sign_unix_s,
-            "sentences": list(self.sentences),
-        }
-
-    def saying(self, *sentences: str) -> RunEnd:
-        """Return the same end of a run with these sentences."""
-        return replace(self, sentences=sentences)
+        return cast("RunEndDict", {"ended": self.ended, **plain_fields(self)})
 
     def of_rank(self) -> Mapping[int, RankEnd]:
         """Return the end of each rank, by rank."""
         return {rank.rank: rank for rank in self.ranks}
 
 
-def _of_group(group: StuckGroup) -> dict[str, object]:
-    lists = {
-        name: list(getattr(group, name))
-        for name in ("inside", "missing", "silent", "unread", "unblocked", "odd")
-    }
-    by_rank = {name: _with_text_keys(getattr(group, name)) for name in ("inside_s", "failed")}
-    return {**asdict(group), **lists, **by_rank}
+def plain_fields(result: Any) -> dict[str, object]:
+    """Return the fields of a dataclass, by name, as plain values that JSON can hold.
+
+    Dataclasses and named tuples within become dicts, other tuples lists, keys text; a float that is not
+    finite is None.
+    """
+    return {one.name: _plain(getattr(result, one.name)) for one in fields(result)}
 
 
-def _with_text_keys(by_rank: Mapping[int, object]) -> dict[str, object]:
-    return {str(rank): value for rank, value in by_rank.items()}
+def _plain(value: Any) -> object:
+    if is_dataclass(value):
+        return plain_fields(value)
+    if hasattr(value, "_asdict"):
+        return _plain(value._asdict())
+    if isinstance(value, dict):
+        return {str(name): _plain(one) for name, one in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    return value

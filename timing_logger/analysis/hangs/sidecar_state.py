@@ -1,22 +1,22 @@
 """Read from the sidecars of a run which processes closed, when each was alive, and which calls were open.
 
-Every value is checked before it is used: a sidecar may be of another version, or damaged.
+Any value may be missing, as a sidecar may be of another version; those that are there have the types of
+``RunInfo``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any, cast
 
-from timing_logger.analysis.files import File
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
 from timing_logger.record import NS_PER_S
 
 HANG_AFTER_S = 60.0
 """A call that is open for longer than this hangs, unless the sidecar's options state another time."""
 
-MOST_RANKS = 2**24
-_INT64 = 2**63
 _TEXTS = ("thread", "operation", "layer_name", "group")
 _INTEGERS = ("iteration", "epoch", "group_size", "seq", "peer", "message_size_bytes", "start_counter_ns")
 _HEARTBEAT = (
@@ -90,6 +90,10 @@ class LastWords:
     idle_stack: tuple[str, ...] = ()
     host: str = ""
 
+    def progress_in(self, group: str, size: int | None) -> Progress:
+        """Return the progress in a group; none, if the sidecar does not tell of the group."""
+        return self.progress.get((group, size), Progress(0, 0))
+
     @property
     def idle_s(self) -> float | None:
         """The time in s from the last call begun or recorded to the last sidecar update; None if unknown."""
@@ -112,78 +116,42 @@ def last_words(files: Iterable[File]) -> dict[int, LastWords]:
     return dict(sorted(found.items()))
 
 
-def stated_world_size_of(files: Iterable[File]) -> int | None:
-    """Return the number of ranks in the run; None if no sidecar states it, or they disagree.
-
-    Args:
-        files: ``attrs["files"]`` of ``read_timings``.
-    """
-    stated = {_integer(_sidecar(file).get("world_size")) for file in files} - {None}
-    size = stated.pop() if len(stated) == 1 else None
-    return size if size is not None and 0 < size <= MOST_RANKS else None
-
-
-def _sidecar(file: File) -> Mapping[str, object]:
-    sidecar: object = file.get("sidecar")
-    return sidecar if isinstance(sidecar, dict) else {}
-
-
 def _words_of(file: File) -> LastWords:
-    sidecar = _sidecar(file)
-    closed, options = sidecar.get("closed"), sidecar.get("options")
-    updated_ns = _integer(sidecar.get("updated_unix_ns"))
+    sidecar = cast("Mapping[str, Any]", sidecar_of(file))
     return LastWords(
         rank=int(file["rank"]),
         incarnation=int(file.get("incarnation", 1)),
-        closed=closed if isinstance(closed, bool) else None,
-        updated_ns=updated_ns if updated_ns and updated_ns > 0 else None,
+        closed=sidecar.get("closed"),
+        updated_ns=sidecar.get("updated_unix_ns") or None,
         has_heartbeat=any(name in sidecar for name in _HEARTBEAT),
         offset_ns=wall_offset_ns(sidecar),
-        hang_after_s=_hang_after_s(options),
+        hang_after_s=_hang_after_s(sidecar.get("options", {}).get("hang_after")),
         signal=_text(sidecar.get("signal")),
-        open_calls=tuple(_open_call(entry) for entry in _objects(sidecar.get("open_calls"))),
-        progress=dict(filter(None, map(_progress, _objects(sidecar.get("groups"))))),
-        progressed_counter_ns=_integer(sidecar.get("last_progress_counter_ns")),
-        idle_stack=tuple(_texts(sidecar.get("idle_stack"))),
+        open_calls=tuple(_open_call(entry) for entry in sidecar.get("open_calls", [])),
+        progress=dict(_progress(entry) for entry in sidecar.get("groups", []) if "issued" in entry),
+        progressed_counter_ns=sidecar.get("last_progress_counter_ns"),
+        idle_stack=tuple(sidecar.get("idle_stack", [])),
         host=_text(sidecar.get("host")),
     )
 
 
-def _hang_after_s(options: object) -> float:
-    stated = options.get("hang_after") if isinstance(options, dict) else None
+def _hang_after_s(stated: Any) -> float:
+    """Return the time that the options state, which may be of any type, or else the usual one."""
     if isinstance(stated, (int, float)) and not isinstance(stated, bool) and 0 < stated < 1e9:
         return float(stated)
     return HANG_AFTER_S
 
 
-def _open_call(entry: Mapping[str, object]) -> OpenCall:
+def _open_call(entry: Mapping[str, Any]) -> OpenCall:
     texts = {name: _text(entry.get(name)) for name in _TEXTS}
-    return OpenCall(**texts, **{name: _integer(entry.get(name)) for name in _INTEGERS})  # type: ignore[arg-type]
+    return OpenCall(**texts, **{name: entry.get(name) for name in _INTEGERS})  # type: ignore[arg-type]
 
 
-def _progress(entry: Mapping[str, object]) -> tuple[tuple[str, int | None], Progress] | None:
-    issued, completed = _integer(entry.get("issued")), _integer(entry.get("completed"))
-    if issued is None or issued < 0:
-        return None
-    return (_text(entry.get("group")), _integer(entry.get("size"))), Progress(
-        issued, issued if completed is None else completed
-    )
+def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress]:
+    issued: int = entry["issued"]
+    return (_text(entry.get("group")), entry.get("size")), Progress(issued, entry.get("completed", issued))
 
 
-def _objects(value: object) -> Sequence[Mapping[str, object]]:
-    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
-
-
-def _texts(value: object) -> Sequence[str]:
-    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
-
-
-def _text(value: object) -> str:
-    """Return the value if it is text, with lone surrogates escaped as in the rows; else ""."""
-    return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else ""
-
-
-def _integer(value: object) -> int | None:
-    if not isinstance(value, int) or isinstance(value, bool):
-        return None
-    return value if -_INT64 <= value < _INT64 else None
+def _text(value: str | None) -> str:
+    """Return the text, with lone surrogates escaped as in the rows; "" for None."""
+    return (value or "").encode(errors="backslashreplace").decode()

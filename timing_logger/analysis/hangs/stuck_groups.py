@@ -15,9 +15,10 @@ import numpy as np
 
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
-from timing_logger.analysis.group_members import all_members
+from timing_logger.analysis.columns import EARLIER_IN_STEP
+from timing_logger.analysis.group_members import MOST_RANKS, all_members
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
-from timing_logger.analysis.hangs.sidecar_state import MOST_RANKS, LastWords, Progress
+from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 from timing_logger.analysis.tables import Floats, dense_codes, opened
@@ -115,9 +116,9 @@ def _step_of(rows: pd.DataFrame) -> Floats:
     return np.where(rows["iteration"].isna(), np.nan, step)
 
 
-def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
+def _of_group(rows: pd.DataFrame, group: str, size: int | None) -> pd.DataFrame:
     """Return the rows of the collectives of a group."""
-    same_size = rows["group_size"].isna() if math.isnan(size) else rows["group_size"] == size
+    same_size = rows["group_size"].isna() if size is None else rows["group_size"] == size
     of_group = rows[(rows["group"] == group) & same_size]
     found: pd.DataFrame = of_group[of_group["is_collective"]]
     return found
@@ -126,21 +127,17 @@ def _of_group(rows: pd.DataFrame, group: str, size: float) -> pd.DataFrame:
 def _went_on(rows: pd.DataFrame, failed: pd.DataFrame) -> bool:
     """Tell whether the group met again after these ranks had failed in it, as after a handled error."""
     first = failed.iloc[0]
-    later = _of_group(rows, first["group"], first["group_size"])
+    later = _of_group(rows, first["group"], integer_or_none(first["group_size"]))
     ended_well = ~later["failed"] & later["ended_s"].notna()
     return bool((ended_well & (later["began_s"] > failed["ended_s"].min())).any())
 
 
 def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: int | None) -> StuckGroup:
     first = parts.sort_values("began_s", kind="stable").iloc[0]
-    group, size, seq = (
-        str(first["group"]),
-        integer_or_none(first["group_size"]),
-        integer_or_none(first["seq"]),
-    )
+    group, size, seq = str(first["group"]), *map(integer_or_none, first[["group_size", "seq"]])
     is_open = parts[parts["is_open"]]
     failed = {int(row["rank"]): row["status"] for _, row in parts[parts["failed"]].iterrows()}
-    members, unread, n_unknown = _members(ending, group, float(first["group_size"]), world_size)
+    members, unread, n_unknown = _members(ending, group, size, world_size)
     absent = [rank for rank in members if rank not in set(parts["rank"])]
     by_counts = [rank for rank in absent if _is_inside(ending.words[rank], group, size, seq)]
     missing = tuple(rank for rank in absent if rank not in by_counts and not _has_passed(ending, rank, first))
@@ -172,48 +169,43 @@ def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: i
 
 
 def _members(
-    ending: Ending, group: str, size: float, world_size: int | None
+    ending: Ending, group: str, size: int | None, world_size: int | None
 ) -> tuple[list[int], tuple[int, ...], int]:
     """Return the group's ranks with a file, those known to have none, and the number of unknown ranks."""
     rows = ending.rows
-    told = {rank for rank, one in ending.words.items() if (group, integer_or_none(size)) in one.progress}
+    told = {rank for rank, one in ending.words.items() if (group, size) in one.progress}
     seen = np.array(sorted({*_of_group(rows, group, size)["rank"].tolist(), *told}), np.int64)
     if world_size is None and size == len(ending.words):
-        world_size = int(size)
-    found = all_members(group, size, seen, world_size).tolist()
-    if not found and math.isnan(size) and not group and world_size and 2 * len(seen) > world_size:
+        world_size = size
+    found = all_members(group, math.nan if size is None else size, seen, world_size).tolist()
+    if not found and size is None and not group and world_size and 2 * len(seen) > world_size:
         found = list(range(world_size))  # timed by hand by most ranks: taken to be a group of all ranks
     members = sorted({*found, *seen.tolist()})
-    n_unknown = 0 if math.isnan(size) else int(max(0, min(size, MOST_RANKS) - len(members)))
+    n_unknown = 0 if size is None else max(0, min(size, MOST_RANKS) - len(members))
     unread = tuple(rank for rank in members if rank not in ending.words)
     return [rank for rank in members if rank in ending.words], unread, n_unknown
 
 
 def _has_passed(ending: Ending, rank: int, part: pd.Series[Any]) -> bool:
     """Tell whether the rank had begun this collective, though no row says so, or a later one."""
-    group, size, seq = str(part["group"]), part["group_size"], part["seq"]
+    group, size, seq = str(part["group"]), integer_or_none(part["group_size"]), part["seq"]
     mine = _of_group(ending.rows, group, size)
     mine = mine[mine["rank"] == rank]
     if not math.isnan(seq):
-        told = ending.words[rank].progress.get((group, integer_or_none(size)), Progress(0, 0)).issued
+        told = ending.words[rank].progress_in(group, size).issued
         return bool(told > seq or (mine["seq"] > seq).any())
-    place = [mine[name].fillna(-1.0) for name in ("epoch", "iteration", "earlier_in_step")]
-    at = tuple(_or_before_all(part[name]) for name in ("epoch", "iteration", "earlier_in_step"))
-    return any(row >= at for row in zip(*place, strict=True))
-
-
-def _or_before_all(value: float) -> float:
-    return -1.0 if math.isnan(value) else value
+    place = ["epoch", "iteration", EARLIER_IN_STEP]  # what is outside of any iteration comes before all
+    at = tuple(part[place].astype(np.float64).fillna(-1.0))
+    return any(row >= at for row in mine[place].fillna(-1.0).itertuples(index=False, name=None))
 
 
 def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
     """Return the ranks that have the collective under way and are blocked in no call, while others are."""
-    background = {int(r) for r in is_open["rank"][is_open["operation"].map(goes_on).astype(bool)]}
-    blocking = rows[rows["is_open"] & ~rows["operation"].map(goes_on).astype(bool)]
-    blocks = blocking["operation"].map(lambda name: is_wait(name) or is_collective(name)).astype(bool)
-    blocked = {int(rank) for rank in blocking["rank"][blocks]}
-    idle = background - blocked
-    return tuple(sorted(idle)) if blocked & {int(rank) for rank in is_open["rank"]} else ()
+    background = is_open["rank"][is_open["operation"].map(goes_on).astype(bool)]
+    blocks = rows["operation"].map(lambda name: not goes_on(name) and (is_wait(name) or is_collective(name)))
+    blocked = set(rows["rank"][rows["is_open"] & blocks.astype(bool)])
+    idle = {int(rank) for rank in background} - blocked
+    return tuple(sorted(idle)) if blocked & set(is_open["rank"]) else ()
 
 
 def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
@@ -223,14 +215,13 @@ def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
 
 def _mismatch(parts: pd.DataFrame, problems: Problem) -> tuple[str, tuple[int, ...]]:
     """State what the parts disagree in, and which ranks disagree with most of the others."""
-    if Problem.OPERATIONS in problems:
-        operations = parts["operation"].map(base_operation)
-        return "operations differ: " + _by_kind(parts, operations), _odd(parts, operations)
-    if Problem.SIZES in problems:
-        sizes = parts["message_size_bytes"]
-        return "sizes differ: " + _by_kind(parts, sizes, " bytes"), _odd(parts, sizes)
-    if Problem.ROOTS in problems:
-        return "roots differ: " + _by_kind(parts, parts["peer"]), _odd(parts, parts["peer"])
+    for problem, values, what, unit in (
+        (Problem.OPERATIONS, parts["operation"].map(base_operation), "operations", ""),
+        (Problem.SIZES, parts["message_size_bytes"], "sizes", " bytes"),
+        (Problem.ROOTS, parts["peer"], "roots", ""),
+    ):
+        if problem in problems:
+            return f"{what} differ: {_by_kind(parts, values, unit)}", _odd(parts, values)
     return "", ()
 
 
@@ -242,7 +233,7 @@ def _odd(parts: pd.DataFrame, values: pd.Series[Any]) -> tuple[int, ...]:
     return tuple(sorted(int(rank) for rank in parts["rank"][values.notna() & (values != commonest)]))
 
 
-def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str = "") -> str:
+def _by_kind(parts: pd.DataFrame, values: pd.Series[Any], unit: str) -> str:
     """List the ranks of the first few values, as ``ALLREDUCE on rank 0, BARRIER on ranks 1 and 2``."""
     kinds = [
         (f"{value:.0f}" if isinstance(value, float) else str(value), parts["rank"][values == value])
@@ -271,20 +262,18 @@ def _by_counts(ending: Ending, world_size: int | None, by_rows: Sequence[StuckGr
 
 def _went_past(ending: Ending, one: LastWords, group: str, size: int | None) -> bool:
     """Tell whether a later collective ended: then the open ones are requests that were never waited for."""
-    mine = _of_group(ending.rows, group, math.nan if size is None else float(size))
+    mine = _of_group(ending.rows, group, size)
     ended = mine[(mine["rank"] == one.rank) & mine["ended_s"].notna()]
     return bool((ended["seq"] > one.progress[group, size].completed).any())
 
 
 def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size: int | None) -> StuckGroup:
-    members, unread, n_unknown = _members(
-        ending, group, math.nan if size is None else float(size), world_size
-    )
+    members, unread, n_unknown = _members(ending, group, size, world_size)
     inside = [rank for rank in members if _is_inside(ending.words[rank], group, size, seq)]
-    issued = {rank: ending.words[rank].progress.get((group, size), Progress(0, 0)).issued for rank in members}
+    issued = {rank: ending.words[rank].progress_in(group, size).issued for rank in members}
     inside_s = {rank: _idle_before_the_end_s(ending, rank) for rank in inside}
     since_s = max((age for age in inside_s.values() if age is not None), default=None)
-    last = _of_group(ending.rows, group, math.nan if size is None else float(size))
+    last = _of_group(ending.rows, group, size)
     return StuckGroup(
         group=group,
         group_size=size,
@@ -304,14 +293,12 @@ def _counted(ending: Ending, group: str, size: int | None, seq: int, world_size:
 
 def _is_inside(one: LastWords, group: str, size: int | None, seq: int | None) -> bool:
     """Tell whether the counts of a process that had come to rest say that it is in the collective."""
-    counts = one.progress.get((group, size))
-    if counts is None or seq is None or not _has_settled(one):
-        return False
-    return counts.completed <= seq < counts.issued
+    counts = one.progress_in(group, size)
+    return seq is not None and _has_settled(one) and counts.completed <= seq < counts.issued
 
 
 def _n_open(one: LastWords, group: str, size: int | None) -> int:
-    counts = one.progress.get((group, size), Progress(0, 0))
+    counts = one.progress_in(group, size)
     return counts.issued - counts.completed
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -84,21 +83,17 @@ def stuck_messages(ending: Ending, world_size: int | None) -> list[StuckMessage]
 def _is_told_here(rows: pd.DataFrame, row: int) -> bool:
     name = rows["operation"].iloc[row]
     if is_wait(name):
-        return not any(_is_waited_for(rows, row))
+        return not _waits_for_an_open_call(rows, row)
     is_message = is_communication(name) and not is_collective(name)
     return is_message or base_operation(name) in PROBES
 
 
-def _is_waited_for(rows: pd.DataFrame, row: int) -> Iterable[bool]:
-    """Tell for each other open call of the rank whether this row waits for it."""
+def _waits_for_an_open_call(rows: pd.DataFrame, row: int) -> bool:
+    """Tell whether this row waits for another open call of its rank."""
     this = rows.iloc[row]
-    others = rows[(rows["rank"] == this["rank"]) & rows["is_open"]]
-    for _, other in others.iterrows():
-        same = all(
-            other[name] == this[name] or (other[name] != other[name] and this[name] != this[name])
-            for name in ("group", "seq")
-        )
-        yield same and not is_wait(other["operation"])
+    same_seq = rows["seq"].isna() if np.isnan(this["seq"]) else rows["seq"] == this["seq"]
+    same_call = rows["is_open"] & (rows["rank"] == this["rank"]) & (rows["group"] == this["group"]) & same_seq
+    return not all(map(is_wait, rows["operation"][same_call]))
 
 
 def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> StuckMessage:

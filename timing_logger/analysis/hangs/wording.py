@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
@@ -37,7 +38,7 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
         told = []
     if told and mixed:
         told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
-    return end.saying(*map(escape_text, told))
+    return replace(end, sentences=tuple(map(escape_text, told)))
 
 
 # -- a hang --------------------------------------------------------------------------------------------
@@ -87,34 +88,35 @@ def _distance_from_the_end(end: RunEnd, group: StuckGroup) -> int:
 
 
 def _on_group(end: RunEnd, group: StuckGroup) -> str:
-    who = named_ranks(group.inside)
     what, long = _collective(group), _for(group.since_s)
+    inside = f"{named_ranks(group.inside)} {_have(group.inside)} been"
     if group.mismatch:
-        where = f"{who} {_have(group.inside)} been in it{long}" if group.inside else _failures(group)
+        where = f"{inside} in it{long}" if group.inside else _failures(group)
         return f"Ranks disagree on {what}: {group.mismatch}; {where}."
     if group.missing:
-        among = _inside_or_failed(group)
+        among = _both(f"{inside}{long}" if group.inside else "", _failures(group))
         came = "left no sign of having entered" if group.silent == group.missing else "never entered"
         return f"{capital(named_ranks(group.missing))} {came} {what}, in which {among}."
     if group.unread or group.unknown_ranks:
-        inside = f"{who} {_have(group.inside)} been in {what}{long}" if group.inside else ""
         failures = f"{_failures(group)} in {what}" if group.failed else ""
-        return f"{capital(' and '.join(filter(None, (inside, failures))))}; {_unread(group)}."
+        among = _both(f"{inside} in {what}{long}" if group.inside else "", failures)
+        return f"{capital(among)}; {_unread(group)}."
     lost = sorted(set(group.inside) & set(end.gone))
     if lost:
-        return (
-            f"{capital(named_ranks(lost))} fell silent inside {what}, in which {who} "
-            f"{_have(group.inside)} been{long}."
-        )
+        return f"{capital(named_ranks(lost))} fell silent inside {what}, in which {inside}{long}."
     if group.unblocked:
         return (
-            f"{capital(who)} {_have(group.inside)} been in {what}{long}; {named_ranks(group.unblocked)} "
-            f"{_have(group.unblocked)} it under way too, but {_are(group.unblocked)} not waiting for it."
+            f"{capital(inside)} in {what}{long}; {named_ranks(group.unblocked)} {_have(group.unblocked)} it "
+            f"under way too, but {_are(group.unblocked)} not waiting for it."
         )
     return (
-        f"{capital(who)} {_have(group.inside)} been in {what}{long}, and nobody is missing: what hangs "
-        "is the exchange itself, in the network or the library, or ranks of which nothing was recorded."
+        f"{capital(inside)} in {what}{long}, and nobody is missing: what hangs is the exchange itself, in "
+        "the network or the library, or ranks of which nothing was recorded."
     )
+
+
+def _both(*parts: str) -> str:
+    return " and ".join(filter(None, parts))
 
 
 def _collective(group: StuckGroup) -> str:
@@ -126,13 +128,6 @@ def _collective(group: StuckGroup) -> str:
         "" if group.seq is None else f" {group.seq}" if name == group.operation else f" (number {group.seq})"
     )
     return f"{name}{number}{f' of {group.group}' if group.group else ''}"
-
-
-def _inside_or_failed(group: StuckGroup) -> str:
-    inside = (
-        f"{named_ranks(group.inside)} {_have(group.inside)} been{_for(group.since_s)}" if group.inside else ""
-    )
-    return " and ".join(part for part in (inside, _failures(group)) if part)
 
 
 def _failures(group: StuckGroup) -> str:
@@ -175,9 +170,13 @@ def _on_culprits(end: RunEnd) -> Iterable[str]:
     ranks = end.of_rank()
     for rank in end.culprits[:_MOST_TOLD]:
         if rank in ranks:
-            yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
+            yield _on_rank(end, ranks[rank])
     if len(end.culprits) > _MOST_TOLD:
         yield f"The same may hold for {len(end.culprits) - _MOST_TOLD} more ranks."
+
+
+def _on_rank(end: RunEnd, rank: RankEnd) -> str:
+    return f"Rank {rank.rank} {_where(end, rank)}{_last(rank)}."
 
 
 def _where(end: RunEnd, rank: RankEnd) -> str:
@@ -221,16 +220,14 @@ def _circle(end: RunEnd) -> str:
 
 
 def _without_a_hang(end: RunEnd) -> Iterable[str]:
-    n_files, n_open = len(end.ranks), len(end.unclosed)
-    files = "its file was" if n_files == 1 else f"{n_open} of {n_files} files were"
-    why = "The run is in progress" if end.state == "running" else "The run did not end"
     if end.state == "running":
-        yield f"{why}: nothing is open for longer than {end.hang_after_s:.0f} s."
+        yield f"The run is in progress: nothing is open for longer than {end.hang_after_s:.0f} s."
     else:
-        after = _signalled(end)
+        n_files = len(end.ranks)
+        files = "its file was" if n_files == 1 else f"{len(end.unclosed)} of {n_files} files were"
         yield (
-            f"{why}: {files} not closed, so it was killed or is still running{after}. "
-            "Nothing is known to hang."
+            f"The run did not end: {files} not closed, so it was killed or is still running"
+            f"{_signalled(end)}. Nothing is known to hang."
         )
     yield from _on_silent_and_idle(end)
     for group in end.younger[:_MOST_TOLD]:
@@ -242,11 +239,9 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
 
 def _on_silent_and_idle(end: RunEnd) -> Iterable[str]:
     ranks = end.of_rank()
-    for rank in end.gone[:_MOST_TOLD]:
-        yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
-    for rank in end.unclosed:
-        if rank not in end.gone and ranks[rank].idle_stack:
-            yield f"Rank {rank} {_where(end, ranks[rank])}{_last(ranks[rank])}."
+    idle = [rank for rank in end.unclosed if rank not in end.gone and ranks[rank].idle_stack]
+    for rank in (*end.gone[:_MOST_TOLD], *idle):
+        yield _on_rank(end, ranks[rank])
 
 
 def _on_failed(end: RunEnd) -> Iterable[str]:

@@ -14,7 +14,7 @@ from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, quantiles, sums
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each, quantiles, sums
 from timing_logger.analysis.intervals import Stretches, stretches, union_lengths
 from timing_logger.analysis.operations import (
     BACKEND,
@@ -24,21 +24,24 @@ from timing_logger.analysis.operations import (
     is_own_work,
     is_wait,
 )
-from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering, steps_of
 from timing_logger.analysis.tables import (
+    Array,
     Bools,
     Floats,
     Frame,
     Ints,
+    Schema,
     coded_text,
     dense_codes,
-    each_text,
-    new_column,
+    like,
+    new_columns,
     nullable_integers,
     numbers,
     of_pandas,
     opened,
+    processes_of,
     taken,
 )
 
@@ -109,13 +112,13 @@ def map_overlap(timings: IntoDataFrameT) -> OverlapPart[IntoDataFrameT]:
     """Compute the overlap of whole processes, such as those of one file."""
     frame = opened(timings, COLUMNS_OF["overlap"])
     steps = steps_of(frame)
-    step = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"), steps.number)
+    step = dense_codes(processes_of(frame), steps.number)
     row = any_row_of(step)
     epoch = np.where(np.isnan(steps.number), np.nan, epochs_of(frame).of_row)
-    figures = _figures(frame, step, _Steps.of(frame, row))
+    figures = _figures(frame, step, row)
     table = taken(frame, _STEP, row).with_columns(
         nullable_integers(frame, "epoch", epoch[row]),
-        *(new_column(frame, name, values) for name, values in figures.items()),
+        *new_columns(frame, figures),
     )
     return OverlapPart(table, steps.numbering)
 
@@ -158,12 +161,13 @@ class _Rows(NamedTuple):
     @classmethod
     def of(cls, frame: Frame, step: Ints) -> _Rows:
         lanes = lanes_of(frame)
+        operation, operations = coded_text(frame, "operation")
         return cls(
             step=step,
             lane=lanes.lane,
             starts=numbers(frame, "start_counter"),
             ends=numbers(frame, "end_counter"),
-            kind=each_text(coded_text(frame, "operation"), _kind_of, np.int64),
+            kind=np.array([_kind_of(name) for name in operations], np.int64)[operation],
             blocks=lanes.blocks,
         )
 
@@ -183,27 +187,10 @@ def _kind_of(name: str) -> int:
     return _COPY if base_operation(name) in COPIES else _OTHER
 
 
-class _Steps(NamedTuple):
-    """The steps of a table, by process, then number; one entry per step.
-
-    Attributes:
-        process: number of the step's rank and incarnation.
-        since: number of iterations since the step before, as ``iterations_since`` returns.
-    """
-
-    process: Ints
-    since: Floats
-
-    @classmethod
-    def of(cls, frame: Frame, row: Ints) -> _Steps:
-        """Number the steps of a table; ``row`` is the position of one row of each step."""
-        process = dense_codes(numbers(frame, "rank")[row], numbers(frame, "incarnation")[row])
-        return cls(process, iterations_since(numbers(frame, "iteration")[row], process))
-
-
-def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
+def _figures(frame: Frame, step: Ints, row: Ints) -> dict[str, Floats]:
+    """Compute the columns of :func:`overlap`; ``row`` is the position of one row of each step."""
     rows = _Rows.of(frame, step)
-    n_steps = len(steps.process)
+    n_steps, process = len(row), processes_of(frame)[row]
     lengths_s = np.zeros((6, n_steps))
     rank = frame["rank"].to_numpy()
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
@@ -211,7 +198,7 @@ def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
     unknown = np.bincount(step[~np.isnan(rows.starts)], minlength=n_steps) == 0
     lengths_s[:, unknown] = np.nan
     communication_ms, compute_ms, beside_work_ms, blocked_ms, copy_ms, waited_ms = 1e3 * lengths_s
-    works, tells_who_is_blocked = _what_is_recorded(rows, steps.process)
+    works, tells_who_is_blocked = _what_is_recorded(rows, process)
     hidden_ms = np.where(works, beside_work_ms, communication_ms - blocked_ms)
     hidden_ms = np.where(works | tells_who_is_blocked, hidden_ms, np.nan)
     return {
@@ -222,7 +209,7 @@ def _figures(frame: Frame, step: Ints, steps: _Steps) -> dict[str, Floats]:
         "exposed_ms": communication_ms - hidden_ms,
         "hidden_ms": hidden_ms,
         "overlap": hidden_ms / np.where(communication_ms > 0, communication_ms, np.nan),
-        "step_ms": _step_ms(rows, steps),
+        "step_ms": _step_ms(rows, iterations_since(numbers(frame, "iteration")[row], process)),
     }
 
 
@@ -239,12 +226,9 @@ def _what_is_recorded(rows: _Rows, process_of_step: Ints) -> tuple[Bools, Bools]
     return has(rows.kind == _COMPUTE)[process_of_step], tells[process_of_step]
 
 
-def _step_ms(rows: _Rows, steps: _Steps) -> Floats:
-    told = rows.kind != _TWIN
-    begins_s = first_starts_s(rows.starts, rows.step, told, len(steps.process))
-    ends_s = np.full(len(steps.process), np.nan)
-    np.fmax.at(ends_s, rows.step[told], rows.ends[told])
-    lasted_ms = 1e3 * durations_s(begins_s, ends_s, steps.since)
+def _step_ms(rows: _Rows, since: Floats) -> Floats:
+    told = rows.only(rows.kind != _TWIN)
+    lasted_ms = 1e3 * durations_s(told.starts, told.ends, told.step, since)
     return np.where(lasted_ms > 0, lasted_ms, np.nan)
 
 
@@ -282,13 +266,18 @@ def _pieces(rows: _Rows, own_work: Stretches) -> Stretches:
 
 def _durations_s(rows: _Rows, n_owners: int) -> Floats:
     rows = rows.only(rows.kind != _TWIN)
-    first, last = np.full(n_owners, np.inf), np.full(n_owners, -np.inf)
-    np.fmin.at(first, rows.step, rows.starts)
-    np.fmax.at(last, rows.step, rows.ends)
-    return np.where(np.isfinite(first) & np.isfinite(last), last - first, 0.0)
+    last_s = greatest_of_each(rows.ends, rows.step, n_owners)
+    lasted_s = last_s - least_of_each(rows.starts, rows.step, n_owners)
+    return np.where(np.isfinite(lasted_s), lasted_s, 0.0)
 
 
 # -- of the run ----------------------------------------------------------------------------------------
+
+
+_EFFICIENCIES: Schema = {
+    "ranks": nw.Int64, "useful_mean_ms": nw.Float64, "useful_max_ms": nw.Float64, "runtime_ms": nw.Float64,
+    "load_balance": nw.Float64, "communication_efficiency": nw.Float64, "parallel_efficiency": nw.Float64,
+}  # fmt: skip
 
 
 def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -313,7 +302,7 @@ def efficiencies(timings: IntoDataFrameT) -> IntoDataFrameT:
         parallel_efficiency: ``load_balance * communication_efficiency``.
     """
     frame = opened(timings, COLUMNS_OF["efficiencies"])
-    return cast("IntoDataFrameT", efficiencies_of(frame, process_times(frame)).to_native())
+    return efficiencies_of(frame, process_times(frame))
 
 
 class ProcessTimes(NamedTuple):
@@ -333,7 +322,7 @@ class ProcessTimes(NamedTuple):
 def process_times(frame: Frame) -> ProcessTimes:
     """Compute the useful time and runtime of each process of a table that ``opened`` returned."""
     rank = frame["rank"].to_numpy()
-    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     rows = _Rows.of(frame, process)
     useful, runtime = np.zeros((2, n_processes := int(process.max(initial=-1)) + 1))
     for one in np.unique(rank):  # rank by rank, as only so much need be sorted at a time
@@ -344,31 +333,19 @@ def process_times(frame: Frame) -> ProcessTimes:
     return ProcessTimes(rank[any_row_of(process)], useful, runtime)
 
 
-def efficiencies_of(frame: Frame, times: ProcessTimes) -> Frame:
+def efficiencies_of(frame: nw.DataFrame[IntoDataFrameT], times: ProcessTimes) -> IntoDataFrameT:
     """Compute :func:`efficiencies` from the times of all processes, in the library of ``frame``."""
     rank = dense_codes(times.rank)
     n_ranks = int(rank.max(initial=-1)) + 1
-    useful_s, runtime_s = (sums(values, rank, n_ranks) for values in times[1:])
-    return _efficiencies(frame, useful_s * 1e3, runtime_s * 1e3)
+    useful_ms, runtime_ms = (1e3 * sums(values, rank, n_ranks) for values in times[1:])
+    return like(frame, _EFFICIENCIES, [_efficiencies(useful_ms, runtime_ms)] if n_ranks else [])
 
 
-def _efficiencies(frame: Frame, useful_ms: Floats, runtime_ms: Floats) -> Frame:
-    some = slice(0, 1 if len(useful_ms) else 0)
-    mean, most = (np.atleast_1d(f(useful_ms)) if len(useful_ms) else useful_ms for f in (np.mean, np.max))
-    longest = np.atleast_1d(runtime_ms.max(initial=0))[some]
-    balance = mean / np.where(most > 0, most, np.nan)
-    efficiency = np.where(most > 0, most, np.nan) / np.where(longest > 0, longest, np.nan)
-    found = {
-        "ranks": np.array([len(useful_ms)])[some],
-        "useful_mean_ms": mean,
-        "useful_max_ms": most,
-        "runtime_ms": longest,
-        "load_balance": balance,
-        "communication_efficiency": efficiency,
-        "parallel_efficiency": balance * efficiency,
-    }
-    columns = [new_column(frame, name, values).to_frame() for name, values in found.items()]
-    return columns[0].with_columns(*(column[column.columns[0]] for column in columns[1:]))
+def _efficiencies(useful_ms: Floats, runtime_ms: Floats) -> tuple[object, ...]:
+    mean, most, longest = float(useful_ms.mean()), float(useful_ms.max()), float(runtime_ms.max())
+    balance = mean / most if most > 0 else np.nan
+    efficiency = most / longest if most > 0 and longest > 0 else np.nan
+    return len(useful_ms), mean, most, longest, balance, efficiency, balance * efficiency
 
 
 _OF_STEPS = ("rank", "incarnation")
@@ -396,15 +373,12 @@ def summarize_overlap(overlap: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(overlap, _OF_STEPS)
     frame = frame.filter(~nw.col("iteration").is_null())
-    key = dense_codes(numbers(frame, "rank"), numbers(frame, "incarnation"))
+    key = processes_of(frame)
     row = any_row_of(key)
-    table = taken(frame, _OF_STEPS, row).with_columns(
-        new_column(frame, "iterations", np.bincount(key, minlength=len(row))),
-        *(
-            new_column(frame, name, quantiles(numbers(frame, name), key, len(row), [0.5])[0])
-            for name in _STEP_FIGURES
-        ),
-    )
+    figures: dict[str, Array] = {"iterations": np.bincount(key, minlength=len(row))}
+    for name in _STEP_FIGURES:
+        figures[name] = quantiles(numbers(frame, name), key, len(row), [0.5])[0]
+    table = taken(frame, _OF_STEPS, row).with_columns(*new_columns(frame, figures))
     return cast("IntoDataFrameT", table.to_native())
 
 
@@ -422,7 +396,7 @@ def _process_times(timings: pd.DataFrame) -> ProcessTimes:
 
 def _efficiencies_of_all(parts: Sequence[ProcessTimes]) -> pd.DataFrame:
     times = ProcessTimes(*(np.concatenate(values) for values in zip(*parts, strict=True)))
-    found: pd.DataFrame = efficiencies_of(of_pandas(), times).to_native()
+    found: pd.DataFrame = efficiencies_of(of_pandas(), times)
     return found
 
 

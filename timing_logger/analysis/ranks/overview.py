@@ -13,11 +13,12 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File, FileCounters, sidecar_of
-from timing_logger.analysis.grouping import rows_of_each, sums
+from timing_logger.analysis.grouping import any_row_of, counts_known, sums
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
-from timing_logger.analysis.intervals import union_length
+from timing_logger.analysis.instants import wall_times_s
+from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import is_communication, is_wait
 from timing_logger.analysis.ranks.spread import spread_of_steps
 from timing_logger.analysis.ranks.summarize import seen_before, summarize
@@ -33,16 +34,14 @@ from timing_logger.analysis.tables import (
     Floats,
     Frame,
     Ints,
-    Rows,
     Schema,
     coded_text,
     dense_codes,
     each_text,
-    known,
     like,
     numbers,
     opened,
-    wall_between_s,
+    processes_of,
 )
 from timing_logger.record import OK
 
@@ -140,7 +139,7 @@ def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
     return Summary(
         operations=_most_first(operations),
         ranks=ranks,
-        spread=spread_of_steps(nw.from_native(ranks), steps, ranks["wall_s"].tolist()),
+        spread=spread_of_steps(nw.from_native(ranks), steps, ranks["wall_s"].to_numpy()),
         statuses=_counted_together(statuses, operations),
         counters=compare_counters(files),
         files=files,
@@ -190,40 +189,27 @@ def summarize_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
     """
     frame = opened(timings, COLUMNS_OF["overview"])
     operation = coded_text(frame, "operation")
-    process = dense_codes(*(frame[name].to_numpy() for name in ("rank", "incarnation")))
-    rows = _RankRows(
-        key=[frame[name].to_numpy() for name in ("rank", "incarnation")],
-        step=steps_of(frame).number,
-        start_s=numbers(frame, "start_counter"),
-        end_s=numbers(frame, "end_counter"),
-        communicates=each_text(operation, is_communication),
+    process = processes_of(frame)
+    example = any_row_of(process)
+    wall_s = wall_times_s(frame, process)
+    communication_ms = _communication_ms(frame, process, each_text(operation, is_communication))
+    columns = (
+        *(frame[name].to_numpy()[example] for name in ("rank", "incarnation")),
+        np.bincount(process),
+        _n_iterations(process, steps_of(frame).number),
+        wall_s,
+        communication_ms,
+        communication_ms / (1000 * np.where(wall_s > 0, wall_s, _NAN)),
+        _waited_ms(frame, process, each_text(operation, is_wait)),
     )
-    waited_ms = _waited_ms(frame, process, each_text(operation, is_wait)).tolist()
-    found = [(*_rank_row(rows, chosen), waited_ms[i]) for i, chosen in enumerate(rows_of_each(process))]
-    return like(frame, _RANK_SCHEMA, found)
+    found = zip(*(values.tolist() for values in columns), strict=True)
+    return like(frame, _RANK_SCHEMA, list(found))
 
 
-class _RankRows(NamedTuple):
-    """The columns that ``summarize_ranks`` computes its figures from; one entry per row."""
-
-    key: list[Ints]
-    step: Floats
-    start_s: Floats
-    end_s: Floats
-    communicates: Bools
-
-
-def _rank_row(rows: _RankRows, chosen: Rows) -> tuple[object, ...]:
-    """Compute all columns but the last for one process, whose rows ``chosen`` selects."""
-    start_s, end_s = rows.start_s[chosen], rows.end_s[chosen]
-    communicates = rows.communicates[chosen]
-    wall = wall_between_s(start_s, end_s)
-    communication_ms = _union_ms(start_s[communicates], end_s[communicates])
-    n_iterations = int(dense_codes(known(rows.step[chosen])).max(initial=-1)) + 1
-    return (
-        *(int(values[chosen][0]) for values in rows.key), len(start_s), n_iterations, wall, communication_ms,
-        _share(communication_ms, wall),
-    )  # fmt: skip
+def _n_iterations(process: Ints, step: Floats) -> Ints:
+    inside = ~np.isnan(step)
+    example = any_row_of(dense_codes(process[inside], step[inside]))
+    return np.bincount(process[inside][example], minlength=process.max(initial=-1) + 1)
 
 
 def summarize_statuses(timings: IntoDataFrameT) -> IntoDataFrameT:
@@ -262,15 +248,14 @@ def _waited_ms(frame: Frame, process: Ints, is_waiting: Bools) -> Floats:
     return sums(numbers(frame, "elapsed_ms")[once], process[once], process.max(initial=-1) + 1)
 
 
-def _union_ms(starts: Floats, ends: Floats) -> float:
-    whole = ~np.isnan(starts) & ~np.isnan(ends)
-    if len(starts) and not whole.any():
-        return _NAN
-    return 1000 * union_length(starts[whole], ends[whole])
-
-
-def _share(part_ms: float, whole_s: float) -> float:
-    return part_ms / (1000 * whole_s) if whole_s > 0 else _NAN
+def _communication_ms(frame: Frame, process: Ints, communicates: Bools) -> Floats:
+    """Return the time in ms in which each process communicated; NaN if that is unknown of all such rows."""
+    starts, ends = (numbers(frame, name)[communicates] for name in ("start_counter", "end_counter"))
+    n_processes = process.max(initial=-1) + 1
+    lasted_ms = 1000 * union_lengths(process[communicates], starts, ends, n_processes)
+    n_known = counts_known(starts + ends, process[communicates], n_processes)
+    n_rows = np.bincount(process[communicates], minlength=n_processes)
+    return np.where((n_rows > 0) & (n_known == 0), _NAN, lasted_ms)
 
 
 def compare_counters(files: Iterable[File]) -> list[FileCounters]:
@@ -290,9 +275,8 @@ def compare_counters(files: Iterable[File]) -> list[FileCounters]:
 
 def _counters_of(file: File) -> FileCounters:
     sidecar = sidecar_of(file)
-    stated = sidecar.get("counters")
-    counters = stated if isinstance(stated, dict) else {}
-    written, closed = counters.get("written"), sidecar.get("closed")
+    counters = sidecar.get("counters", {})
+    written = counters.get("written")
     return {
         "rank": file["rank"],
         "incarnation": file["incarnation"],
@@ -303,7 +287,7 @@ def _counters_of(file: File) -> FileCounters:
         "written": written,
         "dropped": counters.get("dropped"),
         "pending": counters.get("pending"),
-        "closed": closed if isinstance(closed, bool) else None,
+        "closed": sidecar.get("closed"),
         "agrees": None if written is None else written == file["rows"],
     }
 

@@ -8,7 +8,6 @@ came late is another question.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import narwhals as nw
@@ -18,6 +17,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import Epochs, Meaning, processes_that_restart
 from timing_logger.analysis.grouping import sums
+from timing_logger.analysis.instants import wall_times_s
 from timing_logger.analysis.ranks.synchronised_steps import SynchronisedSteps, synchronised_steps
 from timing_logger.analysis.steps import numbered
 from timing_logger.analysis.tables import (
@@ -26,11 +26,10 @@ from timing_logger.analysis.tables import (
     Ints,
     Schema,
     dense_codes,
-    groups,
     known,
     like,
     opened,
-    wall_s,
+    processes_of,
 )
 
 MIN_RATIO = 1.5
@@ -51,9 +50,6 @@ _SCHEMA: Schema = {
     "others_min_ms": nw.Float64, "others_median_ms": nw.Float64, "others_max_ms": nw.Float64,
     "ratio": nw.Float64, "stands_out": nw.Boolean,
 }  # fmt: skip
-
-
-_OF_A_WALL = ("rank", "incarnation", "start_counter", "end_counter")
 
 
 class _Steps(NamedTuple):
@@ -96,12 +92,11 @@ def spread_between_ranks(timings: IntoDataFrameT) -> IntoDataFrameT:
             ``MIN_STEPS``, ``MIN_STEP_SHARE`` and ``MIN_WALL_SHARE``.
     """
     frame = opened(timings, COLUMNS_OF["overview"])
-    walls = [wall_s(rows) for _, rows in groups(frame.select(*_OF_A_WALL), *_OF_A_WALL[:2])]
-    return spread_of_steps(frame, synchronised_steps(frame), walls)
+    return spread_of_steps(frame, synchronised_steps(frame), wall_times_s(frame, processes_of(frame)))
 
 
 def spread_of_steps(
-    frame: nw.DataFrame[IntoDataFrameT], steps: SynchronisedSteps, walls_s: Sequence[float]
+    frame: nw.DataFrame[IntoDataFrameT], steps: SynchronisedSteps, walls_s: Floats
 ) -> IntoDataFrameT:
     """Compute :func:`spread_between_ranks` from sums by step.
 
@@ -110,8 +105,8 @@ def spread_of_steps(
         steps: the sums by step of all processes.
         walls_s: the wall time of each process in seconds; those that are not positive are left out.
     """
-    walls_s = [wall for wall in walls_s if wall > 0]
-    wall_ms = 1000 * float(np.median(walls_s)) if walls_s else float("inf")
+    walls_s = walls_s[walls_s > 0]
+    wall_ms = 1000 * float(np.median(walls_s)) if len(walls_s) else float("inf")
     found = [
         (*name, *_compared(common, wall_ms))
         for code, name in enumerate(steps.names)

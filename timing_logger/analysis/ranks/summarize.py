@@ -13,6 +13,7 @@ from narwhals.typing import IntoDataFrame, IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.grouping import any_row_of, counts_known, order_by, quantiles, rows_of_each, sums
+from timing_logger.analysis.instants import wall_times_s
 from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import is_wait
 from timing_logger.analysis.tables import (
@@ -23,11 +24,11 @@ from timing_logger.analysis.tables import (
     coded_text,
     dense_codes,
     each_text,
-    new_column,
+    new_columns,
     numbers,
     opened,
+    processes_of,
     taken,
-    wall_between_s,
 )
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.sources import joined
@@ -138,9 +139,7 @@ def reduce_totals(parts: Sequence[TotalsPart], by: Sequence[str]) -> IntoDataFra
     row = any_row_of(group_of_key)
     places = np.split(group_of_key, np.cumsum([len(part.n_sizes) for part in parts])[:-1])
     figures = _figures(parts, places, len(row))
-    table = taken(keys, by, row).with_columns(
-        *(new_column(keys, name, values) for name, values in figures.items())
-    )
+    table = taken(keys, by, row).with_columns(*new_columns(keys, figures))
     order = _most_first(keys, row, figures["total_ms"]) if by[0] == "operation" else np.arange(len(row))
     totals: IntoDataFrame = taken(table, table.columns, order).to_native()
     return totals
@@ -224,7 +223,7 @@ def seen_before(frame: Frame, key: Ints, is_waiting: Bools) -> Bools:
     repeated = np.zeros(len(frame), np.bool_)
     rows = np.flatnonzero(is_waiting)
     thread, _ = coded_text(taken(frame, ["thread"], rows), "thread")
-    whose = dense_codes(key[rows], _processes(frame)[rows], thread)
+    whose = dense_codes(key[rows], processes_of(frame)[rows], thread)
     starts, ends = (numbers(frame, name)[rows] for name in ("start_counter", "end_counter"))
     by_end = np.argsort(ends, kind="stable")
     order = by_end[order_by(whose[by_end], starts[by_end])]
@@ -238,16 +237,16 @@ def _wall_times(frame: Frame, key: Ints, n_keys: int, counted_ms: Floats) -> tup
 
     It goes process by process, since each has a time axis of its own, and its rows are few enough to sort.
     """
-    process = _processes(frame)
+    process = processes_of(frame)
     starts, ends = numbers(frame, "start_counter"), numbers(frame, "end_counter")
     under_way_ms, all_wall_ms = np.zeros(n_keys), np.zeros(n_keys)
-    for rows in rows_of_each(process):
+    for rows, wall_s in zip(rows_of_each(process), wall_times_s(frame, process).tolist(), strict=True):
         here = dense_codes(key[rows])
         present = key[rows][any_row_of(here)]
         union_ms = _union_ms(here, starts[rows], ends[rows], len(present))
         # fmin: a row's duration may be known and its instants not.
         under_way_ms[present] += np.fmin(sums(counted_ms[rows], here, len(present)), union_ms)
-        all_wall_ms[present] += 1e3 * wall_between_s(starts[rows], ends[rows])
+        all_wall_ms[present] += 1e3 * wall_s
     return under_way_ms, all_wall_ms
 
 
@@ -255,10 +254,6 @@ def _union_ms(group: Ints, starts: Floats, ends: Floats, n_groups: int) -> Float
     """Return the length of the union of each group's intervals in ms; NaN where no instants are known."""
     known = counts_known(starts + ends, group, n_groups) > 0
     return np.where(known, 1e3 * union_lengths(group, starts, ends, n_groups), _NAN)
-
-
-def _processes(frame: Frame) -> Ints:
-    return dense_codes(*(frame[name].to_numpy() for name in _PROCESS))
 
 
 def totals_by(by: Sequence[str]) -> Analysis[TotalsPart, IntoDataFrame]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, sums
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, sums
 from timing_logger.analysis.operations import synchronises_all_ranks
 from timing_logger.analysis.tables import (
     Bools,
@@ -72,8 +72,6 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
     one = any_row_of(key)
     one_of_name = row[any_row_of(name)]
     names = [(operation[1][operation[0][i]], group[1][group[0][i]]) for i in one_of_name]
-    largest = np.full(len(one), np.nan)
-    np.fmax.at(largest, key, numbers(frame, "group_size")[row])
     return SynchronisedSteps(
         names=names,
         name=name[one],
@@ -82,7 +80,7 @@ def synchronised_steps(frame: Frame) -> SynchronisedSteps:
         epoch=epoch[one],
         iteration=iteration[one],
         seq=seq[one],
-        group_size=largest,
+        group_size=greatest_of_each(numbers(frame, "group_size")[row], key, len(one)),
         n_rows=np.bincount(key, minlength=len(one)),
         total_bytes=sums(numbers(frame, "message_size_bytes")[row], key, len(one)),
         time_ms=sums(elapsed_ms[row], key, len(one)),

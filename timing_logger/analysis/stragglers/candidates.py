@@ -12,6 +12,7 @@ from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
     members,
+    n_known_steps,
     peer_medians,
     relative_scores,
 )
@@ -165,19 +166,15 @@ def _candidate(
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
     cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
-        Gate("z over the steps", slow.z, MIN_Z, slow.z >= MIN_Z),
+        Gate.at_least("z over the steps", slow.z, MIN_Z),
         *_spread_gate(ratios[slow.steps], slow.column),
-        _at_least(_GAP, _gap(scores, slow.column), _least_gap(ratios)),
-        _at_least(_COST, cost_share, MIN_COST_SHARE),
+        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(ratios)),
+        Gate.at_least(_COST, cost_share, MIN_COST_SHARE),
         _steps_gate(slow, ratios, cost_share),
         *_wait_gate(times, columns, slow, excess_ms),
     )
     column = int(columns[slow.column])
     return Candidate(slow, role, column, columns, ratios, excess_ms, float(scores[slow.column]), gates)
-
-
-def _at_least(name: str, value: float, bound: float) -> Gate:
-    return Gate(name, float(value), float(bound), bool(value >= bound))
 
 
 def _gap(scores: Floats, column: int) -> float:
@@ -192,22 +189,17 @@ def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
     if len(peers) < _MIN_PEERS_FOR_SPREAD:
         return ()
     z = (levels[column] - float(np.median(peers))) / max(MIN_SIGMA, robust_sigma(peers))
-    return (_at_least(_PEERS, z, MIN_Z),)
+    return (Gate.at_least(_PEERS, z, MIN_Z),)
 
 
 def _least_gap(ratios: Floats) -> float:
-    return MIN_GAP if _recorded(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
+    return MIN_GAP if n_known_steps(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
 
 
 def _steps_gate(slow: SlowSteps, ratios: Floats, cost_share: float) -> Gate:
     """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
-    return _at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), _recorded(ratios)))
-
-
-def _recorded(ratios: Floats) -> int:
-    """Count the steps that are known of any rank of the role; one rank's file may end early."""
-    return int((~np.isnan(ratios)).any(axis=1).sum())
+    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_known_steps(ratios)))
 
 
 def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
@@ -235,7 +227,7 @@ def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floa
         _waited_in_messages_ms(times, columns, slow, steps),
     )
     share = float(waited_ms) / known_excess_ms if known_excess_ms > 0 else float("nan")
-    return (_at_least(_WAITED, share, MIN_WAITED),)
+    return (Gate.at_least(_WAITED, share, MIN_WAITED),)
 
 
 def _waited_in_messages_ms(times: StepTimes, columns: Ints, slow: SlowSteps, steps: Ints) -> float:

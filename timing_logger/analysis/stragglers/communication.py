@@ -78,7 +78,8 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     excess_ms = _excess_ms(times, found)
     lost_ms = _lost_ms(times, found)
     cost_ms = float(lost_ms.sum())
-    gate = _at_least("share of the run that slow transfers cost", times.share_of_run(cost_ms), MIN_COST_SHARE)
+    cost_share = times.share_of_run(cost_ms)
+    gate = Gate.at_least("share of the run that slow transfers cost", cost_share, MIN_COST_SHARE)
     if not gate.passed:
         return None
     cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
@@ -92,7 +93,7 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
         window=_window(times, steps), **times.step_range(steps)._asdict(), slow_steps=len(steps),
         score=usual / took,
         cost_ms=cost_ms,
-        gates=(Gate("times as long", took / usual, MIN_TIMES, took / usual >= MIN_TIMES), gate),
+        gates=(Gate.at_least("times as long", took / usual, MIN_TIMES), gate),
         evidence=(
             f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times "
             f"what {'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
@@ -110,7 +111,7 @@ def mostly_transfers(times: StepTimes) -> Verdict | None:
     if not len(times.transfers.links):
         return None
     blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
-    gate = _at_least("share of the run in transfers", times.share_of_run(float(blocked_ms.sum())), MOSTLY)
+    gate = Gate.at_least("share of the run in transfers", times.share_of_run(float(blocked_ms.sum())), MOSTLY)
     if not gate.passed:
         return None
     total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
@@ -122,10 +123,6 @@ def mostly_transfers(times: StepTimes) -> Verdict | None:
             f"in {in_words(times, link)}. Nothing in this run says how long they should take.",
         ),
     )  # fmt: skip
-
-
-def _at_least(name: str, value: float, bound: float) -> Gate:
-    return Gate(name, value, bound, bool(value >= bound))
 
 
 # -- against others of their kind ------------------------------------------------------------------------

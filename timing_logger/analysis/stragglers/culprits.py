@@ -37,7 +37,6 @@ class Culprits(NamedTuple):
 
     Attributes:
         found: all candidates.
-        parties: the candidates, with those that act as one in one party; the costliest first.
         named: the parties that certainly cause the lost time; empty if none is certain.
         probable: the party that probably does, if none is certain.
         cost_ms: cost of the named parties together, or of the probable one, in ms.
@@ -47,7 +46,6 @@ class Culprits(NamedTuple):
     """
 
     found: list[Candidate]
-    parties: list[Party]
     named: list[Party]
     probable: Party | None
     cost_ms: float
@@ -69,14 +67,15 @@ def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
     if times.share_of_run(cost_ms) < MIN_COST_SHARE:
         chosen = []
     suspects = _suspects(times, [*chosen, *(p for p in parted if p not in chosen)], len(chosen), found)
+    none_named = Culprits(found, [], None, 0.0, last_gate, suspects)
     if chosen and all(party.is_alone for party in chosen):
-        return Culprits(found, parted, chosen, None, cost_ms, last_gate, suspects)
+        return none_named._replace(named=chosen, cost_ms=cost_ms)
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
     if first is not None and _is_probable(times, roles, first, suspects[0]):
         cost_ms = saved_ms(times, first.candidates, found)
         if times.share_of_run(cost_ms) >= MIN_COST_SHARE:
-            return Culprits(found, parted, [], first, cost_ms, last_gate, suspects)
-    return Culprits(found, parted, [], None, 0.0, last_gate, suspects)
+            return none_named._replace(probable=first, cost_ms=cost_ms)
+    return none_named
 
 
 def _all(chosen: Sequence[Party]) -> list[Candidate]:
@@ -96,7 +95,7 @@ def _fewest_that_explain(
         if _too_many(times, roles, chosen):
             return [], gate
         share = explained(times, _all(chosen), found)
-        gate = Gate(EXPLAINED, share, MIN_EXPLAINED, share >= MIN_EXPLAINED)
+        gate = Gate.at_least(EXPLAINED, share, MIN_EXPLAINED)
         if gate.passed:
             return chosen, gate
     return [], gate

@@ -9,7 +9,7 @@ import numpy as np
 from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
 from timing_logger.analysis.stragglers.lockstep import Party
-from timing_logger.analysis.stragglers.peers import column_medians, members, peer_medians
+from timing_logger.analysis.stragglers.peers import column_medians, members, n_known_steps, peer_medians
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
 
@@ -107,20 +107,16 @@ def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
 
 def few_steps(times: StepTimes) -> tuple[str, ...]:
     """State that a slow rank is judged by few steps; nothing if the run has ``MIN_STEPS`` or more."""
-    recorded = _known_steps(times)
+    recorded = n_known_steps(times.self_ms)
     return (f"Only {recorded} steps are recorded.",) if recorded < MIN_STEPS else ()
 
 
 def few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
     """State that a slightly slow rank would be missed in few steps; nothing for ``MIN_STEPS`` or more."""
-    n_steps = _known_steps(times)
+    n_steps = n_known_steps(times.self_ms)
     if not 0 < n_steps < MIN_STEPS:
         return ()
     return (f"Only {n_steps} steps are recorded: a rank that is a little slow would not be seen.",)
-
-
-def _known_steps(times: StepTimes) -> int:
-    return int((~np.isnan(times.self_ms)).any(axis=1).sum())
 
 
 def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:

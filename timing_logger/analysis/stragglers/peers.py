@@ -64,6 +64,11 @@ def relative_scores(times: Floats) -> Floats:
     return least / np.where(medians > 0, medians, np.nan)
 
 
+def n_known_steps(times: Floats) -> int:
+    """Count the steps (rows) that are known of any rank; one rank's file may end early."""
+    return int((~np.isnan(times)).any(axis=1).sum())
+
+
 def column_medians(values: Floats) -> Floats:
     """Return the median of the known values of each column; NaN for a column without any."""
     with warnings.catch_warnings():

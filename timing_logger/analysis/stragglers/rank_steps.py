@@ -8,9 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
+from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import BACKEND, base_operation
-from timing_logger.analysis.step_durations import durations_s, first_starts_s, iterations_since
+from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, needs_no_other_rank
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
@@ -141,9 +142,8 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
     placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
     blocked = placed & rows.blocks
     gaps = np.full(len(iterations), np.nan)
-    last_ends = np.full(len(iterations), -np.inf)
-    np.maximum.at(last_ends, at[blocked], rows.end_s[blocked])
-    known = np.flatnonzero(np.isfinite(last_ends))
+    last_ends = greatest_of_each(rows.end_s[blocked], at[blocked], len(iterations))
+    known = np.flatnonzero(~np.isnan(last_ends))
     since, until = last_ends[known[:-1]], last_ends[known[1:]]
     # Communication beside own work delays nothing, so only its time outside of the work is subtracted. A
     # thread that is blocked does not work, even if a row of work encloses the call.
@@ -151,15 +151,10 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
     work = unblocked_work(looked_at.lane, looked_at.start_s, looked_at.end_s, looked_at.blocks)
     starts = np.concatenate([work.start_s, rows.start_s[blocked]])
     ends = np.concatenate([work.end_s, rows.end_s[blocked]])
-    held_s = _covered_s(starts, ends, since, until) - _covered_s(work.start_s, work.end_s, since, until)
+    held_s = covered_s(since, until, starts, ends) - covered_s(since, until, work.start_s, work.end_s)
     span_s = np.diff(last_ends[known]) / _since(iterations[known])[1:]
     gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
-
-
-def _covered_s(starts: Floats, ends: Floats, since: Floats, until: Floats) -> Floats:
-    order = np.argsort(starts, kind="stable")
-    return covered_s(since, until, starts[order], ends[order])
 
 
 def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:
@@ -181,7 +176,4 @@ def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:
 
 def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:
     told = rows.operations_are(lambda name: base_operation(name) != BACKEND)
-    begins_s = first_starts_s(rows.start_s, at, told, len(since))
-    ends_s = np.full(len(since), np.nan)
-    np.fmax.at(ends_s, at[told], rows.end_s[told])
-    return 1000 * durations_s(begins_s, ends_s, since)
+    return 1000 * durations_s(rows.start_s[told], rows.end_s[told], at[told], since)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypedDict
+from typing import Literal, NamedTuple, TypedDict, cast
 
-from timing_logger.analysis.hangs.result import RunEnd, RunEndDict
+from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
@@ -26,6 +26,16 @@ class Gate(NamedTuple):
     value: float
     bound: float
     passed: bool
+
+    @classmethod
+    def at_least(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and no less than its bound."""
+        return cls(name, float(value), float(bound), bool(value >= bound))
+
+    @classmethod
+    def below(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and less than its bound."""
+        return cls(name, float(value), float(bound), bool(value < bound))
 
 
 class Suspect(NamedTuple):
@@ -157,51 +167,7 @@ class Verdict:
 
         An unknown figure is None. Epochs are included only where iterations restart.
         """
-        return {
-            "verdict": self.verdict,
-            "ranks": list(self.ranks),
-            "hosts": list(self.hosts),
-            "phase": self.phase,
-            "between": list(self.between),
-            "labels": self.labels,
-            "window": self.window,
-            "first_iteration": self.first_iteration,
-            "last_iteration": self.last_iteration,
-            **self._epochs(),
-            "slow_steps": self.slow_steps,
-            "score": _finite(self.score),
-            "cost_ms": _finite(self.cost_ms),
-            "cost_share": _finite(self.cost_share),
-            "suspects": [
-                {
-                    **suspect._asdict(),
-                    "ranks": list(suspect.ranks),
-                    "share": _finite(suspect.share),
-                    "likelihood": _finite(suspect.likelihood),
-                }
-                for suspect in self.suspects
-            ],
-            "judged": self.judged,
-            "why": self.why,
-            "unjudged_ranks": list(self.unjudged_ranks),
-            "gates": [
-                {
-                    "name": gate.name,
-                    "value": _finite(gate.value),
-                    "bound": _finite(gate.bound),
-                    "passed": bool(gate.passed),
-                }
-                for gate in self.gates
-            ],
-            "evidence": list(self.evidence),
-            "end": self.end.as_dict(),
-        }
-
-    def _epochs(self) -> _Epochs:
+        found = plain_fields(self)
         if self.first_epoch is None:
-            return {}
-        return {"first_epoch": self.first_epoch, "last_epoch": self.last_epoch}
-
-
-def _finite(value: float) -> float | None:
-    return float(value) if math.isfinite(value) else None
+            del found["first_epoch"], found["last_epoch"]
+        return cast("VerdictDict", {**found, "end": self.end.as_dict()})

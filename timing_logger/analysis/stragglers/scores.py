@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 import narwhals as nw
 import numpy as np
@@ -13,15 +12,9 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS
 from timing_logger.analysis.stragglers.peers import column_medians, members, relative_scores
 from timing_logger.analysis.stragglers.slow_steps import FLAGGED_SCORE
-from timing_logger.analysis.stragglers.verdict import (
-    Judgement,
-    judgement_of,
-)
+from timing_logger.analysis.stragglers.verdict import Judgement, judgement_of
 from timing_logger.analysis.stragglers.windows import phases_of
 from timing_logger.analysis.tables import Floats, Schema, like, opened
-
-if TYPE_CHECKING:
-    pass
 
 _SCHEMA: Schema = {
     "rank": nw.Int64, "phase": nw.String, "labels": nw.String, "steps": nw.Int64, "median_ms": nw.Float64,

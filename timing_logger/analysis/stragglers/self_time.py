@@ -93,10 +93,12 @@ def covered_s(from_s: Floats, to_s: Floats, starts: Floats, ends: Floats) -> Flo
 
     Args:
         from_s, to_s: the spans, in seconds.
-        starts, ends: the intervals, in seconds, in ascending order of ``starts``.
+        starts, ends: the intervals, in seconds.
     """
     if not len(starts):
         return np.zeros(len(from_s))
+    order = np.argsort(starts, kind="stable")
+    starts, ends = starts[order], ends[order]
     latest_end = np.maximum.accumulate(ends)
     begin = np.maximum(starts, np.concatenate([starts[:1], latest_end[:-1]]))
     lengths = np.maximum(latest_end - begin, 0.0)

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from narwhals.typing import IntoDataFrame, IntoDataFrameT
+from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
-from timing_logger.analysis.grouping import any_row_of, rows_of_each
+from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
@@ -35,6 +35,7 @@ from timing_logger.analysis.tables import (
     dense_codes,
     each_text,
     opened,
+    processes_of,
 )
 from timing_logger.record import DEVICE_CLOCK
 
@@ -141,10 +142,8 @@ class StepTimesPart(NamedTuple):
 
     Attributes:
         processes: the times of each process by step, in the order of rank and incarnation.
-        incarnations: the incarnation of each process.
         epochs: for each process the epoch of each of its steps; NaN where none is known.
-        to_match: a table of the rows that are matched across ranks, as ``rows_to_match`` returns; the list is
-            emptied when the tables of all parts are joined, so that no row is held twice.
+        to_match: the rows that are matched across ranks.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -152,9 +151,8 @@ class StepTimesPart(NamedTuple):
     """
 
     processes: list[RankSteps]
-    incarnations: list[int]
     epochs: list[Floats]
-    to_match: list[IntoDataFrame]
+    to_match: Part
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -170,7 +168,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     """Reduce the rows of whole processes, such as those of one file, to what the step times need."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
     rank = frame["rank"].to_numpy().astype(np.int64)
-    process = dense_codes(rank, frame["incarnation"].to_numpy())
+    process = processes_of(frame)
     has_iterations = frame["iteration"].count() > 0
     number, numbering = steps_of(frame)
     if not has_iterations:
@@ -185,20 +183,13 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
         place[chosen] = at
     to_match = rows_to_match(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
-    return StepTimesPart(
-        found, incarnations, epochs, [to_match], numbering, rows.operations, has_iterations, on_device
-    )
+    return StepTimesPart(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
 
 
 def _ordinals(process: Ints, frame: Frame) -> Floats:
     """Count for each row the earlier rows of the same process, operation and layer."""
     kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
-    order = np.argsort(kind, kind="stable")
-    first = np.flatnonzero(np.diff(kind[order], prepend=-1))
-    ordinals = np.empty(len(kind))
-    ordinals[order] = np.arange(len(kind)) - np.repeat(first, np.diff(first, append=len(kind)))
-    return ordinals
+    return n_earlier_alike(kind, np.arange(len(kind), dtype=np.float64)).astype(np.float64)
 
 
 def _places(number: Floats, iterations: Ints) -> Ints:
@@ -233,11 +224,8 @@ def reduce_step_times(parts: Sequence[StepTimesPart], world_size: int | None = N
         parts = [part if part.has_iterations else part.without_steps() for part in parts]
     numbering, number = _numbered_together(parts)
     found = [steps._replace(iterations=next(number)) for part in parts for steps in part.processes]
-    if not found:
-        return _nothing(has_iterations)
     phases = sorted({name for part in parts for name in part.operations if needs_no_other_rank(name)})
-    times = _assembled(found, parts, phases, numbering, has_iterations, world_size)
-    return replace(times, on_device=any(part.on_device for part in parts))
+    return _assembled(found, parts, phases, numbering, has_iterations, world_size)
 
 
 def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Iterator[Ints]]:
@@ -253,15 +241,6 @@ def _numbered_together(parts: Sequence[StepTimesPart]) -> tuple[Numbering, Itera
     return numbering, iter(np.split(number, np.cumsum([len(those) for those in iterations])[:-1]))
 
 
-def _nothing(has_iterations: bool) -> StepTimes:
-    none = np.zeros((0, 0))
-    return StepTimes(
-        [], np.zeros(0, np.int64), [], np.zeros((0, 0, 0)), none, Waits(none, none, none), none, none, none,
-        Transfers([], none, none.astype(np.int64)),
-        from_gaps=False, has_iterations=has_iterations, numbering=Numbering(np.zeros(0)),
-    )  # fmt: skip
-
-
 def _assembled(
     found: Sequence[RankSteps],
     parts: Sequence[StepTimesPart],
@@ -272,7 +251,7 @@ def _assembled(
 ) -> StepTimes:
     ranks = sorted({steps.rank for steps in found})
     columns = [ranks.index(steps.rank) for steps in found]
-    iterations = np.unique(np.concatenate([steps.iterations for steps in found]))
+    iterations = np.unique(np.concatenate([np.zeros(0, np.int64), *(steps.iterations for steps in found)]))
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
     phase_ms = np.full((len(phases), *shape), np.nan)
@@ -283,11 +262,11 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    to_match = [Part(part.to_match, part.incarnations) for part in parts]
-    met = meetings(to_match, columns, rows, by_step=has_iterations)
+    met = meetings([part.to_match for part in parts], columns, rows, by_step=has_iterations)
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
         waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
         unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
+        on_device=any(part.on_device for part in parts),
     )  # fmt: skip

@@ -99,8 +99,8 @@ def _role_verdict(
     needed = min(MIN_STEPS, int((~np.isnan(role_ms[:, slow.column])).sum()))
     covered = _covered(times, columns, role_ms[:, slow.column])
     gates = (
-        Gate("score of the role", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
-        Gate("slow steps", float(len(slow.steps)), float(needed), len(slow.steps) >= needed),
+        Gate.below("score of the role", score, FLAGGED_SCORE),
+        Gate.at_least("slow steps", len(slow.steps), needed),
         Gate("share of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
     )
     if not all(gate.passed for gate in gates):
@@ -163,9 +163,9 @@ def _group_verdict(times: StepTimes, steps: Ints, scores: Floats) -> Verdict | N
     score = float(np.nanmedian(scores))
     share = float(np.mean(scores < FLAGGED_SCORE))
     gates = (
-        Gate("individual score, median of the ranks", score, FLAGGED_SCORE, score < FLAGGED_SCORE),
-        Gate("share of the ranks below it", share, MIN_SHARE_SLOWER, share >= MIN_SHARE_SLOWER),
-        Gate("slow steps", float(len(steps)), float(MIN_STEPS), len(steps) >= MIN_STEPS),
+        Gate.below("individual score, median of the ranks", score, FLAGGED_SCORE),
+        Gate.at_least("share of the ranks below it", share, MIN_SHARE_SLOWER),
+        Gate.at_least("slow steps", len(steps), MIN_STEPS),
     )
     if not all(gate.passed for gate in gates):
         return None

@@ -15,7 +15,7 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.group_members import stated_world_size
-from timing_logger.analysis.hangs.diagnosis import hang, run_end_of
+from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
@@ -47,7 +47,6 @@ from timing_logger.analysis.stragglers.step_times import (
     StepTimesPart,
     map_step_times,
     reduce_step_times,
-    step_times,
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
 from timing_logger.analysis.tables import of_pandas
@@ -116,10 +115,7 @@ def judgement_of(
         timings, roles: as those of ``stragglers``.
         end: the end of the run where it is known already; None to find it.
     """
-    times = step_times(timings)
-    files = getattr(timings, "attrs", {}).get("files", [])
-    found = judgement_on(times, roles_of(timings, times.ranks, roles), files)
-    return found.ending_in(hang(timings) if end is None else end)
+    return reduce_judgement([map_judgement(timings)], roles, end)
 
 
 def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[File]) -> Judgement:
@@ -265,7 +261,7 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
 
 def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
     first, suspect = party.first, found.suspects[0]
-    share = Gate(EXPLAINED, suspect.share, MIN_EXPLAINED, suspect.share >= MIN_EXPLAINED)
+    share = Gate.at_least(EXPLAINED, suspect.share, MIN_EXPLAINED)
     others = [candidate for candidate in found.found if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
@@ -315,21 +311,25 @@ class JudgementPart(NamedTuple):
     last: pd.DataFrame
 
 
-def map_judgement(timings: pd.DataFrame) -> JudgementPart:
+def map_judgement(timings: IntoDataFrameT) -> JudgementPart:
     """Reduce the rows of whole processes, such as those of one file, to what a judgement needs."""
-    ranks, files = timings["rank"].unique().tolist(), timings.attrs.get("files", [])
-    return JudgementPart(map_step_times(timings), roles_of(timings, ranks, None), files, last_rows(timings))
+    times = map_step_times(timings)
+    roles = roles_of(timings, [process.rank for process in times.processes], None)
+    return JudgementPart(times, roles, getattr(timings, "attrs", {}).get("files", []), last_rows(timings))
 
 
-def reduce_judgement(parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None) -> Judgement:
+def reduce_judgement(
+    parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None, end: RunEnd | None = None
+) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
     Args:
         parts: as ``map_judgement`` returned them, in ascending order of their processes.
         roles: the role of each rank; None to take those of the parts.
+        end: the end of the run where it is known already; None to find it.
     """
     files = [file for part in parts for file in part.files]
     times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
     found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
-    return found.ending_in(run_end_of([part.last for part in parts], files))
+    return found.ending_in(end or run_end_of([part.last for part in parts], files))

@@ -14,7 +14,7 @@ from timing_logger.analysis.collectives.problems import find_problems
 from timing_logger.analysis.collectives.waits import clock_free_wait_ms, complete_among, with_bytes
 from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS, RUN_OF_RANK
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.grouping import any_row_of, sums
+from timing_logger.analysis.grouping import any_row_of, least_of_each, sums
 from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import base_operation, is_collective
 from timing_logger.analysis.runs import runs_of
@@ -87,8 +87,8 @@ class Waits(NamedTuple):
     last_share: Floats
 
 
-def rows_to_match(frame: Frame, process: Ints, place: Ints) -> IntoDataFrame:
-    """Return the rows of collectives and messages as a table of their own, for ``meetings``.
+def rows_to_match(frame: Frame, process: Ints, place: Ints) -> Part:
+    """Return the rows of collectives and messages, for ``meetings``.
 
     Args:
         frame: the rows of whole processes, a table that ``opened`` returned.
@@ -104,8 +104,8 @@ def rows_to_match(frame: Frame, process: Ints, place: Ints) -> IntoDataFrame:
         new_column(frame, _PROCESS, process[row].astype(np.int32)),
         new_column(frame, _PLACE, place[row].astype(np.int32)),
     )
-    native: IntoDataFrame = table.to_native()
-    return native
+    incarnations = frame["incarnation"].to_numpy()[any_row_of(process)].tolist()
+    return Part([table.to_native()], incarnations)
 
 
 def _is_matched(name: str) -> bool:
@@ -116,7 +116,7 @@ class Part(NamedTuple):
     """The rows to match of some processes.
 
     Attributes:
-        rows: a list with the table that ``rows_to_match`` returned; :func:`meetings` takes it out.
+        rows: a list with a table of these rows; :func:`meetings` takes it out, so that no row is held twice.
         incarnations: the incarnation of each of these processes.
     """
 
@@ -169,7 +169,7 @@ def _steps(process: Ints, place: Ints, steps: Sequence[Ints]) -> Floats:
     first = np.cumsum(n_steps) - n_steps
     inside = (place >= 0) & (place < n_steps[process])
     found = np.full(len(place), np.nan)
-    found[inside] = np.concatenate(steps)[(first[process] + place)[inside]]
+    found[inside] = np.concatenate([first[:0], *steps])[(first[process] + place)[inside]]
     return found
 
 
@@ -201,8 +201,7 @@ def _last_of_groups(communicator: Ints, cell: Ints, own_ms: Floats, shape: Shape
     example = any_row_of(pair)
     total_ms = np.bincount(pair, own_ms)
     group = dense_codes(communicator[example], cell[example] // shape.ranks)
-    least_ms = np.full(int(group.max(initial=-1)) + 1, np.inf)
-    np.minimum.at(least_ms, group, total_ms)
+    least_ms = least_of_each(total_ms, group, int(group.max(initial=-1)) + 1)
     return cell[example], (total_ms == least_ms[group]).astype(np.float64)
 
 
