@@ -30,7 +30,6 @@ from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
 from timing_logger.report.html._findings import FINDINGS, Findings
-from timing_logger.report.html._heatmap import MAX_COLUMNS, heatmap
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html.page import write_findings
 
@@ -212,29 +211,6 @@ def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
 
 
 # -- sections ------------------------------------------------------------------------------------------
-
-
-def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:
-    n_steps = 2 * MAX_COLUMNS
-    timings = data_parallel(factors(n_steps, 2, noise=0.3))
-    drawn = heatmap(findings(timings))
-    assert drawn.data is not None
-    cells = unpacked(drawn.data["views"][0]["ms"]).reshape(2, MAX_COLUMNS)
-    reduced = timings[timings["operation"] == "ALLREDUCE"].pivot(
-        index="rank", columns="iteration", values="elapsed_ms"
-    )
-    waited = (reduced - reduced.min()).to_numpy(float)
-    assert drawn.data["views"][0]["name"] == "Waiting for others"
-    np.testing.assert_allclose(cells, waited.reshape(2, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
-
-
-def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
-    timings = data_parallel(factors(4, 2))
-    lacking = timings[(timings["rank"] == 0) | (timings["iteration"] != 2)]
-    drawn = heatmap(findings(lacking))
-    assert drawn.data is not None
-    view = next(view for view in drawn.data["views"] if view["name"] == "Own work")
-    assert np.isnan(unpacked(view["ms"])).tolist() == [False] * 4 + [False, False, True, False]
 
 
 def test_of_too_many_spans_the_longest_are_drawn_and_the_page_says_so(

@@ -10,11 +10,12 @@ from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
-from timing_logger.analysis.stragglers.verdict import JudgementPart
-from timing_logger.analysis.stragglers.windows import STRAGGLERS
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
+from timing_logger.analysis.stragglers.windows import verdict_and_windows
+from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.record import COLUMNS
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
+from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Processes:
         n_rows: the number of rows of all ranks.
         began: when the first row was recorded, in UTC; NaT if that is not known.
         summary, verdict, windows, overlap: the results of the analyses.
+        own: the times that the verdict compared.
         timeline: the timeline of all rows.
     """
 
@@ -37,6 +39,7 @@ class Processes:
     summary: Summary
     verdict: Verdict
     windows: pd.DataFrame
+    own: OwnTimes
     overlap: pd.DataFrame
     timeline: Timeline
 
@@ -72,7 +75,7 @@ def _map(timings: pd.DataFrame) -> _Part:
         n_rows=len(timings),
         began=timings["timestamp"].min(),
         overview=OVERVIEW.map(timings),
-        stragglers=STRAGGLERS.map(timings),
+        stragglers=map_judgement(timings),
         overlap=OVERLAP.map(timings),
         spans=spans_of(timings),
     )
@@ -83,13 +86,17 @@ def _reduce(parts: Sequence[_Part]) -> Processes:
     del parts
     timeline = timeline_of(spans)
     spans.clear()  # frees the largest part of the memory in use
-    verdict, windows = STRAGGLERS.reduce(stragglers)
+    judgement = reduce_judgement(stragglers)
+    verdict, windows = verdict_and_windows(judgement, of_pandas())
+    own = OwnTimes.of(judgement)
+    del judgement  # of its times the page needs one array
     return Processes(
         n_rows=sum(n_rows),
         began=min((one for one in began if one == one), default=began[0]),
         summary=OVERVIEW.reduce(overview),
         verdict=verdict,
         windows=windows,
+        own=own,
         overlap=OVERLAP.reduce(overlap),
         timeline=timeline,
     )

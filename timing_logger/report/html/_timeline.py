@@ -11,6 +11,7 @@ from timing_logger.analysis.operations import COPIES, base_operation, is_communi
 from timing_logger.analysis.tables import Floats, Ints, Record
 from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
+from timing_logger.report._wording import process_name
 from timing_logger.report.html._packing import Packed, packed
 
 if TYPE_CHECKING:
@@ -245,9 +246,8 @@ def _coded(column: pd.Series[str]) -> tuple[Ints, list[str]]:
 
 
 def _lane(row: Record) -> dict[str, str]:
-    run = f", run {row['incarnation']}" if row["incarnation"] > 1 else ""
     thread = f"{row['thread']} (device)" if row["device"] else str(row["thread"])
-    return {"rank": f"rank {row['rank']}{run}", "thread": thread}
+    return {"rank": process_name(row["rank"], row["incarnation"]), "thread": thread}
 
 
 _KINDS = ("own work", "communication", "waiting", "copies", "others")

@@ -25,6 +25,7 @@ async function drawTimeline(data) {
   line.draw = redrawOnChange(line.box, () => paintTimeline(line));
   line.box.addEventListener("scroll", line.draw);
   listen(line);
+  return line;
 }
 
 // For each span the latest end in its lane so far: a span that holds others may reach into the view from far before it.
