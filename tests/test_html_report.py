@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -267,3 +268,60 @@ def test_a_layer_that_is_compressed_has_its_break_even() -> None:
     page = visible_text(report_html(table(*ranks)))
     assert "Does compression pay?" in page
     assert "0.25, pays" in page
+
+
+# -- sections that say nothing of this run -------------------------------------------------------------
+
+
+def section(page: str, name: str) -> str:
+    """The text of the section in one line, if it is a line; else ""."""
+    start = page.index(f'<section id="{name}"')
+    found = page[start : page.index("</section>", start)]
+    return " ".join(visible_text(found).split()) if 'class="brief"' in found.split(">")[0] else ""
+
+
+def test_a_bandwidth_of_one_kind_and_size_is_a_sentence(tmp_path: Path) -> None:
+    assert section(report_of(write_small_run(tmp_path)), "bandwidth") == (
+        "Bandwidth ALLREDUCE of 1 MB in world, 160 rows: algbw 0.0893 GB/s, busbw 0.134 GB/s, "
+        "busbw 1.00 GB/s by transfer time, without waiting."
+    )
+
+
+def test_without_any_bandwidth_there_is_a_sentence_that_says_so() -> None:
+    page = report_html(data_parallel(factors(5, 2)))
+    assert section(page, "bandwidth") == "Bandwidth No operation has both bytes and a bandwidth."
+
+
+def of_two_sizes() -> pd.DataFrame:
+    run = data_parallel(factors(6, 2))
+    run.loc[run["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000 * (1 + 99 * (run["iteration"] % 2))
+    return run
+
+
+def test_bandwidths_of_two_sizes_are_drawn() -> None:
+    page = report_html(of_two_sizes())
+    assert section(page, "bandwidth") == ""
+    assert "ALLREDUCE of 1 kB in world: busbw" in page
+    assert "its busbw GB/s" in page
+
+
+def test_communication_of_which_nothing_is_hidden_is_a_sentence(tmp_path: Path) -> None:
+    assert section(report_of(write_small_run(tmp_path)), "overlap") == (
+        "Exposed and hidden communication All communication was exposed, 0.0618 s to 0.37 s on each rank: "
+        "the ranks had no work of their own meanwhile."
+    )
+
+
+def test_hidden_communication_is_drawn() -> None:
+    run = data_parallel(factors(6, 2))
+    beside = run[run["operation"] == "ALLREDUCE"].assign(operation="BACKWARD", thread="other")
+    page = report_html(pd.concat([run, beside], ignore_index=True))
+    assert section(page, "overlap") == ""
+    assert "(100.0%)" in page
+
+
+def test_every_algbw_and_busbw_on_the_page_has_its_unit() -> None:
+    lines = visible_text(report_html(of_two_sizes())).splitlines()
+    assert sum("busbw" in line for line in lines) >= 6
+    for line in lines:
+        assert len(re.findall(r"(?:alg|bus)bw", line)) == line.count("GB/s"), line

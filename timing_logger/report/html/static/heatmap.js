@@ -51,6 +51,7 @@ function paintHeatmap(map) {
   paintCells(map, context);
   paintSlow(map, context);
   paintAxes(map, context);
+  for (const [i, about] of [...document.querySelectorAll(".explained > div")].entries()) about.hidden = i !== map.view;
   if (map.cell) outline(map, context, map.cell.row, map.cell.column, map.cell.column);
   const view = map.views[map.view];
   const [low, high] = [inMilliseconds(view.least), inMilliseconds(view.most)];
