@@ -35,12 +35,14 @@ class TimelineData(TypedDict):
         tick_s: the unit of ``begin`` and ``duration``, in seconds.
         lanes: the rank and the thread of each lane.
         lane_starts: the first span of each lane; last, the number of spans.
+        is_common: whether the ranks are on one time axis.
         operations, layers: the texts that ``operation`` and ``layer`` count; operations with their kind.
     """
 
     tick_s: float
     lanes: list[dict[str, str]]
     lane_starts: list[int]
+    is_common: bool
     operations: list[list[str]]
     layers: list[str]
     begin: Packed
@@ -140,7 +142,7 @@ def timeline_of(parts: Sequence[Spans]) -> Timeline:
     spans = _drawn([part.rows for part in parts], "" if is_common else "own_")
     if is_common:
         spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
-    data = _data(spans)
+    data = _data(spans, is_common)
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
     left_out = n_placed - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
@@ -209,7 +211,7 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
     return rows
 
 
-def _data(spans: pd.DataFrame) -> TimelineData:
+def _data(spans: pd.DataFrame, is_common: bool) -> TimelineData:
     spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
     lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
@@ -224,6 +226,7 @@ def _data(spans: pd.DataFrame) -> TimelineData:
         "tick_s": tick_s,
         "lanes": [_lane(row) for row in spans.iloc[starts].to_dict("records")],
         "lane_starts": [*starts.tolist(), len(spans)],
+        "is_common": is_common,
         "operations": [[name, _kind(name)] for name in operations],
         "layers": layers,
         "begin": packed(np.minimum(np.rint(begin_s / tick_s), _MAX_TICK), "uint32"),

@@ -8,6 +8,7 @@ function showSteps(line, process, first, last) {
   if (!span) return false;
   const length = Math.max(10, span.to - span.from) * (1 + 2 * MARGIN);
   show(line, (span.from + span.to - length) / 2, Math.min(line.end, length));
+  choose(line, span.from, span.to, process);
   line.box.scrollTop = span.top - AXIS_HEIGHT - LANE_HEIGHT;
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   document.getElementById("timeline").scrollIntoView({ behavior: calm ? "auto" : "smooth" });

@@ -47,14 +47,20 @@ function listenToPointers(line) {
   line.canvas.addEventListener("pointerdown", (event) => {
     line.canvas.setPointerCapture(event.pointerId);
     pressed.set(event.pointerId, event.clientX);
+    if (line.measures || event.shiftKey) dragChoice(line, event);
   });
   line.canvas.addEventListener("pointermove", (event) => {
     if (!pressed.size) { tellSpan(line, event); return; }
     hideTooltip();
-    if (pressed.has(event.pointerId)) dragged(line, pressed, event);
+    if (pressed.size === 1 && (line.measures || event.shiftKey || line.dragFrom)) dragChoice(line, event);
+    else if (pressed.has(event.pointerId)) dragged(line, pressed, event);
   });
   for (const name of ["pointerup", "pointercancel"]) {
-    line.canvas.addEventListener(name, (event) => { pressed.delete(event.pointerId); tellSpan(line, event); });
+    line.canvas.addEventListener(name, (event) => {
+      pressed.delete(event.pointerId);
+      line.dragFrom = null;
+      tellSpan(line, event);
+    });
   }
   line.canvas.addEventListener("pointerleave", hideTooltip);
 }
@@ -89,10 +95,14 @@ function tellSpan(line, event) {
   showTooltip(text, event.clientX, event.clientY);
 }
 
+function laneAt(line, event) {
+  const y = event.clientY - line.canvas.getBoundingClientRect().top + line.box.scrollTop;
+  return line.lanes.find((lane) => y >= lane.top && y < lane.top + LANE_HEIGHT);
+}
+
 // The innermost: of those that hold the instant the last to begin.
 function spanAt(line, event) {
-  const y = event.clientY - line.canvas.getBoundingClientRect().top + line.box.scrollTop;
-  const index = line.lanes.findIndex((lane) => y >= lane.top && y < lane.top + LANE_HEIGHT);
+  const index = line.lanes.indexOf(laneAt(line, event));
   if (index < 0) return -1;
   const slack = (line.to - line.from) / (line.width - line.left) / 2;
   const at = timeAt(line, event.clientX);
