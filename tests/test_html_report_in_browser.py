@@ -153,6 +153,7 @@ def test_the_darkest_shade_is_the_98th_percentile_and_the_scale_says_so(browser:
     slow[:, 1] = slow[:, 0]
     write_report(data_parallel(slow), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html")
+    opened.frame()
     assert opened.text("#scale-low") == "35.35 ms"
     assert opened.text("#scale-high") == "above 68.95 ms: darkest"
     opened.close()
@@ -161,6 +162,7 @@ def test_the_darkest_shade_is_the_98th_percentile_and_the_scale_says_so(browser:
 def test_where_all_cells_are_alike_the_scale_is_as_wide_as_half_of_them(browser: Any, tmp_path: Path) -> None:
     write_report(data_parallel(factors(40, 2)), tmp_path / "report.html")
     opened = OpenPage(browser, tmp_path / "report.html")
+    opened.frame()
     assert (opened.text("#scale-low"), opened.text("#scale-high")) == ("35 ms", "52.5 ms")
     opened.close()
 

@@ -1,4 +1,4 @@
-"""The timeline of the HTML report in a real browser: searched, measured, and reduced to what is waited for."""
+"""The timeline of the HTML report in a real browser: searched, measured, reduced to waits, joined."""
 
 from __future__ import annotations
 
@@ -211,3 +211,33 @@ def test_waits_can_be_shown_alone_and_searched(browser: Any, waiting: Path) -> N
 
 def test_a_run_without_waits_has_no_such_switch(opened: OpenPage) -> None:
     assert opened.page.locator("#timeline-waits").count() == 0
+
+
+# -- what belongs together -----------------------------------------------------------------------------
+
+
+def is_ink(opened: OpenPage, ms: float, lane: int) -> bool:
+    """Whether there is a dot, darker than any bar, where the row of a lane begins."""
+    opened.frame()
+    script = """([x, y]) => [...document.getElementById("timeline-canvas").getContext("2d")
+      .getImageData(x * devicePixelRatio, y * devicePixelRatio, 1, 1).data].slice(0, 3)"""
+    y = 22 + 26 * lane + 9
+    return sum(opened.page.evaluate(script, [x_at(opened, ms) + 1, y])) < 150
+
+
+def test_the_other_ranks_parts_of_a_collective_are_joined_to_the_one_pointed_at(opened: OpenPage) -> None:
+    begins = [begins_ms(25) + work_ms(rank, 25) for rank in range(N_RANKS)]
+    assert not any(is_ink(opened, ms, lane) for lane, ms in enumerate(begins))
+    box = opened.page.locator("#timeline-canvas").bounding_box()
+    opened.page.mouse.move(box["x"] + x_at(opened, begins[0] + 6), box["y"] + 22 + 8)
+    assert opened.text("#tooltip").endswith("one of 4 rows of this collective")
+    assert all(is_ink(opened, ms, lane) for lane, ms in enumerate(begins))
+    opened.page.mouse.move(box["x"] + x_at(opened, begins_ms(25) + 5), box["y"] + 22 + 8)
+    assert "rows of this" not in opened.text("#tooltip")
+    assert not any(is_ink(opened, ms, lane) for lane, ms in enumerate(begins))
+
+
+def test_the_row_that_a_search_led_to_is_joined_to_the_others_too(opened: OpenPage) -> None:
+    opened.page.fill("#timeline-search", "allreduce")
+    opened.page.press("#timeline-search", "Enter")
+    assert all(is_ink(opened, work_ms(rank, 0), rank) for rank in range(N_RANKS))

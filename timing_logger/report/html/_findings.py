@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
@@ -84,7 +85,8 @@ def _map(timings: pd.DataFrame) -> _Part:
 def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
-    timeline = timeline_of(spans)
+    files = [file for part in stragglers for file in part.files]
+    timeline = timeline_of(spans, stated_world_size(files))
     spans.clear()  # frees the largest part of the memory in use
     judgement = reduce_judgement(stragglers)
     verdict, windows = verdict_and_windows(judgement, of_pandas())

@@ -13,6 +13,7 @@ from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report._wording import process_name
 from timing_logger.report.html._packing import Packed, packed
+from timing_logger.report.html._timeline_links import LINKED_BY, links_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,9 @@ The others are narrower than a pixel until far zoomed in.
 
 _MAX_TICK = 2**32 - 1
 
-_DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration"]
+_DRAWN = [
+    "rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration", *LINKED_BY,
+]  # fmt: skip
 
 
 class TimelineData(TypedDict):
@@ -36,6 +39,7 @@ class TimelineData(TypedDict):
         lanes: the rank and the thread of each lane.
         lane_starts: the first span of each lane; last, the number of spans.
         is_common: whether the ranks are on one time axis.
+        link: what the span is part of, see ``links_of``.
         operations, layers: the texts that ``operation`` and ``layer`` count; operations with their kind.
     """
 
@@ -51,6 +55,7 @@ class TimelineData(TypedDict):
     layer: Packed
     iteration: Packed
     epoch: Packed | None
+    link: Packed
 
 
 class Timeline(NamedTuple):
@@ -132,8 +137,13 @@ def spans_of(timings: pd.DataFrame) -> Spans:
     return Spans(rows, len(timings), _placed(begin_s, common), _placed(own_begin_s, own), is_common)
 
 
-def timeline_of(parts: Sequence[Spans]) -> Timeline:
-    """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis."""
+def timeline_of(parts: Sequence[Spans], world_size: int | None = None) -> Timeline:
+    """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis.
+
+    Args:
+        parts: as ``spans_of`` returned them.
+        world_size: the number of ranks of the run; None if unknown.
+    """
     is_common = all(part.is_common for part in parts)
     placed = [part.common if is_common else part.own for part in parts]
     n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
@@ -142,7 +152,7 @@ def timeline_of(parts: Sequence[Spans]) -> Timeline:
     spans = _drawn([part.rows for part in parts], "" if is_common else "own_")
     if is_common:
         spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
-    data = _data(spans, is_common)
+    data = _data(spans, is_common, world_size)
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
     left_out = n_placed - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
@@ -211,7 +221,7 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
     return rows
 
 
-def _data(spans: pd.DataFrame, is_common: bool) -> TimelineData:
+def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> TimelineData:
     spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
     lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
@@ -235,6 +245,7 @@ def _data(spans: pd.DataFrame, is_common: bool) -> TimelineData:
         "layer": packed(layer, "uint32"),
         "iteration": _counted(spans["iteration"]),
         "epoch": _counted(spans["epoch"]) if spans["epoch"].notna().any() else None,
+        "link": links_of(spans, world_size),
     }
 
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
 _SCRIPTS = (
-    "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "lighting.js",
-    "measuring.js", "jumping.js", "main.js",
+    "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "linking.js",
+    "lighting.js", "measuring.js", "jumping.js", "main.js",
 )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ function listenToPointers(line) {
       tellSpan(line, event);
     });
   }
-  line.canvas.addEventListener("pointerleave", hideTooltip);
+  line.canvas.addEventListener("pointerleave", () => { pointTo(line, -1); hideTooltip(); });
 }
 
 // One finger moves, two zoom by their distance.
@@ -86,12 +86,13 @@ function timeAt(line, clientX) {
 
 function tellSpan(line, event) {
   const i = spanAt(line, event);
+  pointTo(line, i);
   if (i < 0) { hideTooltip(); return; }
   const layer = line.layers[line.layer[i]];
   const epoch = line.epoch?.[i] < 0 ? undefined : line.epoch?.[i];
   const iteration = line.iteration[i] < 0 ? "" : `, iteration ${ofEpoch(line.iteration[i], epoch)}`;
   const text = `${line.operations[line.operation[i]][0]}${layer ? ` ${layer}` : ""}${iteration}\n` +
-    `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}`;
+    `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}${linkText(line, i)}`;
   showTooltip(text, event.clientX, event.clientY);
 }
 

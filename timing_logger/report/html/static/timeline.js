@@ -16,8 +16,9 @@ async function drawTimeline(data) {
     tickMs: 1e3 * data.tick_s, begin: await unpack(data.begin), duration: await unpack(data.duration),
     operation: await unpack(data.operation), layer: await unpack(data.layer), iteration: await unpack(data.iteration),
     epoch: data.epoch && await unpack(data.epoch), isCommon: data.is_common,
-    query: "", onlyWaits: false, lit: null, found: [], foundAt: null, measures: false, chosen: null, dragFrom: null,
+    query: "", onlyWaits: false, lit: null, found: [], foundAt: null, measures: false, chosen: null, dragFrom: null, pointed: -1,
   };
+  linkRows(line, await unpack(data.link));
   line.latestEnd = latestEnds(line);
   line.end = Math.max(1, lastOf(line.latestEnd));
   line.from = 0;
@@ -72,6 +73,7 @@ function paintTimeline(line) {
     if (top + LANE_HEIGHT >= AXIS_HEIGHT && top <= line.viewHeight) paintLane(line, context, inks, i, top);
   });
   paintFound(line, context);
+  paintLinks(line, context);
   paintTimeAxis(line, context);
   paintChosen(line, context);
   const fine = ((line.to - line.from) * line.tickMs) / 100;
