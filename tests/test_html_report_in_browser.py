@@ -147,15 +147,16 @@ def test_the_heatmap_begins_with_the_times_that_the_verdict_compared(opened: Ope
     assert opened.text("#tooltip") == f"rank 2, iteration 25\nOwn time (judged): {expected}"
 
 
-def test_the_darkest_shade_is_the_98th_percentile_and_the_scale_says_so(browser: Any, tmp_path: Path) -> None:
-    slow = factors(100, 2)
-    slow[:, 0] = 1 + np.arange(100) / 100  # 35 ms to 70 ms in equal steps
-    slow[:, 1] = slow[:, 0]
-    write_report(data_parallel(slow), tmp_path / "report.html")
-    opened = OpenPage(browser, tmp_path / "report.html")
+@pytest.mark.parametrize(("scheme", "shade"), [("light", "darkest"), ("dark", "lightest")])
+def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
+    browser: Any, tmp_path: Path, scheme: str, shade: str
+) -> None:
+    slower = 1 + np.arange(100) / 100  # 35 ms to 70 ms in equal steps
+    write_report(data_parallel(np.stack([slower, slower], axis=1)), tmp_path / "report.html")
+    opened = OpenPage(browser, tmp_path / "report.html", color_scheme=scheme)
     opened.frame()
     assert opened.text("#scale-low") == "35.35 ms"
-    assert opened.text("#scale-high") == "above 68.95 ms: darkest"
+    assert opened.text("#scale-high") == f"above 68.95 ms: {shade}"
     opened.close()
 
 

@@ -44,7 +44,8 @@ def links_of(spans: pd.DataFrame, world_size: int | None) -> Packed:
 
 def _timings(spans: pd.DataFrame) -> pd.DataFrame:
     names = ["rank", "incarnation", "operation", "iteration", "epoch", *LINKED_BY]
-    return spans[names].assign(start_counter=spans["begin_s"]).reset_index(drop=True)
+    rows: pd.DataFrame = spans[names].assign(start_counter=spans["begin_s"]).reset_index(drop=True)
+    return rows
 
 
 def _numbers(frame: Frame, world_size: int | None) -> Ints:

@@ -1,7 +1,7 @@
 // Rank by iteration, one view at a time.
 
 const SHADES = 64;
-const DARKEST_AT = 0.98; // this part of the cells is no darker than the darkest shade
+const STRONGEST_AT = 0.98; // this part of the cells has no more than the strongest shade stands for
 const LEAST_SPREAD = 1.5; // where all cells are nearly alike they shall look alike
 
 async function drawHeatmap(data, line) {
@@ -25,13 +25,13 @@ async function drawHeatmap(data, line) {
   canvas.addEventListener("keydown", (event) => moveByKey(map, event, draw));
 }
 
-// What the lightest and the darkest shade stand for: one hiccup must not make all else look alike.
+// What the faintest and the strongest shade stand for: one hiccup must not make all else look alike.
 function shadeEnds(ms) {
   const known = ms.filter(Number.isFinite).sort();
   const at = (part) => known[Math.floor(part * (known.length - 1))];
-  const least = at(1 - DARKEST_AT);
+  const least = at(1 - STRONGEST_AT);
   const longest = known[known.length - 1];
-  const most = Math.max(at(DARKEST_AT), least * LEAST_SPREAD) || longest;
+  const most = Math.max(at(STRONGEST_AT), least * LEAST_SPREAD) || longest;
   return { least, most, longest };
 }
 
@@ -56,7 +56,12 @@ function paintHeatmap(map) {
   const view = map.views[map.view];
   const [low, high] = [inMilliseconds(view.least), inMilliseconds(view.most)];
   document.getElementById("scale-low").textContent = low;
-  document.getElementById("scale-high").textContent = view.longest > view.most ? `above ${high}: darkest` : high;
+  document.getElementById("scale-high").textContent = view.longest > view.most ? `above ${high}: ${strongest()}` : high;
+}
+
+// On a dark page the strongest shade is the lightest.
+function strongest() {
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "lightest" : "darkest";
 }
 
 function paintCells(map, context) {
