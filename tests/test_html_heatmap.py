@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 from simulated_runs import data_parallel, factors, pipeline
 from test_html_report import unpacked
-from test_suspects import unequal_peers
 
 from timing_logger.analysis import stragglers
 from timing_logger.report.html._findings import Findings
@@ -63,6 +62,7 @@ def test_the_first_view_is_the_times_that_the_verdict_compared(logged: list[str]
     drawn = heatmap(found)
     assert drawn.views[0].name == "Own time (judged)"
     assert found.own.from_gaps == (logged is not None)
+    assert ("between its communication" in drawn.views[0].explanation) == found.own.from_gaps
     np.testing.assert_allclose(cells_of(drawn, "Own time (judged)"), found.own.ms.T, rtol=1e-6)
 
 
@@ -111,10 +111,12 @@ def test_where_a_column_stands_for_several_iterations_it_is_framed_if_one_of_the
 
 
 def test_a_rank_that_is_only_suspected_is_marked_and_framed() -> None:
-    found = Findings.of(unequal_peers())
-    assert found.verdict.verdict == "suspect"
+    slow = factors(120, 3, noise=0.03, seed=7) * [1.0, 1.0, 1.15]
+    slow[::3, 1] *= 2
+    found = Findings.of(data_parallel(slow))
+    assert (found.verdict.verdict, found.verdict.window) == ("suspect", "intermittent")
     framed = data_of(heatmap(found))["slow"]
-    assert framed == {"rows": [1], "frames": [[1, 0, 59]]}
+    assert framed == {"rows": [1], "frames": [[1, at, at] for at in range(0, 120, 3)]}
 
 
 def test_the_ranks_of_a_slow_role_are_framed_in_its_range() -> None:

@@ -13,7 +13,7 @@ from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
 from timing_logger.report._wording import process_name
 from timing_logger.report.html._packing import Packed, packed
-from timing_logger.report.html._timeline_links import LINKED_BY, links_of
+from timing_logger.report.html._timeline_links import LINKED_BY, linked, packed_links
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ class TimelineData(TypedDict):
         lanes: the rank and the thread of each lane.
         lane_starts: the first span of each lane; last, the number of spans.
         is_common: whether the ranks are on one time axis.
-        link: what the span is part of, see ``links_of``.
+        link: what the span is part of, see ``packed_links``.
         operations, layers: the texts that ``operation`` and ``layer`` count; operations with their kind.
     """
 
@@ -222,7 +222,8 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
 
 
 def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> TimelineData:
-    spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
+    number = linked(spans, world_size)
+    spans = spans.drop(columns=LINKED_BY).assign(device=spans["clock"] != HOST_CLOCK)
     lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
     spans, lane = spans.iloc[order], lane[order]
@@ -245,7 +246,7 @@ def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> Timel
         "layer": packed(layer, "uint32"),
         "iteration": _counted(spans["iteration"]),
         "epoch": _counted(spans["epoch"]) if spans["epoch"].notna().any() else None,
-        "link": links_of(spans, world_size),
+        "link": packed_links(number[order]),
     }
 
 

@@ -21,31 +21,38 @@ NOT_LINKED = -(2**31)
 """The entry of a row that is part of nothing."""
 
 
-def links_of(spans: pd.DataFrame, world_size: int | None) -> Packed:
-    """Return for each row how much the number of its operation is above that of the linked row before.
+def linked(spans: pd.DataFrame, world_size: int | None) -> Ints:
+    """Return for each row the number of the collective or message that it is part of; -1 for nothing.
 
-    Ranks mostly do the same again and again, so that these differences take little room. Rows without a
-    ``seq`` are linked with none: where rows are left out, their order says nothing.
+    Rows without a ``seq`` are part of nothing: where rows are left out, their order says nothing.
 
     Args:
-        spans: the rows in the order in which they are drawn, with ``begin_s``.
+        spans: the rows that are drawn, with ``begin_s``.
         world_size: the number of ranks of the run; None if unknown.
     """
     number = np.full(len(spans), -1)
     numbered = np.flatnonzero(spans["seq"].notna())
-    number[numbered] = _numbers(opened(_timings(spans.iloc[numbered])), world_size)
-    linked = np.flatnonzero(number >= 0)
-    _, first, of_row = np.unique(number[linked], return_index=True, return_inverse=True)
-    in_order = np.argsort(np.argsort(first))[of_row]
-    steps = np.full(len(spans), NOT_LINKED)
-    steps[linked] = np.diff(in_order, prepend=0)
+    number[numbered] = _numbers(opened(_timings(spans, numbered)), world_size)
+    return number
+
+
+def packed_links(number: Ints) -> Packed:
+    """Return for each row how much its number is above that of the row before that has one.
+
+    Numbers are counted anew, in the order of the rows. Ranks mostly do the same again and again, so that
+    these differences take little room.
+    """
+    of_row = np.flatnonzero(number >= 0)
+    _, first, code = np.unique(number[of_row], return_index=True, return_inverse=True)
+    steps = np.full(len(number), NOT_LINKED)
+    steps[of_row] = np.diff(np.argsort(np.argsort(first))[code], prepend=0)
     return packed(steps, "int32")
 
 
-def _timings(spans: pd.DataFrame) -> pd.DataFrame:
+def _timings(spans: pd.DataFrame, chosen: Ints) -> pd.DataFrame:
     names = ["rank", "incarnation", "operation", "iteration", "epoch", *LINKED_BY]
-    rows: pd.DataFrame = spans[names].assign(start_counter=spans["begin_s"]).reset_index(drop=True)
-    return rows
+    rows: pd.DataFrame = spans[[*names, "begin_s"]].iloc[chosen].reset_index(drop=True)
+    return rows.rename(columns={"begin_s": "start_counter"})
 
 
 def _numbers(frame: Frame, world_size: int | None) -> Ints:
