@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import zlib
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -30,7 +31,6 @@ from timing_logger.reading.timings import read_timings, timing_files
 from timing_logger.record import COLUMNS
 from timing_logger.report.html import _timeline, report_html, write_report
 from timing_logger.report.html._findings import FINDINGS, Findings
-from timing_logger.report.html._heatmap import MAX_COLUMNS, heatmap
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html.page import write_findings
 
@@ -214,29 +214,6 @@ def test_a_collective_that_lacks_a_rank_is_among_what_is_not_known() -> None:
 # -- sections ------------------------------------------------------------------------------------------
 
 
-def test_a_cell_of_the_heatmap_is_the_mean_of_its_iterations() -> None:
-    n_steps = 2 * MAX_COLUMNS
-    timings = data_parallel(factors(n_steps, 2, noise=0.3))
-    drawn = heatmap(findings(timings))
-    assert drawn.data is not None
-    cells = unpacked(drawn.data["views"][0]["ms"]).reshape(2, MAX_COLUMNS)
-    reduced = timings[timings["operation"] == "ALLREDUCE"].pivot(
-        index="rank", columns="iteration", values="elapsed_ms"
-    )
-    waited = (reduced - reduced.min()).to_numpy(float)
-    assert drawn.data["views"][0]["name"] == "Waiting for others"
-    np.testing.assert_allclose(cells, waited.reshape(2, MAX_COLUMNS, 2).mean(axis=2), rtol=1e-5, atol=1e-6)
-
-
-def test_iterations_that_one_rank_lacks_are_unknown_and_not_nothing() -> None:
-    timings = data_parallel(factors(4, 2))
-    lacking = timings[(timings["rank"] == 0) | (timings["iteration"] != 2)]
-    drawn = heatmap(findings(lacking))
-    assert drawn.data is not None
-    view = next(view for view in drawn.data["views"] if view["name"] == "Own work")
-    assert np.isnan(unpacked(view["ms"])).tolist() == [False] * 4 + [False, False, True, False]
-
-
 def test_of_too_many_spans_the_longest_are_drawn_and_the_page_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -291,3 +268,60 @@ def test_a_layer_that_is_compressed_has_its_break_even() -> None:
     page = visible_text(report_html(table(*ranks)))
     assert "Does compression pay?" in page
     assert "0.25, pays" in page
+
+
+# -- sections that say nothing of this run -------------------------------------------------------------
+
+
+def section(page: str, name: str) -> str:
+    """The text of the section in one line, if it is a line; else ""."""
+    start = page.index(f'<section id="{name}"')
+    found = page[start : page.index("</section>", start)]
+    return " ".join(visible_text(found).split()) if 'class="brief"' in found.split(">")[0] else ""
+
+
+def test_a_bandwidth_of_one_kind_and_size_is_a_sentence(tmp_path: Path) -> None:
+    assert section(report_of(write_small_run(tmp_path)), "bandwidth") == (
+        "Bandwidth ALLREDUCE of 1 MB in world, 160 rows: algbw 0.0893 GB/s, busbw 0.134 GB/s, "
+        "busbw 1.00 GB/s by transfer time, without waiting."
+    )
+
+
+def test_without_any_bandwidth_there_is_a_sentence_that_says_so() -> None:
+    page = report_html(data_parallel(factors(5, 2)))
+    assert section(page, "bandwidth") == "Bandwidth No operation has both bytes and a bandwidth."
+
+
+def of_two_sizes() -> pd.DataFrame:
+    run = data_parallel(factors(6, 2))
+    run.loc[run["operation"] == "ALLREDUCE", "message_size_bytes"] = 1000 * (1 + 99 * (run["iteration"] % 2))
+    return run
+
+
+def test_bandwidths_of_two_sizes_are_drawn() -> None:
+    page = report_html(of_two_sizes())
+    assert section(page, "bandwidth") == ""
+    assert "ALLREDUCE of 1 kB in world: busbw" in page
+    assert "its busbw GB/s" in page
+
+
+def test_communication_of_which_nothing_is_hidden_is_a_sentence(tmp_path: Path) -> None:
+    assert section(report_of(write_small_run(tmp_path)), "overlap") == (
+        "Exposed and hidden communication All communication was exposed, 0.0618 s to 0.37 s on each rank: "
+        "the ranks had no work of their own meanwhile."
+    )
+
+
+def test_hidden_communication_is_drawn() -> None:
+    run = data_parallel(factors(6, 2))
+    beside = run[run["operation"] == "ALLREDUCE"].assign(operation="BACKWARD", thread="other")
+    page = report_html(pd.concat([run, beside], ignore_index=True))
+    assert section(page, "overlap") == ""
+    assert "(100.0%)" in page
+
+
+def test_every_algbw_and_busbw_on_the_page_has_its_unit() -> None:
+    lines = visible_text(report_html(of_two_sizes())).splitlines()
+    assert sum("busbw" in line for line in lines) >= 6
+    for line in lines:
+        assert len(re.findall(r"(?:alg|bus)bw", line)) == line.count("GB/s"), line

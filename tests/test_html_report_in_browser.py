@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import OpenPage, chromium
 from simulated_runs import data_parallel, factors
@@ -75,6 +76,14 @@ def opened(browser: Any, report: Path) -> Iterator[OpenPage]:
     page.close()
 
 
+@pytest.fixture
+def calm(browser: Any, report: Path) -> Iterator[OpenPage]:
+    """The page for somebody who wants nothing to move by itself."""
+    page = OpenPage(browser, report, viewport={"width": 1200, "height": 900}, reduced_motion="reduce")
+    yield page
+    page.close()
+
+
 def cell_centre(opened: OpenPage, rank: int, iteration: int) -> tuple[float, float]:
     """Where on the screen the heatmap has the cell: right of 130 pixels for names, rows of 30."""
     opened.page.locator("#heatmap-canvas").scroll_into_view_if_needed()
@@ -82,6 +91,10 @@ def cell_centre(opened: OpenPage, rank: int, iteration: int) -> tuple[float, flo
     left, row_height = 130, 30
     column_width = (box["width"] - left) / N_ITERATIONS
     return box["x"] + left + (iteration + 0.5) * column_width, box["y"] + (rank + 0.5) * row_height
+
+
+def show_view(opened: OpenPage, name: str) -> None:
+    opened.page.get_by_text(name, exact=True).first.click()
 
 
 def in_ms(value: float) -> str:
@@ -114,15 +127,45 @@ def test_a_layer_whose_name_is_markup_is_shown_as_it_is(opened: OpenPage) -> Non
 def test_the_cell_under_the_pointer_says_rank_iteration_and_ms(
     opened: OpenPage, rank: int, iteration: int
 ) -> None:
+    show_view(opened, "Waiting for others")
     opened.page.mouse.move(*cell_centre(opened, rank, iteration))
     expected = in_ms(round(waiting_ms(rank, iteration), 6))
     assert opened.text("#tooltip") == f"rank {rank}, iteration {iteration}\nWaiting for others: {expected}"
 
 
 def test_another_view_shows_other_figures(opened: OpenPage) -> None:
-    opened.page.get_by_text("Own work", exact=True).first.click()
+    expected = in_ms(round(waiting_ms(0, 25), 6))
+    for view, figure in [("Own work", in_ms(work_ms(0, 25))), ("Waiting for others", expected)]:
+        show_view(opened, view)
+        opened.page.mouse.move(*cell_centre(opened, 0, 25))
+        assert opened.text("#tooltip") == f"rank 0, iteration 25\n{view}: {figure}"
+
+
+def test_the_heatmap_begins_with_the_times_that_the_verdict_compared(opened: OpenPage) -> None:
     opened.page.mouse.move(*cell_centre(opened, 2, 25))
-    assert opened.text("#tooltip") == f"rank 2, iteration 25\nOwn work: {in_ms(work_ms(2, 25))}"
+    expected = in_ms(round(work_ms(2, 25), 6))
+    assert opened.text("#tooltip") == f"rank 2, iteration 25\nOwn time (judged): {expected}"
+
+
+@pytest.mark.parametrize(("scheme", "shade"), [("light", "darkest"), ("dark", "lightest")])
+def test_the_strongest_shade_is_the_98th_percentile_and_the_scale_says_so(
+    browser: Any, tmp_path: Path, scheme: str, shade: str
+) -> None:
+    slower = 1 + np.arange(100) / 100  # 35 ms to 70 ms in equal steps
+    write_report(data_parallel(np.stack([slower, slower], axis=1)), tmp_path / "report.html")
+    opened = OpenPage(browser, tmp_path / "report.html", color_scheme=scheme)
+    opened.frame()
+    assert opened.text("#scale-low") == "35.35 ms"
+    assert opened.text("#scale-high") == f"above 68.95 ms: {shade}"
+    opened.close()
+
+
+def test_where_all_cells_are_alike_the_scale_is_as_wide_as_half_of_them(browser: Any, tmp_path: Path) -> None:
+    write_report(data_parallel(factors(40, 2)), tmp_path / "report.html")
+    opened = OpenPage(browser, tmp_path / "report.html")
+    opened.frame()
+    assert (opened.text("#scale-low"), opened.text("#scale-high")) == ("35 ms", "52.5 ms")
+    opened.close()
 
 
 def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
@@ -133,6 +176,8 @@ def test_arrow_keys_go_from_cell_to_cell(opened: OpenPage) -> None:
 
 
 def test_a_cell_with_more_time_is_darker(opened: OpenPage) -> None:
+    show_view(opened, "Waiting for others")
+
     def lightness(rank: int, iteration: int) -> float:
         x, y = cell_centre(opened, rank, iteration)
         box = opened.page.locator("#heatmap-canvas").bounding_box()
@@ -142,6 +187,48 @@ def test_a_cell_with_more_time_is_darker(opened: OpenPage) -> None:
 
     assert lightness(0, 25) < lightness(0, 5)
     assert lightness(0, 25) < lightness(2, 25)
+
+
+def test_only_the_view_that_is_shown_is_explained(opened: OpenPage) -> None:
+    show_view(opened, "Own work")
+    opened.frame()
+    assert opened.text(".explained").startswith("Own work\nrows that need no other rank")
+    assert "Waiting for others" not in opened.text(".explained")
+
+
+def step_in_ms(iteration: int) -> tuple[float, float]:
+    """When the iteration begins and ends, from the begin of the run."""
+    lasted = [max(work_ms(r, i) for r in range(N_RANKS)) + TRANSFER_MS for i in range(iteration + 1)]
+    return sum(lasted[:-1]), sum(lasted)
+
+
+@pytest.mark.parametrize("how", ["click", "Enter"])
+def test_a_cell_leads_to_its_iteration_in_the_timeline(calm: OpenPage, how: str) -> None:
+    if how == "click":
+        calm.page.mouse.click(*cell_centre(calm, 2, 25))
+    else:
+        calm.page.locator("#heatmap-canvas").focus()
+        for _ in range(26):
+            calm.page.keyboard.press("ArrowRight")
+        calm.page.keyboard.press("Enter")
+    begin, end = step_in_ms(25)
+    margin = 0.1 * (end - begin)
+    shown = tuple(1e3 * at for at in range_s(calm))
+    assert shown == (pytest.approx(begin - margin, abs=0.5), pytest.approx(end + margin, abs=0.5))
+    assert calm.page.evaluate("document.activeElement.id") == "timeline-canvas"
+    assert calm.page.locator("#timeline-canvas").bounding_box()["y"] < 300
+
+
+def test_a_finger_reads_a_cell_first_and_goes_to_the_timeline_with_a_second_tap(
+    browser: Any, report: Path
+) -> None:
+    opened = OpenPage(browser, report, viewport={"width": 800, "height": 900}, has_touch=True)
+    whole = range_s(opened)
+    opened.page.touchscreen.tap(*cell_centre(opened, 2, 25))
+    assert range_s(opened) == whole
+    opened.page.touchscreen.tap(*cell_centre(opened, 2, 25))
+    assert range_s(opened) != whole
+    opened.close()
 
 
 # -- the timeline --------------------------------------------------------------------------------------
@@ -247,8 +334,8 @@ def test_a_dark_screen_is_dark(browser: Any, report: Path) -> None:
 def test_without_javascript_the_verdict_and_the_tables_are_there(browser: Any, report: Path) -> None:
     page = browser.new_context(java_script_enabled=False).new_page()
     page.goto(report.as_uri())
-    assert "Rank 2 is slow." in page.locator("#verdict").inner_text()
-    assert page.locator("table").count() >= 6
+    assert "Rank 2 costs this run 0.30 s" in page.locator("#verdict").inner_text()
+    assert page.locator("table").count() >= 5
 
 
 @pytest.mark.slow

@@ -178,7 +178,7 @@ def test_the_heatmap_has_a_column_for_each_step_and_frames_the_slow_ones() -> No
     assert drawn.data is not None
     ends = [unpacked(drawn.data[name])[[0, 50, 199]].tolist() for name in ("first", "first_epoch")]
     assert ends == [[0, 0, 49], [0, 1, 3]]
-    assert drawn.data["slow"] == {"rows": [2], "first": 120, "last": 159}
+    assert drawn.data["slow"] == {"rows": [2], "frames": [[2, 120, 159]]}
 
 
 def test_the_page_says_of_which_epoch_it_speaks() -> None:

@@ -51,3 +51,8 @@ def size(n_bytes: float) -> str:
                 else f"{n_bytes / factor:.0f} {unit}"
             )
     return f"{n_bytes:.0f} B"
+
+
+def process_name(rank: int, incarnation: int) -> str:
+    """Return the name of a process on the page; only a rank that was started again needs the number."""
+    return f"rank {rank}" if incarnation == 1 else f"rank {rank}, run {incarnation}"

@@ -17,6 +17,7 @@ from timing_logger.analysis.stragglers.peers import members
 from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Ints
 
 EXPLAINED = "share of the lost time that is explained"
 
@@ -51,6 +52,15 @@ class Culprits(NamedTuple):
     cost_ms: float
     last_gate: Gate | None
     suspects: tuple[Suspect, ...]
+
+    def slow_steps(self, times: StepTimes) -> dict[int, Ints]:
+        """Return the positions of the slow steps of each rank that is named or, if none is, probable."""
+        chosen = self.named or ([self.probable] if self.probable else [])
+        found: dict[int, Ints] = {}
+        for candidate in _all(chosen):
+            rank, steps = times.ranks[candidate.column], candidate.slow.steps
+            found[rank] = np.union1d(found.get(rank, steps), steps)
+        return found
 
 
 def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:

@@ -47,7 +47,7 @@ def scores(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None
 
 def scores_of(judgement: Judgement, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
     """Compute :func:`scores` from the times of a judgement, in the library of ``frame``."""
-    times, _, role_of, are_comparable = judgement
+    times, _, role_of, are_comparable, _ = judgement
     found = [
         (times.ranks[column], phase, role, *row)
         for phase, phase_ms in phases_of(times)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from narwhals.typing import IntoDataFrameT
@@ -49,7 +50,7 @@ from timing_logger.analysis.stragglers.step_times import (
     reduce_step_times,
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
-from timing_logger.analysis.tables import of_pandas
+from timing_logger.analysis.tables import Ints, of_pandas
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -86,12 +87,14 @@ class Judgement(NamedTuple):
         verdict: the verdict on these times.
         roles: the role of each rank.
         are_comparable: whether the ranks are of one run, as far as can be seen.
+        slow: the positions of the slow steps of each rank that is named, or suspected, against its peers.
     """
 
     times: StepTimes
     verdict: Verdict
     roles: Mapping[int, str]
     are_comparable: bool = True
+    slow: Mapping[int, Ints] = MappingProxyType({})
 
     def ending_in(self, end: RunEnd) -> Judgement:
         """Return the judgement with the end of the run.
@@ -175,13 +178,13 @@ def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
     """
     by_rows = _Found.on(times, roles)
     if times.rows_suffice:
-        return Judgement(times, by_rows.verdict, roles)
+        return by_rows.judgement(roles)
     by_gaps = _Found.on(times.by_gaps(), roles)
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
-        return Judgement(times, by_rows.verdict, roles)
+        return by_rows.judgement(roles)
     if by_gaps.verdict.verdict in ("rank", "suspect") or by_rows.verdict.verdict == "healthy":
-        return Judgement(by_gaps.times, by_gaps.verdict, roles)
-    return Judgement(times, by_rows.verdict, roles)
+        return by_gaps.judgement(roles)
+    return by_rows.judgement(roles)
 
 
 class _Found(NamedTuple):
@@ -195,6 +198,11 @@ class _Found(NamedTuple):
     def on(cls, times: StepTimes, roles: Mapping[int, str]) -> _Found:
         found = culprits(times, roles)
         return cls(times, _verdict(times, roles, found), found)
+
+    def judgement(self, roles: Mapping[int, str]) -> Judgement:
+        of_ranks = self.verdict.verdict in ("rank", "suspect")
+        slow = self.culprits.slow_steps(self.times) if of_ranks else {}
+        return Judgement(self.times, self.verdict, roles, slow=slow)
 
 
 def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:

@@ -99,7 +99,7 @@ def stragglers_and_windows(
 
 def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
     """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
-    times, verdict, role_of, are_comparable = judgement
+    times, verdict, role_of, are_comparable, _ = judgement
     found = [
         window
         for role, columns in members(times.ranks, role_of).items()

@@ -29,6 +29,10 @@ MAX_OPERATIONS = 24
 """The most operations that have a chart; the table has all of them."""
 
 
+_VISIBLE = 0.0005
+"""The least hidden fraction of a rank's communication that a percentage with one decimal shows."""
+
+
 class Bar(NamedTuple):
     """One bar: its label, its value as text, and lengths as percentages of the longest bar (0 to 100)."""
 
@@ -101,11 +105,15 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> Operati
 
 
 class OverlapChart(NamedTuple):
-    """A chart of exposed and hidden communication, and sentences about what is not known, and why."""
+    """A chart of exposed and hidden communication, and sentences about what is not known, and why.
+
+    ``brief`` is a sentence in place of the chart where nothing is hidden; else "".
+    """
 
     bars: list[Bar]
     table: Table
     diagnostics: list[str]
+    brief: str
 
 
 def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
@@ -120,12 +128,33 @@ def overlap_chart(overlap: pd.DataFrame) -> OverlapChart:
         for row in totals.to_dict("records")
         if row["communication_ms"] > 0
     ]
-    columns = {"rank": Column("rank", integer), "incarnation": Column("run", integer)} | {
-        name: Column(name.removesuffix("_ms") + " ms", decimals(1)) for name in figures
+    columns = {
+        "rank": Column("rank", integer),
+        "incarnation": Column("run", integer),
+        "step_ms": Column("step ms", decimals(1)),
+        "compute_ms": Column("own work ms", decimals(1)),
+        "communication_ms": Column("communication ms", decimals(1)),
+        "exposed_ms": Column("exposed ms", decimals(1)),
+        "hidden_ms": Column("hidden ms", decimals(1)),
+        "overlap": Column("hidden", share),
+        "waited_ms": Column("WAIT ms", decimals(1)),
     }
-    columns["overlap"] = Column("hidden", share)
     drawn = table_of(totals, "Sums over the steps of each rank", columns)
-    return OverlapChart(bars, drawn, list(on_overlap(overlap)))
+    return OverlapChart(bars, drawn, list(on_overlap(overlap)), _brief(totals))
+
+
+def _brief(totals: pd.DataFrame) -> str:
+    communicates = totals[totals["communication_ms"] > 0]
+    if communicates.empty:
+        return "No communication has instants."
+    exposed_ms, hidden_ms = communicates["exposed_ms"], communicates["hidden_ms"]
+    if exposed_ms.isna().any() or (hidden_ms >= _VISIBLE * communicates["communication_ms"]).any():
+        return ""
+    least, most = (seconds(value) for value in (exposed_ms.min(), exposed_ms.max()))
+    spread = least if least == most else f"{least} to {most}"
+    return (
+        f"All communication was exposed, {spread} on each rank: the ranks had no work of their own meanwhile."
+    )
 
 
 def _exposed_and_hidden(row: Record) -> str:

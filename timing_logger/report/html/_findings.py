@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
-from timing_logger.analysis.stragglers.verdict import JudgementPart
-from timing_logger.analysis.stragglers.windows import STRAGGLERS
-from timing_logger.analysis.tables import opened
+from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
+from timing_logger.analysis.stragglers.windows import verdict_and_windows
+from timing_logger.analysis.tables import of_pandas, opened
 from timing_logger.record import COLUMNS
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
+from timing_logger.report.html._own_times import OwnTimes
 from timing_logger.report.html._timeline import Spans, Timeline, spans_of, timeline_of
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ class Processes:
         n_rows: the number of rows of all ranks.
         began: when the first row was recorded, in UTC; NaT if that is not known.
         summary, verdict, windows, overlap: the results of the analyses.
+        own: the times that the verdict compared.
         timeline: the timeline of all rows.
     """
 
@@ -37,6 +40,7 @@ class Processes:
     summary: Summary
     verdict: Verdict
     windows: pd.DataFrame
+    own: OwnTimes
     overlap: pd.DataFrame
     timeline: Timeline
 
@@ -72,7 +76,7 @@ def _map(timings: pd.DataFrame) -> _Part:
         n_rows=len(timings),
         began=timings["timestamp"].min(),
         overview=OVERVIEW.map(timings),
-        stragglers=STRAGGLERS.map(timings),
+        stragglers=map_judgement(timings),
         overlap=OVERLAP.map(timings),
         spans=spans_of(timings),
     )
@@ -81,15 +85,20 @@ def _map(timings: pd.DataFrame) -> _Part:
 def _reduce(parts: Sequence[_Part]) -> Processes:
     n_rows, began, overview, stragglers, overlap, spans = map(list, zip(*parts, strict=True))
     del parts
-    timeline = timeline_of(spans)
+    files = [file for part in stragglers for file in part.files]
+    timeline = timeline_of(spans, stated_world_size(files))
     spans.clear()  # frees the largest part of the memory in use
-    verdict, windows = STRAGGLERS.reduce(stragglers)
+    judgement = reduce_judgement(stragglers)
+    verdict, windows = verdict_and_windows(judgement, of_pandas())
+    own = OwnTimes.of(judgement)
+    del judgement  # of its times the page needs one array
     return Processes(
         n_rows=sum(n_rows),
         began=min((one for one in began if one == one), default=began[0]),
         summary=OVERVIEW.reduce(overview),
         verdict=verdict,
         windows=windows,
+        own=own,
         overlap=OVERLAP.reduce(overlap),
         timeline=timeline,
     )

@@ -1,4 +1,7 @@
-"""The chart of bus bandwidth against message size: points, axes and ceiling, in the units of an SVG."""
+"""The chart of busbw against message size: points, axes and ceiling.
+
+Across in percent of the width, so that the chart is as wide as the page; upwards in pixels.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
-from timing_logger.report._wording import size
+from timing_logger.report._wording import count, size
 from timing_logger.report.html._tables import (
     Column,
     Table,
@@ -23,7 +26,7 @@ from timing_logger.report.html._tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
-LEFT, TOP, RIGHT, BOTTOM = 64.0, 14.0, 700.0, 320.0
+LEFT, TOP, RIGHT, BOTTOM = 0.0, 14.0, 100.0, 320.0
 
 N_SHAPES = 6
 """The number of markers in the template."""
@@ -49,7 +52,10 @@ class Point(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """Everything that the template draws; there are no points if no bandwidth is known."""
+    """Everything that the template draws; there are no points if no busbw is known.
+
+    ``brief`` is a sentence in place of the chart where one row or none has a bandwidth; else "".
+    """
 
     operations: list[str]
     points: list[Point]
@@ -57,6 +63,7 @@ class Scatter(NamedTuple):
     x_ticks: list[Tick]
     y_ticks: list[Tick]
     table: Table
+    brief: str = ""
 
 
 class _Axis(NamedTuple):
@@ -89,8 +96,8 @@ def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
         for name in ("busbw_gb_per_s", "transfer_busbw_gb_per_s")
         if row[name] > 0 and row["message_size_bytes"] > 0
     ]
-    if not speeds:
-        return Scatter([], [], [], [], [], _table(bandwidth))
+    if not speeds or len(rows) == 1:
+        return Scatter([], [], [], [], [], _table(bandwidth), _brief(rows))
     x_axis = _Axis.over([row["message_size_bytes"] for row, _, _ in speeds], LEFT, RIGHT)
     y_axis = _Axis.over([speed for _, speed, _ in speeds], BOTTOM, TOP)
     operations = list(dict.fromkeys(row["operation"] for row, _, _ in speeds))
@@ -106,18 +113,48 @@ def bandwidth_chart(bandwidth: pd.DataFrame) -> Scatter:
         points,
         _ceiling([row["size_class_bytes"] for row, _, _ in speeds], points),
         [Tick(x_axis.at(value), size(value)) for value in x_axis.decades],
-        [Tick(y_axis.at(value), f"{value:g}") for value in y_axis.decades],
+        [Tick(y_axis.at(value), _plain(value)) for value in y_axis.decades],
         _table(bandwidth),
     )
 
 
-def _says(row: Record, speed: float, is_transfer: bool) -> str:
-    time = "transfer time" if is_transfer else "duration with waiting"
+def _brief(rows: Sequence[Record]) -> str:
+    """Return a sentence on the only row; "" if there are several."""
+    if len(rows) > 1:
+        return ""
+    figures = [figure for row in rows for figure in _figures(row)]
+    if not figures:
+        return "No operation has both bytes and a bandwidth."
+    return f"{_of(rows[0])}, {count(rows[0]['count'], 'row')}: {', '.join(figures)}."
+
+
+def _figures(row: Record) -> list[str]:
+    return [
+        f"{name} {significant(row[column])} GB/s{how}"
+        for column, name, how in (
+            ("algbw_gb_per_s", "algbw", ""),
+            ("busbw_gb_per_s", "busbw", ""),
+            ("transfer_busbw_gb_per_s", "busbw", " by transfer time, without waiting"),
+        )
+        if not math.isnan(row[column])
+    ]
+
+
+def _plain(value: float) -> str:
+    """Return a power of ten without an exponent."""
+    return f"{value:.12f}".rstrip("0").rstrip(".")
+
+
+def _of(row: Record) -> str:
     return (
         f"{escape_text(row['operation'])} of {size(row['message_size_bytes'])} "
-        f"in {escape_text(row['group']) or 'no group'}: "
-        f"{significant(speed)} GB/s by {time}, {row['count']} rows"
+        f"in {escape_text(row['group']) or 'no group'}"
     )
+
+
+def _says(row: Record, speed: float, is_transfer: bool) -> str:
+    time = "transfer time, without waiting" if is_transfer else "time, waiting included"
+    return f"{_of(row)}: busbw {significant(speed)} GB/s by {time}, {count(row['count'], 'row')}"
 
 
 def _ceiling(size_classes: Sequence[float], points: Sequence[Point]) -> list[tuple[float, float]]:
@@ -134,12 +171,13 @@ def _table(bandwidth: pd.DataFrame) -> Table:
         "operation": Column("operation", text),
         "group": Column("group", text),
         "group_size": Column("ranks", integer),
+        "count": Column("rows", integer),
         "message_size_bytes": Column("bytes", byte_size),
-        "count": Column("count", integer),
-        "time_ms": Column("duration ms", decimals(3)),
-        "transfer_ms": Column("transfer ms", decimals(3)),
+        "time_ms": Column("time ms", decimals(3)),
         "algbw_gb_per_s": Column("algbw GB/s", significant),
         "busbw_gb_per_s": Column("busbw GB/s", significant),
-        "transfer_busbw_gb_per_s": Column("busbw GB/s by transfer", significant),
+        "transfer_ms": Column("transfer ms", decimals(3)),
+        "transfer_algbw_gb_per_s": Column("its algbw GB/s", significant),
+        "transfer_busbw_gb_per_s": Column("its busbw GB/s", significant),
     }
     return table_of(bandwidth, "Bandwidth by operation, group and class of sizes", columns)

@@ -11,7 +11,9 @@ from timing_logger.analysis.operations import COPIES, base_operation, is_communi
 from timing_logger.analysis.tables import Floats, Ints, Record
 from timing_logger.reading.sources import joined
 from timing_logger.record import HOST_CLOCK, LARGEST
+from timing_logger.report._wording import process_name
 from timing_logger.report.html._packing import Packed, packed
+from timing_logger.report.html._timeline_links import LINKED_BY, linked, packed_links
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,7 +26,9 @@ The others are narrower than a pixel until far zoomed in.
 
 _MAX_TICK = 2**32 - 1
 
-_DRAWN = ["rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration"]
+_DRAWN = [
+    "rank", "incarnation", "thread", "clock", "operation", "layer_name", "epoch", "iteration", *LINKED_BY,
+]  # fmt: skip
 
 
 class TimelineData(TypedDict):
@@ -34,12 +38,15 @@ class TimelineData(TypedDict):
         tick_s: the unit of ``begin`` and ``duration``, in seconds.
         lanes: the rank and the thread of each lane.
         lane_starts: the first span of each lane; last, the number of spans.
+        is_common: whether the ranks are on one time axis.
+        link: what the span is part of, see ``packed_links``.
         operations, layers: the texts that ``operation`` and ``layer`` count; operations with their kind.
     """
 
     tick_s: float
     lanes: list[dict[str, str]]
     lane_starts: list[int]
+    is_common: bool
     operations: list[list[str]]
     layers: list[str]
     begin: Packed
@@ -48,6 +55,7 @@ class TimelineData(TypedDict):
     layer: Packed
     iteration: Packed
     epoch: Packed | None
+    link: Packed
 
 
 class Timeline(NamedTuple):
@@ -129,8 +137,13 @@ def spans_of(timings: pd.DataFrame) -> Spans:
     return Spans(rows, len(timings), _placed(begin_s, common), _placed(own_begin_s, own), is_common)
 
 
-def timeline_of(parts: Sequence[Spans]) -> Timeline:
-    """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis."""
+def timeline_of(parts: Sequence[Spans], world_size: int | None = None) -> Timeline:
+    """Return the timeline of all parts. Each rank begins at its own first row if not all share an axis.
+
+    Args:
+        parts: as ``spans_of`` returned them.
+        world_size: the number of ranks of the run; None if unknown.
+    """
     is_common = all(part.is_common for part in parts)
     placed = [part.common if is_common else part.own for part in parts]
     n_rows, n_placed = sum(part.n_rows for part in parts), sum(one.n_rows for one in placed)
@@ -139,7 +152,7 @@ def timeline_of(parts: Sequence[Spans]) -> Timeline:
     spans = _drawn([part.rows for part in parts], "" if is_common else "own_")
     if is_common:
         spans["begin_s"] -= min(one.first_s for one in placed if one.n_rows)
-    data = _data(spans)
+    data = _data(spans, is_common, world_size)
     kinds = list(dict.fromkeys(kind for _, kind in sorted(data["operations"], key=_kind_order)))
     left_out = n_placed - len(spans)
     shortest_s = float(spans["duration_s"].min()) if left_out else 0.0
@@ -208,8 +221,9 @@ def _drawn(tables: Sequence[pd.DataFrame], axis: str) -> pd.DataFrame:
     return rows
 
 
-def _data(spans: pd.DataFrame) -> TimelineData:
-    spans = spans.assign(device=spans["clock"] != HOST_CLOCK)
+def _data(spans: pd.DataFrame, is_common: bool, world_size: int | None) -> TimelineData:
+    number = linked(spans, world_size)
+    spans = spans.drop(columns=LINKED_BY).assign(device=spans["clock"] != HOST_CLOCK)
     lane = spans.groupby(["rank", "incarnation", "thread", "device"], sort=True).ngroup().to_numpy()
     order = np.lexsort((-spans["duration_s"].to_numpy(), spans["begin_s"].to_numpy(), lane))
     spans, lane = spans.iloc[order], lane[order]
@@ -223,6 +237,7 @@ def _data(spans: pd.DataFrame) -> TimelineData:
         "tick_s": tick_s,
         "lanes": [_lane(row) for row in spans.iloc[starts].to_dict("records")],
         "lane_starts": [*starts.tolist(), len(spans)],
+        "is_common": is_common,
         "operations": [[name, _kind(name)] for name in operations],
         "layers": layers,
         "begin": packed(np.minimum(np.rint(begin_s / tick_s), _MAX_TICK), "uint32"),
@@ -231,6 +246,7 @@ def _data(spans: pd.DataFrame) -> TimelineData:
         "layer": packed(layer, "uint32"),
         "iteration": _counted(spans["iteration"]),
         "epoch": _counted(spans["epoch"]) if spans["epoch"].notna().any() else None,
+        "link": packed_links(number[order]),
     }
 
 
@@ -245,9 +261,8 @@ def _coded(column: pd.Series[str]) -> tuple[Ints, list[str]]:
 
 
 def _lane(row: Record) -> dict[str, str]:
-    run = f", run {row['incarnation']}" if row["incarnation"] > 1 else ""
     thread = f"{row['thread']} (device)" if row["device"] else str(row["thread"])
-    return {"rank": f"rank {row['rank']}{run}", "thread": thread}
+    return {"rank": process_name(row["rank"], row["incarnation"]), "thread": thread}
 
 
 _KINDS = ("own work", "communication", "waiting", "copies", "others")

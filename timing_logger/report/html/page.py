@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 AnyPath: TypeAlias = "str | os.PathLike[str]"
 
-_SCRIPTS = ("packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "main.js")
+_SCRIPTS = (
+    "packed.js", "tooltip.js", "canvas.js", "heatmap.js", "timeline.js", "moving.js", "linking.js",
+    "lighting.js", "measuring.js", "jumping.js", "main.js",
+)  # fmt: skip
 
 
 def write_report(timings: pd.DataFrame, path: AnyPath) -> None:

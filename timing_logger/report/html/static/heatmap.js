@@ -1,41 +1,47 @@
 // Rank by iteration, one view at a time.
 
 const SHADES = 64;
+const STRONGEST_AT = 0.98; // this part of the cells has no more than the strongest shade stands for
+const LEAST_SPREAD = 1.5; // where all cells are nearly alike they shall look alike
 
-async function drawHeatmap(data) {
+async function drawHeatmap(data, line) {
   const canvas = document.getElementById("heatmap-canvas");
   const map = {
-    rows: data.rows, slow: data.slow, canvas, view: 0, cell: null,
+    rows: data.rows, slow: data.slow, canvas, line, view: 0, cell: null, tapped: null,
     first: await unpack(data.first), last: await unpack(data.last),
     epochs: data.first_epoch && { first: await unpack(data.first_epoch), last: await unpack(data.last_epoch) },
     views: await Promise.all(data.views.map(async (view) => ({ name: view.name, ms: await unpack(view.ms) }))),
   };
-  for (const view of map.views) view.most = usualMost(view.ms);
+  for (const view of map.views) Object.assign(view, shadeEnds(view.ms));
   const draw = redrawOnChange(canvas.parentElement, () => paintHeatmap(map));
   for (const choice of document.querySelectorAll("input[name=view]")) {
     choice.addEventListener("change", () => { map.view = Number(choice.value); draw(); });
   }
   canvas.addEventListener("pointermove", (event) => pointAt(map, event, draw));
   canvas.addEventListener("pointerdown", (event) => pointAt(map, event, draw));
+  canvas.addEventListener("click", (event) => clicked(map, event));
   canvas.addEventListener("pointerleave", () => leaveCell(map, draw));
   canvas.addEventListener("blur", () => leaveCell(map, draw));
   canvas.addEventListener("keydown", (event) => moveByKey(map, event, draw));
 }
 
-// The darkest shade: one hiccup must not make all else look alike.
-function usualMost(ms) {
+// What the faintest and the strongest shade stand for: one hiccup must not make all else look alike.
+function shadeEnds(ms) {
   const known = ms.filter(Number.isFinite).sort();
-  const most = known[known.length - 1];
-  const usual = known[Math.floor(0.99 * (known.length - 1))];
-  return most > 3 * usual && usual > 0 ? usual : most;
+  const at = (part) => known[Math.floor(part * (known.length - 1))];
+  const least = at(1 - STRONGEST_AT);
+  const longest = known[known.length - 1];
+  const most = Math.max(at(STRONGEST_AT), least * LEAST_SPREAD) || longest;
+  return { least, most, longest };
 }
 
 function layOut(map) {
   const width = map.canvas.parentElement.clientWidth - 2 * parseFloat(getComputedStyle(map.canvas.parentElement).paddingLeft);
   const left = Math.min(130, width / 4);
   const rowHeight = Math.max(1, Math.min(30, Math.floor(460 / map.rows.length)));
+  const top = 2; // for the frame of the first row
   return Object.assign(map, {
-    width, left, rowHeight, columnWidth: (width - left) / map.first.length, height: rowHeight * map.rows.length + 22,
+    width, left, top, rowHeight, columnWidth: (width - left) / map.first.length, height: top + rowHeight * map.rows.length + 22,
   });
 }
 
@@ -45,15 +51,21 @@ function paintHeatmap(map) {
   paintCells(map, context);
   paintSlow(map, context);
   paintAxes(map, context);
+  for (const [i, about] of [...document.querySelectorAll(".explained > div")].entries()) about.hidden = i !== map.view;
   if (map.cell) outline(map, context, map.cell.row, map.cell.column, map.cell.column);
   const view = map.views[map.view];
-  document.getElementById("scale-low").textContent = "0 ms";
-  const capped = view.ms.some((ms) => ms > view.most);
-  document.getElementById("scale-high").textContent = `${inMilliseconds(view.most)}${capped ? " and more" : ""}`;
+  const [low, high] = [inMilliseconds(view.least), inMilliseconds(view.most)];
+  document.getElementById("scale-low").textContent = low;
+  document.getElementById("scale-high").textContent = view.longest > view.most ? `above ${high}: ${strongest()}` : high;
+}
+
+// On a dark page the strongest shade is the lightest.
+function strongest() {
+  return matchMedia("(prefers-color-scheme: dark)").matches ? "lightest" : "darkest";
 }
 
 function paintCells(map, context) {
-  const { ms, most } = map.views[map.view];
+  const { ms, least, most } = map.views[map.view];
   const shades = shadesBetween(rgb(colour("low")), rgb(colour("high")));
   const n = map.first.length;
   const gap = map.rowHeight > 8 ? 1 : 0;
@@ -61,9 +73,10 @@ function paintCells(map, context) {
     for (let column = 0; column < n; column++) {
       const value = ms[row * n + column];
       if (!Number.isFinite(value)) continue;
-      context.fillStyle = shades[Math.min(SHADES - 1, Math.floor((value / (most || 1)) * SHADES))];
+      const part = (value - least) / (most - least || 1);
+      context.fillStyle = shades[Math.max(0, Math.min(SHADES - 1, Math.floor(part * SHADES)))];
       const x = map.left + column * map.columnWidth;
-      context.fillRect(x, row * map.rowHeight, Math.max(map.columnWidth + (gap && map.columnWidth > 6 ? -1 : 0.5), 0.5), map.rowHeight - gap);
+      context.fillRect(x, map.top + row * map.rowHeight, Math.max(map.columnWidth + (gap && map.columnWidth > 6 ? -1 : 0.5), 0.5), map.rowHeight - gap);
     }
   }
 }
@@ -76,17 +89,17 @@ function shadesBetween(low, high) {
 }
 
 function paintSlow(map, context) {
-  if (map.slow.first === null) return;
-  for (const row of map.slow.rows) outline(map, context, row, map.slow.first, map.slow.last);
+  for (const [row, from, to] of map.slow.frames) outline(map, context, row, from, to);
 }
 
 function outline(map, context, row, from, to) {
-  const around = map.rowHeight < 8 ? 2 : 0; // a frame must not hide the row that it is for
+  // A frame must not hide the cells that it is for.
+  const [aside, around] = [map.columnWidth < 6 ? 1 : 0, map.rowHeight < 8 ? 2 : 0];
   context.strokeStyle = colour("bad");
   context.lineWidth = 2;
   context.strokeRect(
-    map.left + from * map.columnWidth, row * map.rowHeight - around,
-    (to - from + 1) * map.columnWidth, map.rowHeight - 1 + 2 * around,
+    map.left + from * map.columnWidth - aside, map.top + row * map.rowHeight - around,
+    (to - from + 1) * map.columnWidth + 2 * aside, map.rowHeight - 1 + 2 * around,
   );
 }
 
@@ -97,7 +110,7 @@ function paintAxes(map, context) {
     if (row % every && !slow.has(row)) return;
     context.fillStyle = colour(slow.has(row) ? "bad" : "soft");
     const label = slow.has(row) ? `\u25b6 ${name}` : name;
-    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, Math.max(7, (row + 0.5) * map.rowHeight));
+    if (slow.has(row) || !nearSlow(row, slow, every)) context.fillText(fitted(context, label, map.left - 8), 0, Math.max(7, map.top + (row + 0.5) * map.rowHeight));
   });
   context.fillStyle = colour("soft");
   const y = map.height - 8;
@@ -116,7 +129,7 @@ function nearSlow(row, slow, every) {
 function cellAt(map, event) {
   const box = map.canvas.getBoundingClientRect();
   const column = Math.floor((event.clientX - box.left - map.left) / map.columnWidth);
-  const row = Math.floor((event.clientY - box.top) / map.rowHeight);
+  const row = Math.floor((event.clientY - box.top - map.top) / map.rowHeight);
   const inside = column >= 0 && column < map.first.length && row >= 0 && row < map.rows.length;
   return inside ? { row, column } : null;
 }
@@ -134,7 +147,21 @@ function leaveCell(map, draw) {
   draw();
 }
 
+// A finger's first tap on a cell tells what it is, as pointing does; its second one goes there.
+function clicked(map, event) {
+  const cell = cellAt(map, event);
+  const again = cell && map.tapped && cell.row === map.tapped.row && cell.column === map.tapped.column;
+  map.tapped = cell;
+  if (cell && (event.pointerType !== "touch" || again)) showInTimeline(map, cell);
+}
+
+function showInTimeline(map, { row, column }) {
+  const step = (ends) => ({ iteration: map[ends][column], epoch: map.epochs?.[ends][column] });
+  if (map.line) showSteps(map.line, map.rows[row], step("first"), step("last"));
+}
+
 function moveByKey(map, event, draw) {
+  if (event.key === "Enter" && map.cell) { showInTimeline(map, map.cell); return; }
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!step) return;
   event.preventDefault();

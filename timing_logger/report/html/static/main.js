@@ -1,5 +1,6 @@
 // The page is drawn once its data is unpacked.
 
 const content = pageData();
-await Promise.all([content.heatmap && drawHeatmap(content.heatmap), content.timeline && drawTimeline(content.timeline)]);
+const line = content.timeline && await drawTimeline(content.timeline);
+if (content.heatmap) await drawHeatmap(content.heatmap, line);
 document.documentElement.dataset.drawn = "yes";

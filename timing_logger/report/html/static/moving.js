@@ -47,16 +47,22 @@ function listenToPointers(line) {
   line.canvas.addEventListener("pointerdown", (event) => {
     line.canvas.setPointerCapture(event.pointerId);
     pressed.set(event.pointerId, event.clientX);
+    if (line.measures || event.shiftKey) dragChoice(line, event);
   });
   line.canvas.addEventListener("pointermove", (event) => {
     if (!pressed.size) { tellSpan(line, event); return; }
     hideTooltip();
-    if (pressed.has(event.pointerId)) dragged(line, pressed, event);
+    if (pressed.size === 1 && (line.measures || event.shiftKey || line.dragFrom)) dragChoice(line, event);
+    else if (pressed.has(event.pointerId)) dragged(line, pressed, event);
   });
   for (const name of ["pointerup", "pointercancel"]) {
-    line.canvas.addEventListener(name, (event) => { pressed.delete(event.pointerId); tellSpan(line, event); });
+    line.canvas.addEventListener(name, (event) => {
+      pressed.delete(event.pointerId);
+      line.dragFrom = null;
+      tellSpan(line, event);
+    });
   }
-  line.canvas.addEventListener("pointerleave", hideTooltip);
+  line.canvas.addEventListener("pointerleave", () => { pointTo(line, -1); hideTooltip(); });
 }
 
 // One finger moves, two zoom by their distance.
@@ -80,19 +86,24 @@ function timeAt(line, clientX) {
 
 function tellSpan(line, event) {
   const i = spanAt(line, event);
+  pointTo(line, i);
   if (i < 0) { hideTooltip(); return; }
   const layer = line.layers[line.layer[i]];
   const epoch = line.epoch?.[i] < 0 ? undefined : line.epoch?.[i];
   const iteration = line.iteration[i] < 0 ? "" : `, iteration ${ofEpoch(line.iteration[i], epoch)}`;
   const text = `${line.operations[line.operation[i]][0]}${layer ? ` ${layer}` : ""}${iteration}\n` +
-    `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}`;
+    `${inMilliseconds(line.duration[i] * line.tickMs)}, from ${inMilliseconds(line.begin[i] * line.tickMs)}${linkText(line, i)}`;
   showTooltip(text, event.clientX, event.clientY);
+}
+
+function laneAt(line, event) {
+  const y = event.clientY - line.canvas.getBoundingClientRect().top + line.box.scrollTop;
+  return line.lanes.find((lane) => y >= lane.top && y < lane.top + LANE_HEIGHT);
 }
 
 // The innermost: of those that hold the instant the last to begin.
 function spanAt(line, event) {
-  const y = event.clientY - line.canvas.getBoundingClientRect().top + line.box.scrollTop;
-  const index = line.lanes.findIndex((lane) => y >= lane.top && y < lane.top + LANE_HEIGHT);
+  const index = line.lanes.indexOf(laneAt(line, event));
   if (index < 0) return -1;
   const slack = (line.to - line.from) / (line.width - line.left) / 2;
   const at = timeAt(line, event.clientX);

@@ -15,8 +15,10 @@ async function drawTimeline(data) {
     lanes: data.lanes, laneStarts: data.lane_starts, operations: data.operations, layers: data.layers,
     tickMs: 1e3 * data.tick_s, begin: await unpack(data.begin), duration: await unpack(data.duration),
     operation: await unpack(data.operation), layer: await unpack(data.layer), iteration: await unpack(data.iteration),
-    epoch: data.epoch && await unpack(data.epoch),
+    epoch: data.epoch && await unpack(data.epoch), isCommon: data.is_common,
+    query: "", onlyWaits: false, lit: null, found: [], foundAt: null, measures: false, chosen: null, dragFrom: null, pointed: -1,
   };
+  linkRows(line, await unpack(data.link));
   line.latestEnd = latestEnds(line);
   line.end = Math.max(1, lastOf(line.latestEnd));
   line.from = 0;
@@ -25,6 +27,9 @@ async function drawTimeline(data) {
   line.draw = redrawOnChange(line.box, () => paintTimeline(line));
   line.box.addEventListener("scroll", line.draw);
   listen(line);
+  listenToLighting(line);
+  listenToMeasuring(line);
+  return line;
 }
 
 // For each span the latest end in its lane so far: a span that holds others may reach into the view from far before it.
@@ -67,7 +72,10 @@ function paintTimeline(line) {
     const top = lane.top - scrolled;
     if (top + LANE_HEIGHT >= AXIS_HEIGHT && top <= line.viewHeight) paintLane(line, context, inks, i, top);
   });
+  paintFound(line, context);
+  paintLinks(line, context);
   paintTimeAxis(line, context);
+  paintChosen(line, context);
   const fine = ((line.to - line.from) * line.tickMs) / 100;
   document.getElementById("timeline-range").textContent =
     `${instant(line.from * line.tickMs, fine)} to ${instant(line.to * line.tickMs, fine)}`;
@@ -117,18 +125,26 @@ function paintSpans(line, context, inks, index, top) {
     const x = line.left + (line.begin[i] - line.from) * perTick;
     const width = line.duration[i] * perTick;
     if (x + width < line.left) continue;
-    if (width < 1) { pixel.add(Math.max(x, line.left), width, line.operation[i]); continue; }
+    const dim = line.lit !== null && !line.lit[i];
+    if (width < 1) { pixel.add(Math.max(x, line.left), width, line.operation[i], dim); continue; }
     pixel.flush();
+    context.globalAlpha = dim ? DIMMED : 1;
     paintSpan(line, context, inks, i, Math.max(x, line.left), Math.min(x + width, line.width), top);
+    context.globalAlpha = 1;
   }
   pixel.flush();
 }
 
 function firstInView(line, index) {
+  return firstFrom(line, index, line.from);
+}
+
+// The first row of the lane that may reach beyond `time`.
+function firstFrom(line, index, time) {
   let [low, high] = [line.laneStarts[index], line.laneStarts[index + 1]];
   while (low < high) {
     const middle = (low + high) >> 1;
-    if (line.latestEnd[middle] < line.from) low = middle + 1;
+    if (line.latestEnd[middle] < time) low = middle + 1;
     else high = middle;
   }
   return low;
@@ -150,22 +166,28 @@ function paintSpan(line, context, inks, i, from, to, top) {
   context.fillText(label, from + 4, top + LANE_HEIGHT / 2 - 1);
 }
 
-// Sums the spans that share a pixel: it shows the operation with most time in it.
+// Sums the spans that share a pixel: it shows the operation with most time in it, of the lit ones if there are any.
 function pixelOf(line, context, inks, top) {
-  const widths = new Float64Array(line.operations.length);
+  const n = line.operations.length;
+  const widths = new Float64Array(2 * n); // of operations that are lit, then of those that are dimmed
   let at = -1;
   let seen = [];
   const flush = () => {
     if (!seen.length) return;
-    const dominant = seen.reduce((best, operation) => (widths[operation] > widths[best] ? operation : best));
-    const covered = Math.min(1, seen.reduce((sum, operation) => sum + widths[operation], 0));
+    const lit = seen.filter((operation) => operation < n);
+    const shown = lit.length ? lit : seen;
+    const dominant = shown.reduce((best, operation) => (widths[operation] > widths[best] ? operation : best));
+    const covered = Math.min(1, shown.reduce((sum, operation) => sum + widths[operation], 0));
     const height = Math.max(3, Math.round(covered * (LANE_HEIGHT - 2)));
-    context.fillStyle = inks.fills[dominant];
+    context.globalAlpha = lit.length ? 1 : DIMMED;
+    context.fillStyle = inks.fills[dominant % n];
     context.fillRect(at, top + LANE_HEIGHT - 2 - height, 1, height);
+    context.globalAlpha = 1;
     for (const operation of seen) widths[operation] = 0;
     seen = [];
   };
-  const add = (x, width, operation) => {
+  const add = (x, width, ofRow, dim) => {
+    const operation = ofRow + (dim ? n : 0);
     if (Math.floor(x) !== at) { flush(); at = Math.floor(x); }
     if (!widths[operation]) seen.push(operation);
     widths[operation] += Math.max(width, 1e-9);

@@ -1,0 +1,164 @@
+"""The cells of the heatmap: processes by columns, each of which stands for one step or for several."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
+
+import numpy as np
+
+from timing_logger.analysis import Verdict
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.tables import Floats, Ints, dense_codes
+from timing_logger.report.html._own_times import OwnTimes
+from timing_logger.report.html._step_axis import StepAxis
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_COLUMNS = 1000
+MAX_CELLS = 200_000
+_MIN_COLUMNS = 100
+
+
+class Slow(TypedDict):
+    """The rows that the verdict names, and what is framed: row, first and last column of each frame."""
+
+    rows: list[int]
+    frames: list[list[int]]
+
+
+class _Values(NamedTuple):
+    """Times in ms, each with the row of its process and the position of its step on the axis."""
+
+    process: Ints
+    step: Ints
+    ms: Floats
+
+
+class Grid(NamedTuple):
+    """The cells of the heatmap.
+
+    Attributes:
+        rows: the processes (rank, incarnation), ascending.
+        axis: the steps.
+        column: the column of each step.
+        latest: ranks x steps: the row of the latest process of the rank that recorded the step; else -1.
+    """
+
+    rows: list[tuple[int, int]]
+    axis: StepAxis
+    column: Ints
+    latest: Ints
+
+    @classmethod
+    def of(cls, steps: pd.DataFrame) -> Grid:
+        """Return the grid for a table with a row for each process and step."""
+        rows = sorted(set(zip(steps["rank"].tolist(), steps["incarnation"].tolist(), strict=True)))
+        axis = StepAxis.of(steps)
+        process = _positions(rows, steps)
+        ranks, rank_of_row = np.unique([rank for rank, _ in rows], return_inverse=True)
+        latest = np.full((len(ranks), len(axis.steps)), -1)
+        np.maximum.at(latest, (rank_of_row[process], axis.places_of(steps)), process)
+        return cls(rows, axis, _column_of(len(axis.steps), len(rows)), latest)
+
+    @property
+    def ranks(self) -> Ints:
+        """The ranks, ascending."""
+        return np.unique([rank for rank, _ in self.rows])
+
+    @property
+    def per_column(self) -> int:
+        """The most steps that one column stands for."""
+        return int(np.bincount(self.column).max())
+
+    def edges(self) -> tuple[Ints, Ints]:
+        """Return the first and the last step of each column."""
+        first = np.flatnonzero(np.diff(self.column, prepend=-1))
+        last = np.append(first[1:], len(self.axis.steps)) - 1
+        return self.axis.steps[first], self.axis.steps[last]
+
+    def means_of(self, table: pd.DataFrame, name: str) -> Floats:
+        """Return for each cell the mean over its steps of the sum in each step; NaN if there are none."""
+        values = table[name].to_numpy(np.float64)
+        known = ~np.isnan(values)
+        process, step = _positions(self.rows, table), self.axis.places_of(table)
+        return self._means(_Values(process[known], step[known], values[known]))
+
+    def means_of_own(self, own: OwnTimes) -> Floats:
+        """Return the same of the times by step and rank; each is that of the latest process of the rank."""
+        place = self.axis.places(own.iterations, own.epochs)
+        step, column = np.nonzero(~np.isnan(own.ms) & (place >= 0)[:, None])
+        rank = np.searchsorted(self.ranks, own.ranks)
+        process = self.latest[rank[column], place[step]]
+        known = process >= 0
+        step, column = step[known], column[known]
+        return self._means(_Values(process[known], place[step], own.ms[step, column]))
+
+    def _means(self, values: _Values) -> Floats:
+        n_steps, n_columns = len(self.axis.steps), int(self.column[-1]) + 1
+        step = values.process * n_steps + values.step
+        step_of = dense_codes(step)
+        steps = step[any_row_of(step_of)]
+        sums = np.bincount(step_of, values.ms, minlength=len(steps))
+        cell = steps // n_steps * n_columns + self.column[steps % n_steps]
+        n_cells = len(self.rows) * n_columns
+        counts = np.bincount(cell, minlength=n_cells)
+        totals = np.bincount(cell, sums, minlength=n_cells)
+        return np.where(counts > 0, totals / np.maximum(counts, 1), np.nan)
+
+    def slow(self, verdict: Verdict, own: OwnTimes) -> Slow:
+        """Return the rows of the ranks that the verdict names or suspects, and their slow columns."""
+        named = verdict.ranks_to_look_at
+        rows = [row for rank in named for row, (of, _) in enumerate(self.rows) if of == rank]
+        frames = [[row, *ends] for rank in named for row, ends in self._slow_columns(rank, verdict, own)]
+        return {"rows": rows, "frames": frames}
+
+    def _slow_columns(self, rank: int, verdict: Verdict, own: OwnTimes) -> list[tuple[int, tuple[int, int]]]:
+        """Return the stretches of slow columns of each process of a rank."""
+        if rank not in self.ranks:
+            return []
+        steps = self._slow_steps(rank, verdict, own)
+        process = self.latest[int(np.searchsorted(self.ranks, rank)), steps]
+        return [
+            (int(row), ends)
+            for row in np.unique(process[process >= 0])
+            for ends in _stretches(self.column[steps[process == row]])
+        ]
+
+    def _slow_steps(self, rank: int, verdict: Verdict, own: OwnTimes) -> Ints:
+        """Return the positions of the steps in which the rank is known to be slow.
+
+        Of the ranks of a slow role only the range is known, which says little if they were slow now and then.
+        """
+        if rank in own.slow:
+            chosen = own.slow[rank]
+            place = self.axis.places(own.iterations[chosen], own.epochs[chosen])
+            return place[place >= 0]
+        first, last = verdict.first_iteration, verdict.last_iteration
+        if first is None or last is None or verdict.window == "intermittent":
+            return np.zeros(0, np.int64)
+        epochs = np.array([verdict.first_epoch or 0, verdict.last_epoch or 0], np.float64)
+        ends = self.axis.places(np.array([first, last]), epochs)
+        return np.arange(ends[0], ends[1] + 1) if ends.min() >= 0 else np.zeros(0, np.int64)
+
+
+def _column_of(n_steps: int, n_rows: int) -> Ints:
+    """Return the column of each step; columns represent equal numbers of steps."""
+    n_columns = min(n_steps, MAX_COLUMNS, max(_MIN_COLUMNS, MAX_CELLS // n_rows))
+    return np.arange(n_steps) * n_columns // n_steps
+
+
+def _stretches(columns: Ints) -> list[tuple[int, int]]:
+    """Return the first and last of each stretch of columns without a gap."""
+    distinct = np.unique(columns)
+    parts = np.split(distinct, np.flatnonzero(np.diff(distinct) > 1) + 1)
+    return [(int(part[0]), int(part[-1])) for part in parts if len(part)]
+
+
+def _positions(rows: list[tuple[int, int]], table: pd.DataFrame) -> Ints:
+    """Return the index in ``rows`` of the process of each row of the table."""
+    runs = 1 + max(run for _, run in rows)
+    keys = np.array([rank * runs + run for rank, run in rows])
+    wanted = table["rank"].to_numpy(np.int64) * runs + table["incarnation"].to_numpy(np.int64)
+    positions: Ints = np.searchsorted(keys, wanted)
+    return positions
