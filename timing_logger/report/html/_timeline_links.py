@@ -52,7 +52,8 @@ def packed_links(number: Ints) -> Packed:
 def _timings(spans: pd.DataFrame, chosen: Ints) -> pd.DataFrame:
     names = ["rank", "incarnation", "operation", "iteration", "epoch", *LINKED_BY]
     rows: pd.DataFrame = spans[[*names, "begin_s"]].iloc[chosen].reset_index(drop=True)
-    return rows.rename(columns={"begin_s": "start_counter"})
+    rows.columns = [*names, "start_counter"]
+    return rows
 
 
 def _numbers(frame: Frame, world_size: int | None) -> Ints:
