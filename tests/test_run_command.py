@@ -60,8 +60,8 @@ def test_the_late_rank_of_an_unchanged_mpi_program_is_named(tmp_path: Path) -> N
     with environment_of_a_job() as environment:
         plain, job = run(command, **environment), timed(tmp_path / "logs", command, **environment)
     assert (job.returncode, job.stdout) == (plain.returncode, plain.stdout)
-    assert "rank 2 is slow" in said_by_the_command(job)
-    assert "3 ranks in" in said_by_the_command(job)
+    assert "Verdict: rank 2 costs this run " in said_by_the_command(job)
+    assert "timings of 3 ranks are in" in said_by_the_command(job)
 
 
 def test_who_imports_mpi4py_by_the_way_is_the_rank_that_its_process_group_says(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_the_report_is_written_at_the_end(tmp_path: Path) -> None:
 def test_a_second_run_into_the_folder_is_the_one_that_is_told_of(tmp_path: Path) -> None:
     for _ in range(2):
         job = timed(tmp_path / "logs", [sys.executable, PROGRAMS / "alone.py"])
-        assert "1 rank in" in said_by_the_command(job)
+        assert "timings of 1 rank are in" in said_by_the_command(job)
         assert job.stderr == said_by_the_command(job)
     (messages,) = (tmp_path / "logs").glob("autolog-messages-*.txt")
     assert "this run writes" in messages.read_text()

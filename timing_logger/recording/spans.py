@@ -150,7 +150,7 @@ class Unrecorded(Span):
         """Write nothing: the iteration is not recorded."""
 
     def write_open(self, status: str) -> None:
-        """Write nothing either: only a process that hangs in it has its row, by :meth:`open_records`."""
+        """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
 
 
 class TimedCall(OpenCall):
@@ -194,7 +194,7 @@ class UnrecordedCall(TimedCall):
         """Write nothing: the iteration is not recorded."""
 
     def write_open(self, status: str) -> None:
-        """Write nothing either: only a process that hangs in it has its row, by :meth:`open_records`."""
+        """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
 
 
 class Wait(OpenCall):
