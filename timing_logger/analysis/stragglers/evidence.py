@@ -135,7 +135,7 @@ def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, .
     if len(times.ranks) == 2 and not alone:
         notes.append("Two ranks: compared by their ratio, since one peer has no spread.")
     if not times.has_iterations:
-        notes.append("No iteration is recorded: the n-th rows of each operation and layer count as step n.")
+        notes.append("No iteration is recorded: rounds of the collectives that repeat are counted as steps.")
     if times.numbering.counted:
         notes.append(
             "Iterations fall back and no epoch tells them apart: each time begins an epoch, counted."

@@ -13,6 +13,7 @@ from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
+from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
@@ -172,7 +173,7 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     has_iterations = frame["iteration"].count() > 0
     number, numbering = steps_of(frame)
     if not has_iterations:
-        number = _ordinals(process, frame)
+        number = _counted(process, frame)
     rows, epoch = WorkRows.of(frame, number), epochs_of(frame).of_row
     found, epochs, place = [], [], np.full(len(frame), -1)
     for chosen in rows_of_each(process):
@@ -186,10 +187,13 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
     return StepTimesPart(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
 
 
-def _ordinals(process: Ints, frame: Frame) -> Floats:
-    """Count for each row the earlier rows of the same process, operation and layer."""
+def _counted(process: Ints, frame: Frame) -> Floats:
+    """Return the round of each row; in a process without rounds the number of earlier rows of its kind."""
+    number = rounds_of(frame, process)
+    has_rounds = np.bincount(process, ~np.isnan(number)) > 0
     kind = dense_codes(process, coded_text(frame, "operation")[0], coded_text(frame, "layer_name")[0])
-    return n_earlier_alike(kind, np.arange(len(kind), dtype=np.float64)).astype(np.float64)
+    earlier = n_earlier_alike(kind, np.arange(len(kind), dtype=np.float64))
+    return np.where(has_rounds[process], number, earlier)
 
 
 def _places(number: Floats, iterations: Ints) -> Ints:

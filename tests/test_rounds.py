@@ -1,0 +1,114 @@
+"""Where no iteration is recorded, rounds of the collectives that repeat are the steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from simulated_runs import _row, _table
+
+from timing_logger.analysis import stragglers
+from timing_logger.analysis.rounds import rounds_of
+from timing_logger.analysis.stragglers.verdict import map_judgement, reduce_judgement
+from timing_logger.analysis.tables import opened
+
+N_RANKS, N_ROUNDS = 4, 100
+EVERYBODY = np.arange(N_RANKS)
+
+
+class Loop:
+    """Ranks that call MPI in a loop, as a solver does: two messages and three all-reduces in each round."""
+
+    def __init__(self) -> None:
+        self.now = np.zeros(N_RANKS)
+        self.rows: list[dict[str, Any]] = []
+        self._rng = np.random.default_rng(0)
+        self._collectives = 0
+
+    def work(self, ms: float, extra_of_rank_2: float = 0.0) -> None:
+        works_ms = ms * np.exp(self._rng.normal(0, 0.05, N_RANKS))
+        works_ms[2] += extra_of_rank_2
+        self.now = self.now + works_ms
+
+    def send_on(self) -> None:
+        for operation, peer in (("SEND", -1), ("RECV", 1)):
+            took = np.full(N_RANKS, 0.1)
+            named = {"peer": np.roll(EVERYBODY, peer), "group": "world", "group_size": N_RANKS}
+            self.rows.append(_row(operation, 0, self.now, took, EVERYBODY, **named))
+            self.now = self.now + took
+
+    def meet(self, operation: str, size: int) -> None:
+        done = np.full(N_RANKS, self.now.max() + 0.3)
+        named = {"group": "world", "group_size": N_RANKS, "seq": self._collectives}
+        took = done - self.now
+        self.rows.append(_row(operation, 0, self.now, took, EVERYBODY, message_size_bytes=size, **named))
+        self.now, self._collectives = done, self._collectives + 1
+
+    def round(self, extra_of_rank_2: float) -> None:
+        self.work(3.0, extra_of_rank_2)
+        self.send_on()
+        self.meet("ALLREDUCE", 8)
+        self.work(1.0)
+        self.meet("ALLREDUCE", 8)
+        self.work(0.5)
+        self.meet("ALLREDUCE", 1024)
+
+    def table(self) -> pd.DataFrame:
+        table = _table(self.rows, None)
+        return table.assign(iteration=pd.array([pd.NA] * len(table), "Int64"))
+
+
+def solver(slow_from: int = 0, barrier_every: int = N_ROUNDS + 1) -> pd.DataFrame:
+    """A loop in which rank 2 takes 1.5 ms longer from a round on, and some rounds end with a barrier."""
+    loop = Loop()
+    loop.meet("ALLGATHER", 64)
+    for number in range(N_ROUNDS):
+        loop.round(1.5 if number >= slow_from else 0.0)
+        if number % barrier_every == barrier_every - 1:
+            loop.meet("BARRIER", 0)
+    return loop.table()
+
+
+@pytest.mark.parametrize("barrier_every", [N_ROUNDS + 1, 10, 7])
+def test_a_rank_that_becomes_slow_is_named_from_that_round_on(barrier_every: int) -> None:
+    verdict = stragglers(solver(slow_from=50, barrier_every=barrier_every))
+    assert (verdict.verdict, verdict.ranks, verdict.slow_steps) == ("rank", (2,), 50)
+    assert (verdict.first_iteration, verdict.last_iteration) == (50, 99)
+    assert any("rounds of the collectives" in sentence for sentence in verdict.evidence)
+
+
+def test_equal_ranks_are_healthy() -> None:
+    assert stragglers(solver(slow_from=N_ROUNDS)).verdict == "healthy"
+
+
+def test_what_comes_before_the_first_round_is_in_none() -> None:
+    timings = solver()
+    number = rounds_of(opened(timings), timings["rank"].to_numpy())
+    assert np.isnan(number[timings["operation"] == "ALLGATHER"]).all()
+    counts = np.bincount(number[timings["operation"] == "ALLREDUCE"].astype(int))
+    assert counts.tolist() == [3 * N_RANKS] * N_ROUNDS
+
+
+def test_work_belongs_to_the_collective_that_it_leads_to() -> None:
+    timings = solver()
+    sends = timings[timings["operation"] == "SEND"]
+    number = rounds_of(opened(timings), timings["rank"].to_numpy())[sends.index]
+    assert number[sends["rank"] == 0].tolist() == list(range(N_ROUNDS))
+
+
+def test_each_process_by_itself_has_the_rounds_of_the_whole() -> None:
+    timings = solver(slow_from=50, barrier_every=10)
+    parts = [map_judgement(rows) for _, rows in timings.groupby("rank")]
+    verdict = reduce_judgement(parts).verdict
+    assert (verdict.ranks, verdict.first_iteration, verdict.slow_steps) == ((2,), 50, 50)
+
+
+def test_collectives_that_never_repeat_are_a_round_each() -> None:
+    loop = Loop()
+    for number in range(30):
+        loop.work(3.0, 1.5)
+        loop.meet("ALLREDUCE", 8 * (number + 1))
+    timings = loop.table()
+    assert set(rounds_of(opened(timings), timings["rank"].to_numpy())) == set(range(30))

@@ -1,0 +1,98 @@
+"""Count rounds, for runs that record no iteration: what all ranks reduce repeats in every round.
+
+A program that calls MPI in a loop makes the same collectives in each pass. All ranks make them in the same
+order and of the same size, so all of them find the same rounds, and no clocks are compared.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.operations import synchronises_all_ranks
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+
+ENOUGH = 50
+"""The number of rounds from which on they need not be finer."""
+
+_LONGEST = 256  # collectives in a round
+_LOOKED_AT = 8192  # collectives at the beginning of a process
+_MOSTLY = 0.5  # the least part of the collectives that repeat
+
+
+def rounds_of(frame: Frame, process: Ints) -> Floats:
+    """Return the number of each row's round, from 0; NaN before the first, and for processes without any.
+
+    A round ends with the last collective in it: what a rank does before a collective belongs to that one.
+    Those of the largest group count that synchronise its ranks, since all of them make these alike.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        process: the number of each row's process.
+    """
+    start_s = numbers(frame, "start_counter")
+    alike = each_text(coded_text(frame, "operation"), synchronises_all_ranks) & ~np.isnan(start_s)
+    group_size = np.nan_to_num(numbers(frame, "group_size"), nan=np.inf)  # unknown: that of all ranks
+    kind = dense_codes(
+        coded_text(frame, "operation")[0], np.nan_to_num(numbers(frame, "message_size_bytes"), nan=-1)
+    )
+    found = np.full(len(start_s), np.nan)
+    for rows in rows_of_each(process):
+        largest = group_size[rows][alike[rows]].max(initial=0)
+        marked, starts_s = alike[rows] & (group_size[rows] >= largest), start_s[rows]
+        in_order = np.argsort(starts_s[marked], kind="stable")
+        found[rows] = _numbered(starts_s, starts_s[marked][in_order], kind[rows][marked][in_order])
+    return found
+
+
+def _numbered(starts_s: Floats, marks_s: Floats, kinds: Ints) -> Floats:
+    """Return the round of each row of a process by the starts and kinds of its marks, in order of time."""
+    if not len(kinds):
+        return np.full(len(starts_s), np.nan)
+    kept, first, period = _rounds(kinds)
+    marks_s = marks_s[kept]
+    ends_s = marks_s[first + period - 1 :: period]
+    number = np.searchsorted(ends_s, starts_s).astype(np.float64)
+    began = np.ones(len(starts_s), np.bool_) if first == 0 else starts_s > marks_s[first - 1]
+    return np.where(began & (number < len(ends_s)), number, np.nan)
+
+
+def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
+    """Return which marks to keep, the first of the first round, and the number of marks in a round.
+
+    A kind that comes now and then, as a checkpoint's, makes rounds long: the rarest kinds are left out as
+    long as there are few rounds.
+    """
+    counts = np.bincount(kinds)
+    best = np.ones(len(kinds), np.bool_), 0, 1
+    most = 0
+    for rarest in np.sort(np.unique(counts[counts > 0])):
+        kept = counts[kinds] >= rarest
+        first, period = _period(kinds[kept][:_LOOKED_AT])
+        n_rounds = (int(kept.sum()) - first) // period if period else 0
+        if n_rounds > most:
+            best, most = (kept, first, period), n_rounds
+        if most >= ENOUGH:
+            break
+    return best
+
+
+def _period(kinds: Ints) -> tuple[int, int]:
+    """Return where the kinds begin to repeat, and after how many; 0 if they do not."""
+    for period in range(1, min(_LONGEST, len(kinds) // 3) + 1):
+        repeats = np.concatenate([[False], kinds[period:] == kinds[:-period], [False]])
+        edges = np.flatnonzero(np.diff(repeats.astype(np.int8))).reshape(-1, 2)
+        lengths = edges[:, 1] - edges[:, 0] + period
+        longest = int(lengths.argmax()) if len(lengths) else 0
+        if len(lengths) and lengths[longest] >= max(3 * period, _MOSTLY * len(kinds)):
+            return int(edges[longest, 0]), period
+    return 0, 0
