@@ -30,6 +30,23 @@ def chromium() -> Iterator[Any]:
         browser.close()
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser for the tests of a module."""
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of the small run."""
+    from small_run import report_of, write_small_run  # what only records is tested without pandas
+
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(report_of(write_small_run(path.parent / "small")), encoding="utf-8")
+    return path
+
+
 class OpenPage:
     """An open page.
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from browser import OpenPage, chromium
+from browser import OpenPage
 from simulated_runs import data_parallel, factors
-from small_run import report_of, write_small_run
 
 from timing_logger.report.html import write_report
 
@@ -42,19 +41,6 @@ CUT = """
   .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
   .map((element) => `${element.tagName} ${element.className} ${element.textContent.trim().slice(0, 30)}`)
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_of(write_small_run(path.parent / "small")), encoding="utf-8")
-    return path
 
 
 @pytest.fixture(scope="module")

@@ -8,17 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from browser import OpenPage, chromium
+from browser import OpenPage
 from simulated_runs import data_parallel, factors
 from small_run import (
     HOSTILE,
     N_ITERATIONS,
     N_RANKS,
     TRANSFER_MS,
-    report_of,
     waiting_ms,
     work_ms,
-    write_small_run,
 )
 
 from timing_logger.report.html import write_report
@@ -53,20 +51,6 @@ LOW_CONTRASTS = """
   return low;
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("report")
-    path = folder / "report.html"
-    path.write_text(report_of(write_small_run(folder / "small")), encoding="utf-8")
-    return path
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from browser import OpenPage, chromium
+from browser import OpenPage
 from simulated_runs import data_parallel, factors
-from small_run import HOSTILE, N_ITERATIONS, N_RANKS, TRANSFER_MS, report_of, work_ms, write_small_run
+from small_run import HOSTILE, N_ITERATIONS, N_RANKS, TRANSFER_MS, work_ms
 
 from timing_logger.report.html import write_report
 
@@ -24,19 +24,6 @@ NAMES = 190
 def begins_ms(iteration: int) -> float:
     """When the iteration begins, from the begin of the run; all ranks at once."""
     return sum(max(work_ms(r, i) for r in range(N_RANKS)) + TRANSFER_MS for i in range(iteration))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(report_of(write_small_run(path.parent / "small")), encoding="utf-8")
-    return path
 
 
 @pytest.fixture
