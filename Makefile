@@ -15,6 +15,8 @@ CONFORMANCE_ARGS ?=
 FAULTS_ARGS ?=
 BENCH_ARGS ?=
 LOCK_ARGS ?=
+# Which environments of tests/matrix make test-matrix tries; by default all that take no gigabytes.
+ONLY ?=
 # A Python that has torch for this machine's GPU, and pytest; without it .venv is set up and used.
 GPU_PYTHON ?=
 
@@ -45,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-analysis bench-verdicts \
-	conformance docs faults lock notebook picture sample sample-compressed
+	conformance docs faults lock notebook picture sample sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -55,6 +57,7 @@ help:
 	@echo "make test-all   run the slow tests, too  (before a release, and where a change concerns them)"
 	@echo "make test-random run the random tests on new examples (RANDOM_ROUNDS=20 times)"
 	@echo "make test-gpu   run the tests that need a GPU, and write docs/validation-gpu.md"
+	@echo "make test-matrix try other Pythons and libraries, and write docs/compatibility.md (ONLY=\"python3.13 mpich\")"
 	@echo "make lint       ruff, codespell, mypy and import-linter"
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
@@ -135,6 +138,10 @@ test-gpu: $(if $(GPU_PYTHON),,$(TEST))
 	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) -m pytest -m gpu -rs --validation docs/validation-gpu.md \
 		-p no:cacheprovider tests/gpu
 	PYTHONPATH=. $(or $(GPU_PYTHON),$(BIN)/python) benchmarks/device_spans.py
+
+# Environments beside .venv, in .venvs. Those that take gigabytes only if they are named.
+test-matrix: $(TEST)
+	@PYTHONPATH=tests $(BIN)/python -m matrix $(ONLY)
 
 lint: $(DEV)
 	$(BIN)/ruff check .

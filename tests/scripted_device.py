@@ -148,6 +148,9 @@ class ScriptedAccelerator:
     def current_stream(self, index: int) -> ScriptedStream:
         return ScriptedStream(self.stream_id, SimpleNamespace(index=index))
 
+    def stream_of_handle(self, handle: int, index: int) -> ScriptedStream:
+        return ScriptedStream(handle, SimpleNamespace(index=index))
+
     def is_capturing(self) -> bool:
         if self.looks_fail_with is not None:
             raise self.looks_fail_with

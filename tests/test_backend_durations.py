@@ -21,11 +21,17 @@ import torch.distributed as dist
 from scripted_device import ScriptedAccelerator
 from torch._C._distributed_c10d import OpType
 
-from allreduce_instrumentation.process_group import TimedProcessGroup, _backend_durations, _issue
+from allreduce_instrumentation.process_group import (
+    TimedProcessGroup,
+    _backend_durations,
+    _issue,
+    initialization,
+)
 from allreduce_instrumentation.process_group._backend_durations import MAX_OPEN, BackendDurations
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
 from allreduce_instrumentation.process_group._issue import end_coalescing, issue, start_coalescing
 from timing_logger import TimingLogger
+from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED, Record
 from timing_logger.sinks.memory import MemorySink
 
@@ -41,6 +47,7 @@ class StandInNccl:
     def __init__(self, refuses: Exception | None = None) -> None:
         self.hook: Callable[[Any], None] | None = None
         self.collectives = 0
+        self.measures = False
         self._refuses = refuses
 
     def size(self) -> int:
@@ -48,6 +55,9 @@ class StandInNccl:
 
     def rank(self) -> int:
         return 0
+
+    def _enable_collectives_timing(self) -> None:
+        self.measures = True
 
     def _register_on_completion_hook(self, hook: Callable[[Any], None]) -> None:
         if self._refuses is not None:
@@ -314,6 +324,33 @@ def test_without_the_variable_nccl_is_not_asked(value: str | None, monkeypatch: 
     group = StandInNccl()
     assert BackendDurations.of(group, NCCL) is None
     assert group.hook is None
+
+
+def test_nccl_is_told_to_measure_where_durations_are_wanted_and_the_variable_is_not_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(SWITCH)
+    group = StandInNccl()
+    assert BackendDurations.of(group, NCCL, wanted=True) is not None
+    assert group.measures
+    assert group.hook is not None
+
+
+@pytest.mark.skipif(not _backend_durations.CAN_BE_TOLD, reason="torch before 2.13 knows only the variable")
+def test_torch_has_the_method_by_which_it_is_told() -> None:
+    assert callable(dist.ProcessGroup._enable_collectives_timing)
+
+
+def test_a_torch_that_cannot_be_told_is_refused_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH)
+    monkeypatch.setattr(initialization, "CAN_BE_TOLD", False)
+    logger = TimingLogger(0, None, sinks=[MemorySink()])
+    with pytest.raises(
+        ConfigurationError, match=r"backend_durations needs torch 2\.13 .* set TORCH_NCCL_ENABLE"
+    ):
+        initialization.init_process_group("gloo", timing_logger=logger, backend_durations=True)
+    logger.close()
+    assert not dist.is_initialized()
 
 
 def test_no_other_backend_is_asked() -> None:

@@ -19,7 +19,7 @@ from allreduce_instrumentation.copies import copy_to_device, copy_to_host
 from timing_logger import TimingLogger
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import Record
-from timing_logger.recording.device import accelerator, host_or_device
+from timing_logger.recording.device import accelerator
 from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.sinks.memory import MemorySink
 
@@ -182,7 +182,6 @@ def test_a_device_that_cannot_be_asked_is_timed_by_the_host(
     recording: Recording, script: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accelerator, "find_accelerator", lambda: None)
-    monkeypatch.setattr(host_or_device, "find_accelerator", lambda: None)
     copy_to_host(on_device(script, [1.0]), timing_logger=recording.logger)
     assert [(r.operation, r.clock) for r in recording.rows] == [("D2H", "host")]
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,7 +90,9 @@ def test_a_thread_is_at_rest_that_slept_all_the_time(
 
 def test_a_thread_that_never_rests_does_not_hold_an_exit_up_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
-    monkeypatch.setattr(time, "monotonic", lambda: float(next(clock)))
+    # Not of the module time itself, which other threads use meanwhile.
+    ticks = SimpleNamespace(monotonic=lambda: float(next(clock)), sleep=time.sleep)
+    monkeypatch.setattr(_gloo_threads, "time", ticks)
     monkeypatch.setattr(_gloo_threads, "_threads", lambda: {"7": ("R (running)", "1")})
     _gloo_threads.let_rest()
     assert next(clock) <= 5

@@ -143,13 +143,13 @@ def tensors_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
 END_BY_FUTURE = ["enter a stream", "future.wait", "record", "leave it"]
 
 
-may_use_future = _issue._may_use_future
+torchs_way = _issue.may_use_future
 
 
 @pytest.fixture(autouse=True)
 def inside_a_backward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a background operation ends in its future's callback."""
-    monkeypatch.setattr(_issue, "_may_use_future", lambda _: True)
+    monkeypatch.setattr(_issue, "may_use_future", lambda _: True)
 
 
 @pytest.fixture
@@ -369,7 +369,7 @@ def test_nothing_stays_open_when_everything_was_waited_for(bench: Bench) -> None
 def test_outside_a_backward_pass_no_callback_holds_on_to_memory_and_the_wait_is_the_end(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_issue, "_may_use_future", may_use_future)
+    monkeypatch.setattr(_issue, "may_use_future", torchs_way)
     work = bench.issue(bench.work())
     assert "callback" not in bench.steps
     work.wait()

@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 import pytest
+import torch.distributed as dist
 from torch_runner import run_with_torchrun
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,8 @@ RUNS = {
     "init": ("mixed", "ddp", "fsdp", "called in C++", "ddp in the pair"),
     "instrument": ("mixed", "ddp", "fsdp"),
 }
+if hasattr(dist.ProcessGroup, "register_pre_hook"):  # of torch 2.14
+    RUNS["instrument"] = RUNS["init"]
 CASES = [(how, run) for how, runs in RUNS.items() for run in runs]
 
 
@@ -141,17 +144,35 @@ def test_numbers_begin_with_the_group() -> None:
 
 def test_rows_and_entries_agree_that_all_went_well(flights: Any) -> None:
     for rows, entries, _ in flights:
-        assert {row["status"] for row in rows} == {"ok"}
+        assert {row["status"] for row in rows if not untold(row)} == {"ok"}
         assert all(entry["retired"] for entry in entries)
 
 
-def test_whoever_waited_has_a_row_with_the_number_of_the_operation(flights: Any) -> None:
-    """One for each operation in the background, since these programs wait for all of them."""
+def untold(row: Row) -> bool:
+    """Of a reduce-scatter that C++ code issued over a group which exists, gloo does not tell the end."""
+    return bool(row["operation"] == "IREDUCE_SCATTER" and row["status"] == "unresolved")
+
+
+def test_whoever_waited_has_a_row_with_the_number_of_the_operation(flights: Any, request: Any) -> None:
+    """One for each operation in the background, since these programs wait for all of them.
+
+    Over groups that exist, C++ code waits unseen; but for DDP's reducer.
+    """
+    in_cpp = "instrument" in request.node.callspec.id and "mixed" not in request.node.callspec.id
     columns = itemgetter("group", "seq", "peer", "message_size_bytes")
     for rows, _, _ in flights:
         waits = Counter(columns(row) for row in rows if row["operation"] == "WAIT")
-        background = Counter(columns(row) for row in issued(rows) if row["operation"] not in FLIGHT)
-        assert waits == background
+        background = [row for row in issued(rows) if row["operation"] not in FLIGHT]
+        if in_cpp:
+            seen = [row for row in background if row["operation"] == "IALLREDUCE" and in_backward(row)]
+            assert waits >= Counter(map(columns, seen))
+            assert waits <= Counter(map(columns, background))
+        else:
+            assert waits == Counter(map(columns, background))
+
+
+def in_backward(row: Row) -> bool:
+    return bool(row["layer_name"].startswith("ddp:"))
 
 
 # -- the profiler, and clocks ----------------------------------------------------------------------
@@ -373,16 +394,30 @@ def test_cases_show_what_they_are_meant_to() -> None:
         ("names", ["lonely", 0, 1]),
         ("ends", ["abort", "shutdown"]),
         ("a work outlives both", [True, True]),
-        (
-            "as a backend",
-            {
-                "kind": "TimedProcessGroup",
-                "backend": "lonely",
-                "calls": ["allreduce", "send", "recv", "shutdown"],
-            },
-        ),
     ],
 )
 def test_a_timed_group_holds_one_that_is_written_in_python(case: str, expected: Any) -> None:
     for rank in behaviour():
         assert rank["python"][case] == expected
+
+
+def test_a_backend_that_is_written_in_python_is_the_default_group_as_without_timing() -> None:
+    for rank in behaviour():
+        found = rank["python"]["as a backend"]
+        assert found["kinds"] == ["TimedProcessGroup", "LonelyGroup"]
+        assert found["timed"] == found["untimed"]
+        assert found["timed"]["calls"][0] == "allreduce"
+
+
+def test_calls_over_a_group_that_exists_and_is_written_in_python_are_rows_whoever_makes_them() -> None:
+    for rank in behaviour():
+        found = rank["python"]["instrumented"]
+        assert found["same gradients"]
+        assert found["left changed"] == []
+        in_background = {
+            "IALLREDUCE": 2,
+            "IALLGATHER": 1,
+            "IBCAST": 3 + 2 * 2,
+        }  # by the reducer, by its constructor
+        counted = {f"{operation} ok": number for operation, number in in_background.items()}
+        assert found["rows"] == {**counted, "WAIT ok": sum(in_background.values()), "ALLREDUCE ok": 1}

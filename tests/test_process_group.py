@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
 
@@ -43,6 +44,9 @@ COLLECTIVES: dict[str, tuple[str, int, int | None]] = {
     "together all_gather": ("ALLGATHER", 60, None),
     "together reduce_scatter": ("REDUCE_SCATTER", 120, None),
 }
+if not hasattr(dist, "all_gather_single"):  # before torch 2.12, and what its gloo lacks
+    for lacking in ("all_gather_single", "reduce_scatter_single", "all_to_all"):
+        COLLECTIVES.pop(lacking)
 FUTURE_FOR_A_WORK = ("all_gather_coalesced", "all_reduce_coalesced")  # what torch returns for these
 
 OBJECTS = {  # -> the operations that torch makes of them
@@ -335,9 +339,8 @@ def test_a_group_of_a_device_mesh_shows_its_dimension(
         assert each["groups"][f"mesh {dimension}"][0] == [10.0 * (rank + partner) + 2 * n for n in range(5)]
 
 
-def test_what_the_backend_cannot_do_is_torchs_own_error(timed: Results, untimed: Results) -> None:
-    for with_rows, without in zip(timed, untimed, strict=True):
-        assert "Error: " in str(without["groups"]["split"])
+def test_a_group_is_split_or_not_as_torch_does_it_by_itself(timed: Results, untimed: Results) -> None:
+    for with_rows, without in zip(timed, untimed, strict=True):  # gloo cannot, before torch 2.14
         assert with_rows["groups"]["split"] == without["groups"]["split"]
 
 

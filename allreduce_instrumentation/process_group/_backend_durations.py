@@ -1,8 +1,9 @@
 """NCCL's own durations, as rows beside the rows of the calls.
 
-With ``TORCH_NCCL_ENABLE_TIMING=1`` torch's NCCL backend measures each collective between two events in its
-own stream, and reports it to a hook, on a separate thread. torch identifies the collective by the group's
-number for it. Which operation has that number is noted right after the operation was issued.
+With ``TORCH_NCCL_ENABLE_TIMING=1``, or if it is told to, torch's NCCL backend measures each collective
+between two events in its own stream, and reports it to a hook, on a separate thread. torch identifies the
+collective by the group's number for it. Which operation has that number is noted right after the operation
+was issued.
 """
 
 from __future__ import annotations
@@ -40,6 +41,15 @@ _NUMBERED_APART = (
 _STEADY_CLOCK_IS_OURS = "CLOCK_MONOTONIC" in time.get_clock_info("perf_counter").implementation
 
 
+CAN_BE_TOLD = hasattr(dist.ProcessGroup, "_enable_collectives_timing")
+"""Whether this torch can switch NCCL's timing on without the variable."""
+
+
+def switched_on() -> bool:
+    """Tell whether the environment switches NCCL's timing on for all groups."""
+    return os.environ.get(_SWITCH, "").lower() in _ON
+
+
 class BackendDurations:
     """Writes one row per collective of a group with the duration that NCCL reports."""
 
@@ -48,21 +58,26 @@ class BackendDurations:
         self._halves = halves
 
     @classmethod
-    def of(cls, group: dist.ProcessGroup, backends: Mapping[str, str]) -> BackendDurations | None:
-        """Ask NCCL for its durations, if ``TORCH_NCCL_ENABLE_TIMING`` is set.
+    def of(
+        cls, group: dist.ProcessGroup, backends: Mapping[str, str], wanted: bool = False
+    ) -> BackendDurations | None:
+        """Ask NCCL for its durations, if ``TORCH_NCCL_ENABLE_TIMING`` is set or they are wanted.
 
         Args:
             group: an untimed group over which nothing was called yet, as torch reads the hook without a
                 lock.
             backends: the backend for each type of device.
+            wanted: switch NCCL's timing on for this group if the variable does not.
 
         Returns:
             None if the group has no NCCL or its timing is off, or if another hook is registered.
         """
-        if "nccl" not in backends.values() or os.environ.get(_SWITCH, "").lower() not in _ON:
+        if "nccl" not in backends.values() or not (wanted or switched_on()):
             return None
         halves = _Halves()  # the hook must not hold the group, which holds the hook
         try:
+            if not switched_on():
+                group._enable_collectives_timing()  # type: ignore[attr-defined]
             group._get_sequence_number_for_group()  # type: ignore[attr-defined]
             group._register_on_completion_hook(halves.completed)  # type: ignore[attr-defined]
         except (RuntimeError, ValueError):  # a hook is registered already, or this torch has no hooks

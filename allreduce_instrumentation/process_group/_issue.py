@@ -67,7 +67,7 @@ def issue(
     if tensor is not None and tensor.is_meta:  # it has no data, so nothing is sent
         return untimed(group, *args, **kwargs)
     if name == "allgather":
-        _look_for_ddp(timing)
+        look_for_ddp(timing)
     in_background = goes_on(options)
     if not timing.logger.recording:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
@@ -77,7 +77,7 @@ def issue(
     if not (in_background or in_stream or timing.batch is not None):
         call = partial(untimed, **kwargs) if kwargs else untimed
         return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
-    operation = _begin(timing, columns, in_background, in_stream, device)
+    operation = begin(timing, columns, in_background, in_stream, device)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
     if method.collective:  # before the call, which may hang: its open row needs the number
@@ -85,7 +85,7 @@ def issue(
     try:
         work = untimed(group, *args, **kwargs)
     except BaseException as error:
-        _refuse(timing, operation, error)
+        refuse(timing, operation, error)
         raise
     if not method.collective:
         operation.seq = _count_message(timing, method, args, kwargs)
@@ -125,18 +125,18 @@ def issue_in_background(
             gets, so it gets the backend's own work, which saves a handle.
     """
     in_stream = timing.has_streams and timing.in_stream(tensor.device)
-    operation = _begin(timing, columns, True, in_stream, tensor.device)
+    operation = begin(timing, columns, True, in_stream, tensor.device)
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, {}, True)
     operation.seq = timing.identity.next_collective()
     try:
         work = untimed(group, *args)
     except BaseException as error:
-        _refuse(timing, operation, error)
+        refuse(timing, operation, error)
         raise
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
-    future = _future_of(timing, name, work) if is_bucket and isinstance(work, dist.Work) else None
+    future = future_of(timing, name, work) if is_bucket and isinstance(work, dist.Work) else None
     if future is None:
         return _handle(timing, name, operation, work)
     operation.end_by(future)
@@ -219,7 +219,7 @@ def _issue_unrecorded(
         raise
 
 
-def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, error: BaseException) -> None:
+def refuse(timing: GroupTiming, operation: Begun, error: BaseException) -> None:
     """Note that the call of ``operation`` raised ``error``, and take back its sequence number.
 
     A rank that repeats the call then still counts like its peers.
@@ -229,6 +229,9 @@ def _refuse(timing: GroupTiming, operation: HostOperation | DeviceOperation, err
         operation.seq = None
     operation.end(type(error))
 
+
+Begun: TypeAlias = "HostOperation | DeviceOperation"
+"""An operation that was begun, and its row."""
 
 Columns: TypeAlias = "tuple[str, int | None, str | None, int | None]"
 """The columns of a row that the call determines: operation, bytes sent, layer, peer."""
@@ -253,13 +256,13 @@ def _columns(
     return operation, size, layer, peer
 
 
-def _begin(
+def begin(
     timing: GroupTiming,
     columns: Columns,
     in_background: bool,
     in_stream: bool,
     device: torch.device | None,
-) -> HostOperation | DeviceOperation | None:
+) -> Begun | None:
     """Begin the operation's row; return None if there is to be none, as a graph is being captured."""
     logger, identity = timing.logger, timing.identity
     operation, size, layer, peer = columns
@@ -277,14 +280,14 @@ def _handle(timing: GroupTiming, name: str, operation: Operation, work: dist.Wor
     if not isinstance(work, dist.Work):  # the operation was complete on return
         operation.end(None)
         return work
-    may_ask = operation.goes_on and _may_use_future(operation)
-    future = _future_of(timing, name, work) if may_ask else None
+    may_ask = operation.goes_on and may_use_future(operation)
+    future = future_of(timing, name, work) if may_ask else None
     if future is not None:
         operation.end_by(future)
     return timed_work(work, operation, future is not None)
 
 
-def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[object] | None:
+def future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures.Future[object] | None:
     """Return the future of ``work``; None if works of the backend's method ``name`` have none."""
     if name not in timing.without_future:
         try:
@@ -294,7 +297,7 @@ def _future_of(timing: GroupTiming, name: str, work: dist.Work) -> torch.futures
     return None
 
 
-def _may_use_future(operation: Operation) -> bool:
+def may_use_future(operation: Operation) -> bool:
     """Tell whether the operation's end may be learnt from its future.
 
     On a device, a callback ties the outputs to one more stream, so that memory which is freed early could
@@ -334,7 +337,7 @@ def _learn_source(timing: GroupTiming, span: Span, work: Any) -> None:
     span.seq = timing.identity.next_received(span.peer)
 
 
-def _look_for_ddp(timing: GroupTiming) -> None:
+def look_for_ddp(timing: GroupTiming) -> None:
     model = ddp_under_construction()
     if model is not None:
         timing.ddp.add(model)

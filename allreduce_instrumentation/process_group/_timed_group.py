@@ -22,6 +22,7 @@ from allreduce_instrumentation.process_group._issue import (
     start_coalescing,
 )
 from allreduce_instrumentation.process_group._methods import METHODS, Untimed
+from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -50,6 +51,7 @@ class TimedProcessGroup(dist.ProcessGroup):
     def __init__(
         self, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
     ) -> None:
+        warn_of_an_untried_torch()
         super().__init__(group.rank(), group.size())  # type: ignore[call-arg]
         self.untimed = group
         self.timing_logger = timing_logger
@@ -59,15 +61,24 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     @classmethod
     def of_new(
-        cls, group: dist.ProcessGroup, timing_logger: TimingLogger, backends: Mapping[str, str]
+        cls,
+        group: dist.ProcessGroup,
+        timing_logger: TimingLogger,
+        backends: Mapping[str, str],
+        backend_durations: bool = False,
     ) -> TimedProcessGroup:
         """Return the timed group of a ``group`` over which nothing was called yet.
 
         Only of such a group NCCL can be asked for its own durations.
         """
         timed = cls(group, timing_logger, backends)
-        timed.timing.backend_durations = BackendDurations.of(group, backends)
+        timed.timing.backend_durations = BackendDurations.of(group, backends, backend_durations)
         return timed
+
+    def _made_from(self, group: dist.ProcessGroup) -> TimedProcessGroup:
+        """Return the timed group of a ``group`` that torch made from this one."""
+        wanted = self.timing.backend_durations is not None
+        return TimedProcessGroup.of_new(group, self.timing_logger, self.backends, wanted)
 
     def _take_after(self, group: dist.ProcessGroup, backends: Mapping[str, str]) -> None:
         """Copy from ``group`` everything that torch reads from the C++ half of a group."""
@@ -78,8 +89,8 @@ class TimedProcessGroup(dist.ProcessGroup):
         for device in group._device_types:
             kind = types.get(backends.get(device.type, ""), custom)
             self._register_backend(device, kind, group._get_backend(device))
-        self._set_default_backend(types.get(group._get_backend_name(), custom))
-        if group._device_types:  # backends keep the name
+        if group._device_types:  # backends keep the names; a group that is written in Python has none
+            self._set_default_backend(types.get(group._get_backend_name(), custom))
             self._set_group_name(group.group_name)
             self._set_group_desc(group.group_desc)
 
@@ -101,11 +112,10 @@ class TimedProcessGroup(dist.ProcessGroup):
 
     def split_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup | None:
         part = self.untimed.split_group(*args, **kwargs)
-        return None if part is None else TimedProcessGroup.of_new(part, self.timing_logger, self.backends)
+        return None if part is None else self._made_from(part)
 
     def merge_remote_group(self, *args: Any, **kwargs: Any) -> dist.ProcessGroup:
-        whole = self.untimed.merge_remote_group(*args, **kwargs)
-        return TimedProcessGroup.of_new(whole, self.timing_logger, self.backends)
+        return self._made_from(self.untimed.merge_remote_group(*args, **kwargs))
 
     def get_group_store(self) -> Store:
         return self.untimed.get_group_store()

@@ -1,6 +1,6 @@
 """Replaces process groups in torch's registries, and the functions that make groups and batch messages.
 
-Private functions and registries of torch are changed only here; ``existing_groups`` replaces the methods
+Private functions and registries of torch are changed only here; ``_python_calls`` replaces the methods
 of ``ProcessGroup``. A group is registered by name, by tag and as a key of several dictionaries. It is
 replaced by a timed one in all of them before the caller gets it.
 """
@@ -82,10 +82,12 @@ def broadcast_buffers_over(group_for: Callable[[dist.ProcessGroup], dist.Process
     """
     original = c10d_in_c._broadcast_coalesced
 
-    def broadcast(group: dist.ProcessGroup, *args: Any, **kwargs: Any) -> None:
+    # Not called broadcast: if a function of that name passes on a group that is written in Python, pybind11
+    # takes the group's own method of that name for the caller, and does not call it.
+    def over_another_group(group: dist.ProcessGroup, *args: Any, **kwargs: Any) -> None:
         original(group if group_for is None else group_for(group), *args, **kwargs)
 
-    vars(dist)["_broadcast_coalesced"] = original if group_for is None else broadcast
+    vars(dist)["_broadcast_coalesced"] = original if group_for is None else over_another_group
 
 
 def batch_isend_irecv(p2p_op_list: list[dist.P2POp]) -> list[dist.Work]:

@@ -1,62 +1,58 @@
 """``instrument``: times process groups that exist already, and that stay as they are.
 
-For calls from Python, the methods of torch's class are replaced by timed ones. The reducer of a DDP model
-is C++ and would not call these: it is given a timed view of its group.
+Calls from Python are timed by the methods that they go through (``_python_calls``), and so is every call over
+a group that is written in Python. Of what C++ code issues, torch tells since version 2.14
+(``_dispatched_calls``). Before that, the reducer of a DDP model is given a timed view of its group, and other
+calls from C++ are not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
+import gc
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary, WeakSet
 
 import torch.distributed as dist
 from torch import nn
 from torch.distributed import distributed_c10d as c10d
 from torch.nn.parallel import DistributedDataParallel
 
+from allreduce_instrumentation.process_group import _dispatched_calls as dispatched_calls
 from allreduce_instrumentation.process_group._backends import backends_of
-from allreduce_instrumentation.process_group._compilation import not_compiled
 from allreduce_instrumentation.process_group._future_callbacks import let_end
 from allreduce_instrumentation.process_group._group_timing import GroupTiming
-from allreduce_instrumentation.process_group._issue import (
-    end_coalescing,
-    issue,
-    monitored_barrier,
-    start_coalescing,
-)
 from allreduce_instrumentation.process_group._layer_names import is_fsdp_module
-from allreduce_instrumentation.process_group._methods import METHODS, Untimed
 from allreduce_instrumentation.process_group._operations import finish_with
+from allreduce_instrumentation.process_group._python_calls import TimedMethods
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
-from allreduce_instrumentation.process_group._torch_patches import broadcast_buffers_over, hand_over_works
+from allreduce_instrumentation.process_group._torch_patches import (
+    broadcast_buffers_over,
+    leave_new_groups_untimed,
+    time_new_groups,
+)
+from allreduce_instrumentation.process_group._torch_versions import warn_of_an_untried_torch
 from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
     from timing_logger.recording.logger import TimingLogger
 
-_UNTIMED: dict[str, Callable[..., object]] = {
-    name: vars(dist.ProcessGroup)[name]  # as it is stored there: getattr on the class would unbind it
-    for name in (*METHODS, "_start_coalescing", "_end_coalescing", "monitored_barrier")
-    if name in vars(dist.ProcessGroup)
-}
-
 
 def instrument(timing_logger: TimingLogger | None = None, model: nn.Module | None = None) -> None:
     """Time the process groups that exist already, until :func:`uninstrument`.
 
     Every call from Python over a group is a row, including those of FSDP2 and of a DDP communication hook;
-    the rows are those of :func:`init_process_group`. Calls that torch makes in C++ (functional
-    collectives, compiled graphs, built-in communication hooks) are not seen, except those of the reducer
-    of ``model``.
+    the rows are those of :func:`init_process_group`. With torch 2.14 or later so is every call that torch
+    makes in C++ (DDP's reducer, functional collectives, compiled graphs, built-in communication hooks); only
+    those of the reducer have a ``WAIT``. With an older torch nothing of this is seen but the reducer of
+    ``model``.
 
     Args:
         timing_logger: where the rows go. Default: ``get_timing_logger()``. If it is off, nothing is done.
         model: a ``DistributedDataParallel`` model, which gets one row per bucket, named after the bucket's
-            first parameter; a hook that is registered on it works as before. Or an FSDP2 module, which
-            needs no change. More models can be given by further calls.
+            first parameter; a hook that is registered on it works as before. With torch 2.14 or later all
+            such models have them, given or not. Or an FSDP2 module, which needs no change. More models can be
+            given by further calls.
 
     Raises:
         ValueError: torch's own, if the default group is not initialised.
@@ -93,39 +89,67 @@ def logger_timing(group: dist.ProcessGroup) -> TimingLogger | None:
 
 
 class _Instrumentation:
-    """The state of :func:`instrument`: the logger, the timed groups, and the models' timed views."""
+    """The state of :func:`instrument`: the logger, the timed groups, and what was changed for them."""
 
     def __init__(self) -> None:
         self.logger: TimingLogger | None = None
+        self._methods = TimedMethods(self.timing_of)
         self._timings: WeakKeyDictionary[dist.ProcessGroup, GroupTiming] = WeakKeyDictionary()
+        self._hooked: WeakSet[dist.ProcessGroup] = WeakSet()
+        self._models: WeakSet[DistributedDataParallel] = WeakSet()
         # kept only as long as their models: a view holds its group, which must not outlive the models
         self._views: WeakKeyDictionary[DistributedDataParallel, TimedProcessGroup] = WeakKeyDictionary()
 
     def add(self, logger: TimingLogger, model: nn.Module | None) -> None:
-        if self.logger is not None and (model is None or model in self._views or logger is not self.logger):
+        if self.logger is not None and (model is None or model in self._models or logger is not self.logger):
             raise ConfigurationError(
                 "instrument() is in force already, with a logger and a model of its own: "
                 "call uninstrument() first, or give another model and the same logger."
             )
         if self.logger is None:
-            self.logger = logger
-            for name in _UNTIMED:
-                setattr(dist.ProcessGroup, name, _timed(name, getattr(dist.ProcessGroup, name)))
-            hand_over_works()
-            broadcast_buffers_over(lambda group: self._view_of(group) or group)
-            finish_with(logger)
+            self._begin(logger)
         if isinstance(model, DistributedDataParallel):
+            self._models.add(model)
             self._add_model(model, logger)
+
+    def _begin(self, logger: TimingLogger) -> None:
+        warn_of_an_untried_torch()
+        self.logger = logger
+        self._methods.replace(dist.ProcessGroup)
+        for group in list(c10d._world.pg_map):
+            self._cover(group)
+        time_new_groups(self._cover)
+        broadcast_buffers_over(lambda group: self._view_of(group) or group)
+        finish_with(logger)
+        if dispatched_calls.AVAILABLE:
+            for model in _ddp_models():
+                timing = self.timing_of(model.process_group)
+                if timing is not None:
+                    timing.ddp.add(model)
+
+    def _cover(self, group: dist.ProcessGroup) -> None:
+        """Time calls over ``group`` that do not go through the methods of torch's own class."""
+        if type(group) is not dist.ProcessGroup:
+            self._methods.replace(type(group))
+        timing = self.timing_of(group) if dispatched_calls.AVAILABLE else None
+        if timing is not None:
+            dispatched_calls.DispatchedCalls(timing).observe(group)
+            self._hooked.add(group)
 
     def _add_model(self, model: DistributedDataParallel, logger: TimingLogger) -> None:
         group = model.process_group
-        view = self._view_of(group)
-        if view is None:
-            view = TimedProcessGroup(group, logger, backends_of(group))
-            self._timings[group] = view.timing
-        view.timing.ddp.add(model)
-        model.reducer._update_process_group(view)
-        self._views[model] = view
+        if type(group) is dist.ProcessGroup and not dispatched_calls.AVAILABLE:
+            self._views[model] = view = self._view_of(group) or self._new_view(group, logger)
+            model.reducer._update_process_group(view)
+        elif self.timing_of(group) is None:  # torch has not registered it
+            self._timings[group] = GroupTiming(group, logger, {})
+            self._cover(group)
+        self._timings[group].ddp.add(model)
+
+    def _new_view(self, group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
+        view = TimedProcessGroup(group, logger, backends_of(group))
+        self._timings[group] = view.timing
+        return view
 
     def _view_of(self, group: dist.ProcessGroup) -> TimedProcessGroup | None:
         return next((view for view in self._views.values() if view.untimed is group), None)
@@ -134,9 +158,11 @@ class _Instrumentation:
         if self.logger is None:
             return
         let_end(lambda _: True)
-        for name, untimed in _UNTIMED.items():
-            setattr(dist.ProcessGroup, name, untimed)
+        self._methods.restore()
+        leave_new_groups_untimed()
         broadcast_buffers_over(None)
+        for group in self._hooked:
+            dispatched_calls.forget(group)
         for model, view in self._views.items():
             model.reducer._update_process_group(view.untimed)
         self.__init__()  # type: ignore[misc]
@@ -152,24 +178,9 @@ class _Instrumentation:
 _instrumentation = _Instrumentation()
 
 
-def _timed(name: str, untimed: Untimed) -> Untimed:
-    def method(self: dist.ProcessGroup, *args: Any, **kwargs: Any) -> Any:
-        timing = _instrumentation.timing_of(self) if type(self) is dist.ProcessGroup else None
-        if timing is None:
-            return untimed(self, *args, **kwargs)
-        if name == "_start_coalescing":
-            return start_coalescing(timing, partial(untimed, self, *args))
-        if name == "_end_coalescing":
-            return end_coalescing(timing, partial(untimed, self, *args))
-        if name == "monitored_barrier":
-            return monitored_barrier(timing, partial(untimed, self, *args, **kwargs))
-        return issue(timing, name, untimed, self, args, kwargs)
-
-    # pybind11 takes this function for an override of the C++ method. By the name of the calling code it
-    # recognises that a call from here means the C++ method itself.
-    method.__code__ = method.__code__.replace(co_name=name)
-    method.__name__, method.__qualname__, method.__doc__ = name, f"ProcessGroup.{name}", untimed.__doc__
-    return not_compiled(method)
+def _ddp_models() -> list[DistributedDataParallel]:
+    """Return the DDP models that exist."""
+    return [thing for thing in gc.get_objects() if issubclass(type(thing), DistributedDataParallel)]
 
 
 def _name_buckets(world: TimedProcessGroup, logger: TimingLogger, model: nn.Module | None) -> None:

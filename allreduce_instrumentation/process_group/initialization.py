@@ -6,12 +6,15 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
+import torch
 import torch.distributed as dist
 
+from allreduce_instrumentation.process_group._backend_durations import CAN_BE_TOLD, switched_on
 from allreduce_instrumentation.process_group._backends import backends_of
 from allreduce_instrumentation.process_group._operations import finish_with
 from allreduce_instrumentation.process_group._timed_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._torch_patches import leave_new_groups_untimed, time_new_groups
+from timing_logger.errors import ConfigurationError
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
@@ -21,7 +24,11 @@ _torchs_own = dist.init_process_group  # a program may put ours into its place
 
 
 def init_process_group(
-    backend: str | None = None, *args: Any, timing_logger: TimingLogger | None = None, **kwargs: Any
+    backend: str | None = None,
+    *args: Any,
+    timing_logger: TimingLogger | None = None,
+    backend_durations: bool = False,
+    **kwargs: Any,
 ) -> None:
     """Initialise the default process group as ``torch.distributed`` does, and time all operations.
 
@@ -35,11 +42,20 @@ def init_process_group(
         backend, args, kwargs: the arguments of ``torch.distributed.init_process_group``.
         timing_logger: where the rows go. Default: ``get_timing_logger()``. If the logger is off, torch's
             function is called and nothing else is done.
+        backend_durations: whether NCCL measures each collective itself, which gives rows ``BACKEND``; as
+            ``TORCH_NCCL_ENABLE_TIMING=1`` does for all groups of the process. Other backends measure nothing.
 
     Raises:
+        ConfigurationError: ``backend_durations`` is given, and this torch, older than 2.13, knows only the
+            variable.
         Exception: whatever torch raises.
     """
     logger = get_timing_logger() if timing_logger is None else timing_logger
+    if backend_durations and not (CAN_BE_TOLD or switched_on()):
+        raise ConfigurationError(
+            f"backend_durations needs torch 2.13 or later, and this is {torch.__version__}: "
+            "set TORCH_NCCL_ENABLE_TIMING=1 in the environment instead."
+        )
     if not logger.enabled or dist.is_initialized():
         _torchs_own(backend, *args, **kwargs)
         return
@@ -52,7 +68,7 @@ def init_process_group(
         if own_world is not None and (world is None or world is not own_world()):
             leave_new_groups_untimed()  # the timed world was destroyed, and torch itself made this one
             return None
-        timed = TimedProcessGroup.of_new(group, logger, backends_of(group))
+        timed = TimedProcessGroup.of_new(group, logger, backends_of(group), backend_durations)
         own_world = own_world or ref(timed)
         return timed
 

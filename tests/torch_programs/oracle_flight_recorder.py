@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
 from _flight import BothRecorders
-from _names import all_gather_single, reduce_scatter_single
+from _names import LACKING, all_gather_single, reduce_scatter_single
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
@@ -60,7 +60,9 @@ def every_collective(group: Any) -> None:
     dist.gather(floats(15), [floats(15) for _ in range(members)] if is_root else None, root, group=group)
     dist.scatter(floats(17), [floats(17) for _ in range(members)] if is_root else None, root, group=group)
     dist.all_to_all_single(floats(2 * members), floats(2 * members), group=group)
-    dist.all_to_all([floats(3) for _ in range(members)], [floats(3) for _ in range(members)], group=group)
+    if "all_to_all" not in LACKING:
+        pieces = [[floats(3) for _ in range(members)] for _ in ("received", "sent")]
+        dist.all_to_all(*pieces, group=group)
     reduce_scatter_single(floats(19), floats(19 * members), group=group)
     with logger.label(f"pieces {members}"):
         dist.reduce_scatter(floats(21), [floats(21) for _ in range(members)], group=group)
@@ -183,9 +185,9 @@ def fsdp() -> None:
 
 
 RUNS: dict[str, Callable[[], None]] = {"mixed": mixed, "ddp": ddp, "fsdp": fsdp}
-if from_the_beginning:
+if from_the_beginning or hasattr(dist.ProcessGroup, "register_pre_hook"):
     RUNS |= {"called in C++": called_in_cpp, "ddp in the pair": ddp_in_the_pair}
-else:
+if not from_the_beginning:
     dist.all_reduce(floats(1))
     dist.barrier(group=pair) if rank < 2 else None
     instrument(logger)

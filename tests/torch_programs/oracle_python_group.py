@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -13,9 +14,10 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from allreduce_instrumentation import init_process_group
+from allreduce_instrumentation import init_process_group, instrument, uninstrument
 from allreduce_instrumentation.process_group import TimedProcessGroup
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.sinks.memory import MemorySink
 
 
 class CountingWork(dist.Work):
@@ -93,12 +95,23 @@ def timed_and_held(logger: TimingLogger) -> tuple[Any, LonelyGroup]:
     return TimedProcessGroup(held, logger, {"cpu": "lonely"}), held
 
 
-def gradients(group: Any) -> list[Any]:
+def layers() -> nn.Sequential:
     torch.manual_seed(1)
-    layers = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1))
-    model = layers if group is None else DistributedDataParallel(layers, process_group=group)
+    return nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.ReLU(), nn.Linear(2, 1))
+
+
+def model_over(group: Any) -> DistributedDataParallel:
+    """A model whose buffers are broadcast, too; over the default group if there is no other."""
+    return DistributedDataParallel(layers(), process_group=group)
+
+
+def of_one_pass(model: nn.Module) -> list[Any]:
     model(torch.ones(3, 2)).sum().backward()
-    return [parameter.grad.tolist() for parameter in layers.parameters()]
+    return [parameter.grad.tolist() for parameter in model.parameters()]
+
+
+def gradients(group: Any) -> list[Any]:
+    return of_one_pass(layers() if group is None else model_over(group))
 
 
 def training(logger: TimingLogger) -> dict[str, Any]:
@@ -136,24 +149,57 @@ def a_work_outlives_both(logger: TimingLogger) -> list[bool]:
 
 
 def as_a_backend(logger: TimingLogger) -> dict[str, Any]:
-    """Registered by name, and the default group; there must be none."""
-    made: list[LonelyGroup] = []
+    """Registered by name, and the default group, timed and as torch leaves it; there must be none."""
 
     def make(*_: Any) -> LonelyGroup:
         made.append(LonelyGroup())
         return made[-1]
 
+    made: list[LonelyGroup] = []
+
     dist.Backend.register_backend("lonely", make, devices=["cpu"])
-    init_process_group("lonely", timing_logger=logger, store=dist.HashStore(), rank=0, world_size=1)
-    kind, backend = type(dist.group.WORLD).__name__, dist.get_backend()
-    dist.all_reduce(torch.ones(2))
-    tensor = torch.ones(2)
-    for work in dist.batch_isend_irecv(
-        [dist.P2POp(dist.isend, tensor, 0), dist.P2POp(dist.irecv, tensor, 0)]
-    ):
-        work.wait()
+    alone: dict[str, Any] = {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    init_process_group("lonely", timing_logger=logger, **alone)
+    timed = use_of_the_world()
+    dist.init_process_group("lonely", **alone)
+    untimed = use_of_the_world()
+    kinds = [timed.pop("kind"), untimed.pop("kind")]
+    timed["calls"], untimed["calls"] = (group.calls for group in made)
+    return {"kinds": kinds, "timed": timed, "untimed": untimed}
+
+
+def instrumented(_: TimingLogger) -> dict[str, Any]:
+    """The default group is written in Python and exists already; two models train, one made before."""
+    sink = MemorySink()
+    logger = TimingLogger(0, None, sinks=[sink])
+    dist.init_process_group("lonely", store=dist.HashStore(), rank=0, world_size=1)
+    own = dict(vars(LonelyGroup))
+    before = model_over(None)
+    try:
+        instrument(logger, before)
+        same = [of_one_pass(before), of_one_pass(model_over(None))] == [gradients(None)] * 2
+        with logger.label("from Python"):
+            dist.all_reduce(torch.ones(2))
+    finally:
+        uninstrument()
     dist.destroy_process_group()
-    return {"kind": kind, "backend": backend, "calls": made[0].calls}
+    logger.close()
+    changed = [name for name in own if vars(LonelyGroup).get(name) is not own[name]]
+    rows = Counter(f"{record.operation} {record.status}" for record in sink.records)
+    return {"same gradients": same, "left changed": changed, "rows": rows}
+
+
+def use_of_the_world() -> dict[str, Any]:
+    found: dict[str, Any] = {"kind": type(dist.group.WORLD).__name__, "backend": dist.get_backend()}
+    tensor = torch.ones(2)
+    dist.all_reduce(tensor)
+    batch = [dist.P2POp(dist.isend, tensor, 0), dist.P2POp(dist.irecv, tensor, 0)]
+    try:
+        found["batch"] = [work.wait() for work in dist.batch_isend_irecv(batch)]
+    except RuntimeError as error:  # of a newer torch, which asks the group for its backends
+        found["batch"] = str(error)
+    dist.destroy_process_group()
+    return found
 
 
 def guarded(check: Callable[[TimingLogger], Any]) -> Callable[[TimingLogger], Any]:
@@ -175,4 +221,5 @@ PYTHON_GROUP_CHECKS = {
     "ends": guarded(ends),
     "a work outlives both": guarded(a_work_outlives_both),
     "as a backend": guarded(as_a_backend),
+    "instrumented": guarded(instrumented),
 }

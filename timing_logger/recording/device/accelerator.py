@@ -79,6 +79,14 @@ class Accelerator:
         stream: _torch.Stream = self._torch.Stream(device=f"{self.kind}:{index}", priority=-1)
         return stream
 
+    def stream_of_handle(self, handle: int, index: int) -> _torch.Stream:
+        """Return the stream of device ``index`` that has this ``cudaStream_t``; 0 is the default stream."""
+        if handle == 0:
+            default: _torch.Stream = self._module.default_stream(index)
+            return default
+        external: _torch.Stream = self._module.ExternalStream(handle, device=index)
+        return external
+
     def look_at(self, stream: _torch.Stream) -> tuple[bool, int]:
         """Return whether ``stream`` is being captured into a graph, and the number of its device."""
         if hasattr(stream, "is_capturing"):  # since torch 2.12

