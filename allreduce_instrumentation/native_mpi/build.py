@@ -1,0 +1,106 @@
+"""Builds the library with the MPI compiler of the machine, once for each MPI."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from allreduce_instrumentation.native_mpi.wrappers import real_header, wrappers
+from timing_logger.errors import ConfigurationError
+
+_SOURCES = Path(__file__).parent / "csrc"
+_FLAGS = (
+    "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra",
+    "-Wl,--as-needed", "-Wl,-z,lazy",
+)  # fmt: skip
+_LIMIT_S = 120.0
+
+
+def library() -> Path:
+    """Return the path of the library, which the first call builds.
+
+    The compiler is ``mpicc``, or what the environment variable ``MPICC`` states. The library is kept in
+    ``$XDG_CACHE_HOME/timing_logger``, by default ``~/.cache/timing_logger``.
+
+    Raises:
+        ConfigurationError: the system is not Linux, there is no compiler, or it fails.
+    """
+    if sys.platform != "linux":
+        raise ConfigurationError("--native-mpi: works on Linux only, which can preload a library.")
+    compiler = _compiler()
+    declared = _declared_functions(compiler)
+    texts = _texts(declared)
+    path = _cache() / f"native-mpi-{_digest(compiler, declared, texts)}.so"
+    if not path.exists():
+        _build(compiler, texts, path)
+    return path
+
+
+def _compiler() -> list[str]:
+    named = os.environ.get("MPICC", "mpicc")
+    words = shlex.split(named)
+    if not words or shutil.which(words[0]) is None:
+        raise ConfigurationError(
+            f"--native-mpi: the MPI compiler {named!r} is not there. Load the module of your MPI, or set MPICC to "
+            "its mpicc."
+        )
+    return words
+
+
+def _declared_functions(compiler: list[str]) -> str:
+    """Return mpi.h as the compiler reads it, from which follow the functions that this MPI has."""
+    return _run([*compiler, "-E", "-x", "c", "-"], "#include <mpi.h>\n")
+
+
+def _texts(declared: str) -> dict[str, str]:
+    names = set(re.findall(r"\bPMPI_(\w+)\s*\(", declared))
+    return {
+        "real.h": real_header(names.__contains__),
+        "wrappers.c": wrappers(names.__contains__),
+    }
+
+
+def _digest(compiler: list[str], declared: str, texts: dict[str, str]) -> str:
+    sources = [path.read_text() for path in sorted(_SOURCES.iterdir())]
+    parts = [*compiler, declared, *texts.values(), *sources, *_FLAGS, os.uname().machine]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+
+
+def _cache() -> Path:
+    folder = os.environ.get("XDG_CACHE_HOME")
+    return Path(folder) / "timing_logger" if folder else Path.home() / ".cache" / "timing_logger"
+
+
+def _build(compiler: list[str], texts: dict[str, str], path: Path) -> None:
+    """Compile into a folder of its own, and give the library its name when it is whole."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+            for name, text in texts.items():
+                Path(folder, name).write_text(text)
+            draft = Path(folder, "library.so")
+            files = [*sorted(map(str, _SOURCES.glob("*.c"))), str(Path(folder, "wrappers.c"))]
+            _run([*compiler, *_FLAGS, "-I", folder, "-I", str(_SOURCES), *files, "-o", str(draft), "-ldl"])
+            draft.replace(path)
+    except OSError as error:
+        raise ConfigurationError(f"--native-mpi: {str(path.parent)!r} cannot be written: {error}.") from error
+
+
+def _run(command: list[str], given: str = "") -> str:
+    try:
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, check=True, timeout=_LIMIT_S
+        )
+    except subprocess.SubprocessError as error:
+        told = getattr(error, "stderr", None) or str(error)
+        raise ConfigurationError(
+            f"--native-mpi: the MPI compiler {command[0]!r} failed: {str(told).strip()[-3000:]}"
+        ) from error
+    return done.stdout

@@ -1,0 +1,285 @@
+/* Communicators: how the rows call them, and how many operations each rank has begun in them. Both belong to the
+   communicator, where MPI keeps them as an attribute. */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "native.h"
+
+static int keyval;
+static struct group *groups;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int forget_group(MPI_Comm comm, int key, void *group, void *extra)
+{
+    (void) comm, (void) key, (void) extra;
+    drop_group(group);
+    return MPI_SUCCESS;
+}
+
+static int leave_out_of_copies(MPI_Comm comm, int key, void *extra, void *value, void *copy, int *is_copied)
+{
+    (void) comm, (void) key, (void) extra, (void) value, (void) copy;
+    *is_copied = 0;
+    return MPI_SUCCESS;
+}
+
+void begin_groups(void)
+{
+    real.Comm_create_keyval((word) leave_out_of_copies, (word) forget_group, (word) &keyval, 0);
+}
+
+/* -- names ------------------------------------------------------------------------------------------------------ */
+
+static struct name {
+    char *text;
+    int times;
+    struct name *next;
+} *names[1024];
+
+/* A second communicator of one name is called "name #2". */
+static char *unique(const char *text)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *at = text; *at; at++)
+        hash = (hash ^ (unsigned char) *at) * 16777619u;
+    struct name **bucket = &names[hash % 1024], *found = *bucket;
+    while (found != NULL && strcmp(found->text, text) != 0)
+        found = found->next;
+    if (found == NULL) {
+        found = calloc(1, sizeof *found);
+        found->text = strdup(text);
+        found->next = *bucket;
+        *bucket = found;
+    }
+    if (++found->times == 1)
+        return strdup(text);
+    char *numbered = malloc(strlen(text) + 16);
+    sprintf(numbered, "%s #%d", text, found->times);
+    return numbered;
+}
+
+struct text {
+    char *chars;
+    size_t length, room;
+};
+
+static void append(struct text *text, const char *more)
+{
+    size_t length = strlen(more);
+    if (text->length + length + 1 > text->room) {
+        text->room = 2 * (text->length + length + 1);
+        text->chars = realloc(text->chars, text->room);
+    }
+    memcpy(text->chars + text->length, more, length + 1);
+    text->length += length;
+}
+
+/* "0-2,5" for the ranks 0, 1, 2 and 5 of the world; "?" for one that is not in it. */
+static char *ranges(const int *ranks, int n)
+{
+    struct text text = {calloc(1, 1), 0, 1};
+    for (int i = 0; i < n;) {
+        char run[40];
+        int last = i;
+        while (last + 1 < n && ranks[last + 1] >= 0 && ranks[last] >= 0 && ranks[last + 1] == ranks[last] + 1)
+            last++;
+        if (ranks[i] < 0)
+            strcpy(run, "?");
+        else if (last == i)
+            sprintf(run, "%d", ranks[i]);
+        else
+            sprintf(run, "%d-%d", ranks[i], ranks[last]);
+        if (i > 0)
+            append(&text, ",");
+        append(&text, run);
+        i = last + 1;
+    }
+    return text.chars;
+}
+
+struct members {
+    int n, *ranks;
+};
+
+static struct members world_ranks(MPI_Comm comm, bool remote)
+{
+    MPI_Group of, of_world;
+    int n;
+    (remote ? real.Comm_remote_group : real.Comm_group)((word) comm, (word) &of);
+    real.Comm_group((word) WORLD, (word) &of_world);
+    real.Group_size((word) of, (word) &n);
+    int *all = malloc((n + 1) * sizeof *all), *found = malloc((n + 1) * sizeof *found);
+    for (int i = 0; i < n; i++)
+        all[i] = i;
+    real.Group_translate_ranks((word) of, n, (word) all, (word) of_world, (word) found);
+    for (int i = 0; i < n; i++)
+        found[i] = found[i] == MPI_UNDEFINED ? -1 : found[i];
+    real.Group_free((word) &of);
+    real.Group_free((word) &of_world);
+    free(all);
+    return (struct members){n, found};
+}
+
+static bool is_after(struct members one, struct members other)
+{
+    for (int i = 0; i < one.n && i < other.n; i++)
+        if (one.ranks[i] != other.ranks[i])
+            return one.ranks[i] > other.ranks[i];
+    return one.n > other.n;
+}
+
+/* The name of a communicator without one of its own: its members' ranks in the world. */
+static char *members_name(MPI_Comm comm, bool is_inter)
+{
+    struct text text = {calloc(1, 1), 0, 1};
+    struct members groups_of[2] = {world_ranks(comm, false), is_inter ? world_ranks(comm, true) : (struct members){0, NULL}};
+    bool swapped = is_inter && is_after(groups_of[0], groups_of[1]);
+    append(&text, "ranks ");
+    for (int i = 0; i < 1 + is_inter; i++) {
+        struct members *members = &groups_of[swapped ? 1 - i : i];
+        char *part = ranges(members->ranks, members->n);
+        append(&text, i ? "|" : "");
+        append(&text, part);
+        free(part);
+    }
+    free(groups_of[0].ranks);
+    free(groups_of[1].ranks);
+    return text.chars;
+}
+
+static char *name_of(MPI_Comm comm, bool is_inter)
+{
+    char given[MPI_MAX_OBJECT_NAME + 1] = "";
+    int length = 0;
+    real.Comm_get_name((word) comm, (word) given, (word) &length);
+    char *name = length > 0 ? strdup(given) : members_name(comm, is_inter);
+    pthread_mutex_lock(&lock);
+    char *only = unique(name);
+    pthread_mutex_unlock(&lock);
+    free(name);
+    char *cell = cell_of(only);
+    free(only);
+    return cell;
+}
+
+/* -- groups ------------------------------------------------------------------------------------------------------ */
+
+static struct group *made(MPI_Comm comm)
+{
+    struct group *group = calloc(1, sizeof *group);
+    int is_inter = 0, remote = 0;
+    real.Comm_test_inter((word) comm, (word) &is_inter);
+    real.Comm_size((word) comm, (word) &group->own_size);
+    real.Comm_rank((word) comm, (word) &group->rank);
+    if (is_inter)
+        real.Comm_remote_size((word) comm, (word) &remote);
+    group->size = group->own_size + remote;
+    group->blocks = is_inter ? remote : group->own_size;
+    group->neighbors = -1;
+    group->cell = name_of(comm, is_inter);
+    group->users = 1;
+    pthread_mutex_lock(&lock);
+    group->next = groups;
+    groups = group;
+    pthread_mutex_unlock(&lock);
+    return group;
+}
+
+struct group *group_of(MPI_Comm comm)
+{
+    struct group *group = NULL;
+    int is_there = 0;
+    if (comm == NO_COMM)
+        return NULL;
+    if (real.Comm_get_attr((word) comm, keyval, (word) &group, (word) &is_there) != MPI_SUCCESS)
+        return NULL;
+    if (!is_there) {
+        group = made(comm);
+        real.Comm_set_attr((word) comm, keyval, (word) group);
+    }
+    return group;
+}
+
+void rename_group(MPI_Comm comm)
+{
+    struct group *group = group_of(comm);
+    if (group == NULL || group->collectives > 0 || group->messages != NULL)
+        return;
+    int is_inter = 0;
+    real.Comm_test_inter((word) comm, (word) &is_inter);
+    group->cell = name_of(comm, is_inter); /* a reader may still hold the old one */
+}
+
+void keep_group(struct group *group) { group->users++; }
+
+void drop_group(struct group *group)
+{
+    if (--group->users == 0)
+        put_last(group); /* rows of it may still be on their way */
+}
+
+void free_group(struct group *group)
+{
+    pthread_mutex_lock(&lock);
+    for (struct group **at = &groups; *at != NULL; at = &(*at)->next)
+        if (*at == group) {
+            *at = group->next;
+            break;
+        }
+    pthread_mutex_unlock(&lock);
+    free(group->cell);
+    free((void *) group->messages);
+    free(group);
+}
+
+void for_each_group(void (*tell)(const struct group *, void *), void *context)
+{
+    pthread_mutex_lock(&lock);
+    for (struct group *group = groups; group != NULL; group = group->next)
+        tell(group, context);
+    pthread_mutex_unlock(&lock);
+}
+
+/* How many ranks this one sends to in a topology. */
+int neighbors(struct group *group, MPI_Comm comm)
+{
+    int topology = MPI_UNDEFINED, n = 0, from, weighted;
+    if (group->neighbors >= 0)
+        return group->neighbors;
+    real.Topo_test((word) comm, (word) &topology);
+    if (topology == MPI_CART) {
+        real.Cartdim_get((word) comm, (word) &n);
+        n *= 2;
+    } else if (topology == MPI_GRAPH) {
+        real.Graph_neighbors_count((word) comm, group->rank, (word) &n);
+    } else if (topology == MPI_DIST_GRAPH) {
+        real.Dist_graph_neighbors_count((word) comm, (word) &from, (word) &n, (word) &weighted);
+    }
+    return group->neighbors = n;
+}
+
+static atomic_long *messages_of(struct group *group)
+{
+    atomic_long *found = group->messages;
+    if (found == NULL) {
+        atomic_long *fresh = calloc(2 * (size_t) group->blocks, sizeof *fresh);
+        if (atomic_compare_exchange_strong(&group->messages, &found, fresh))
+            return fresh;
+        free(fresh);
+    }
+    return found;
+}
+
+/* Count a message to, from, or both: the number of the sent one, else of the received one. */
+int64_t next_message(struct group *group, int to, int from)
+{
+    atomic_long *counts = messages_of(group);
+    int64_t seq = BLANK;
+    if (from >= 0 && from < group->blocks)
+        seq = counts[group->blocks + from]++;
+    if (to >= 0 && to < group->blocks)
+        seq = counts[to]++;
+    return seq;
+}

@@ -1,0 +1,174 @@
+/* What the files of this library share: a call goes from wrappers.c to calls.c, as a row into ring.c, and from
+   there to output.c, which the writer thread of lifecycle.c calls. */
+#ifndef NATIVE_H
+#define NATIVE_H
+
+#include <mpi.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* An argument as it is handed on: MPI's are all integers, handles or pointers, which take one register each.
+   So a call reaches MPI as it came, even if the program uses another MPI than this library was built for. */
+typedef intptr_t word;
+
+#include "real.h"
+
+#define BLANK INT64_MIN /* a number that the row does not state */
+#define NOBODY (-1)     /* MPI_PROC_NULL, or no such parameter */
+#define ANYBODY (-2)    /* MPI_ANY_SOURCE, until the message has come */
+#define EXPORTED __attribute__((visibility("default")))
+
+/* -- real.c: the MPI that the program uses ------------------------------------------------------------- */
+
+#ifdef OPEN_MPI /* its handles are addresses in its library, which this one is not linked with */
+extern struct constants {
+    void *world, *comm_null, *request_null, *byte;
+} constants;
+#define WORLD ((MPI_Comm) constants.world)
+#define NO_COMM ((MPI_Comm) constants.comm_null)
+#define NO_REQUEST ((MPI_Request) constants.request_null)
+#define BYTE ((MPI_Datatype) constants.byte)
+#else
+#define WORLD MPI_COMM_WORLD
+#define NO_COMM MPI_COMM_NULL
+#define NO_REQUEST MPI_REQUEST_NULL
+#define BYTE MPI_BYTE
+#endif
+
+/* Find MPI's own functions from the place that called the first of ours. */
+void find_real(const void *caller);
+/* Say in a file of the log folder why a process is not timed: its own output is left as it is. */
+void note_problem(const char *reason);
+MPI_Comm comm_f2c(word comm);
+MPI_Datatype type_f2c(word datatype);
+MPI_Request request_f2c(word request);
+bool is_fortran_in_place(word buffer);
+bool is_fortran_ignored(word status);
+
+/* -- groups.c: communicators ----------------------------------------------------------------------------- */
+
+struct group {
+    char *cell;        /* its name, as a cell of CSV */
+    int size;          /* the ranks of both groups of an intercommunicator */
+    int rank;          /* this process's */
+    int own_size;      /* the ranks of this process's group */
+    int blocks;        /* the blocks of a buffer with one block a rank: the ranks of the remote group, or all */
+    int neighbors;     /* how many it sends to in a topology; -1 until it is asked for */
+    atomic_long collectives;
+    _Atomic(atomic_long *) messages; /* to each rank, then from each rank */
+    atomic_int users;  /* the communicator, and the operations that are under way */
+    struct group *next;
+};
+
+void begin_groups(void);
+/* The group of a communicator, which the first call makes; NULL for the null communicator. */
+struct group *group_of(MPI_Comm comm);
+void rename_group(MPI_Comm comm);
+void keep_group(struct group *group);
+void drop_group(struct group *group);
+void free_group(struct group *group);
+int neighbors(struct group *group, MPI_Comm comm);
+int64_t next_message(struct group *group, int to, int from);
+/* Call `tell` for each live group, under the lock of their list. */
+void for_each_group(void (*tell)(const struct group *, void *), void *context);
+
+/* -- calls.c: what is timed --------------------------------------------------------------------------------- */
+
+struct call {
+    const char *operation, *thread;
+    struct group *group;
+    int64_t start_ns, bytes, seq;
+    int to, from, peer;
+    bool is_collective, only_receives;
+};
+
+struct thread {
+    const char *cell;       /* its name, as a cell of CSV */
+    struct call call;       /* the one that it is in; MPI's own calls in it are not timed */
+    atomic_long since_ns;   /* when it began; 0 outside of any */
+    bool inside;
+    atomic_bool in_use;
+    struct thread *next;
+};
+
+extern atomic_bool recording, paused;
+
+int64_t now_ns(void);
+/* Whether the calling thread's call is handed on untimed. */
+bool passes(const void *caller);
+struct call *collective(const char *operation, MPI_Comm comm);
+struct call *message(const char *operation, MPI_Comm comm, int to, int from);
+struct call *receive(const char *operation, MPI_Comm comm, int from);
+void set_root(struct call *call, int root, bool root_sends);
+void enter(struct call *call);
+/* End the calling thread's call, write its row, and return `code`. */
+int leave(struct call *call, int code);
+int leave_message(struct call *call, int code, int sender);
+int leave_probe(struct call *call, int code, bool found, const MPI_Status *status);
+/* End the calling thread's call without a row. */
+int64_t leave_silently(void);
+struct call *wait_call(const struct call *of);
+void write_row(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
+               const char *status, const char *thread);
+const char *status_name(int code);
+int64_t bytes(int64_t count, MPI_Datatype datatype);
+int64_t count_at(word counts, int i, int count_bytes);
+int64_t total(word counts, int n, int count_bytes);
+bool is_root(const struct group *group, int root);
+void for_each_thread(void (*tell)(const struct call *, void *), int64_t before_ns, void *context);
+
+/* -- requests.c: what goes on in the background ------------------------------------------------------------- */
+
+int issued(struct call *call, int code, MPI_Request request);
+int prepared(struct call *call, int code, MPI_Request request);
+int matched(struct call *call, int code, bool found, word message, const MPI_Status *status);
+/* The call of a receive of the message that a matched probe found; NULL if none of ours found it. */
+struct call *receive_matched(const char *operation, word message);
+void lose_requests(void);
+void for_each_request(void (*tell)(const struct call *, void *), int64_t before_ns, void *context);
+
+void forget(MPI_Request request);
+void cancelled(MPI_Request request);
+
+/* -- ring.c: rows on their way to the writer ------------------------------------------------------------------ */
+
+struct row {
+    int64_t start_ns, end_ns, bytes, seq;
+    const char *operation, *status, *thread;
+    struct group *group;
+    int peer;
+};
+
+void put(const struct row *row);
+/* Put what the writer frees after all rows that were put before. */
+void put_last(struct group *group);
+bool take(struct row *row);
+void wait_for_rows(int64_t timeout_ns);
+void wake_writer(void);
+extern atomic_long accepted, dropped;
+
+/* -- output.c: the timing file -------------------------------------------------------------------------------- */
+
+/* Create the first free file of this rank; false if there is none. */
+bool create_file(const char *folder, int rank);
+/* Write all rows that are there. */
+void write_rows(void);
+void close_file(void);
+char *cell_of(const char *name);
+extern int64_t written, written_bytes;
+extern char file_name[64], last_error[256];
+extern int incarnation;
+
+/* -- sidecar.c -------------------------------------------------------------------------------------------------- */
+
+void begin_sidecar(const char *folder, int rank, int world_size);
+void write_sidecar(bool closed);
+/* Write rows and a sidecar about the calls that have been open for too long, once for each. */
+void look_for_hangs(void);
+struct anchor {
+    int64_t counter_ns, unix_ns, uncertainty_ns;
+};
+struct anchor read_anchor(void);
+
+#endif

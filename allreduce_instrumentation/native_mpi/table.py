@@ -1,0 +1,288 @@
+"""Lists the functions of MPI that are timed: their parameters as the standard names them, and their bytes.
+
+Everything else follows from a parameter's name: ``comm`` is the communicator of the row, ``dest``, ``source``
+and ``root`` are its peer, ``request`` is what the program will wait for. So one line serves a function's C
+binding, its ``_c`` variant and its Fortran binding.
+
+The bytes are those of ``allreduce_instrumentation.mpi``: an expression of C over the parameters, in terms of
+what ``_binding`` in ``wrappers.py`` defines.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Function(NamedTuple):
+    """One function of the standard.
+
+    Attributes:
+        name: without ``MPI_``.
+        parameters: the names of its parameters.
+        sent_bytes: the bytes that this rank sends, as an expression of C; "" for none.
+        root_sends: whether the root of an intercommunicator sends anything.
+        large: whether it has a ``_c`` variant.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    sent_bytes: str = ""
+    root_sends: bool = False
+    large: bool = True
+
+    @property
+    def operation(self) -> str:
+        """The name in the rows; persistent operations are named like nonblocking ones."""
+        name = self.name.upper()
+        return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name
+
+
+def _function(name: str, parameters: str, *further: str, root_sends: bool = False) -> Function:
+    return Function(name, tuple(parameters.split()), *further, root_sends=root_sends, large=bool(further))
+
+
+_SENT = "bytes(COUNT(sendcount), TYPE(sendtype))"
+_RECEIVED = "bytes(COUNT(recvcount), TYPE(recvtype))"
+_BLOCK = f"(IN_PLACE(sendbuf) ? {_RECEIVED} : {_SENT})"
+_OWN_OF_MANY = (
+    f"IN_PLACE(sendbuf) ? bytes(COUNT_AT(recvcounts, call.group->rank), TYPE(recvtype)) : {_SENT}"
+)
+_TO_EACH = (
+    "IN_PLACE(sendbuf) ? bytes(total(recvcounts, call.group->blocks, COUNT_BYTES), TYPE(recvtype))"
+    " : bytes(total(sendcounts, call.group->blocks, COUNT_BYTES), TYPE(sendtype))"
+)
+_OF_TYPES = (
+    "IN_PLACE(sendbuf) ? BYTES_OF_TYPES(recvcounts, recvtypes, call.group->blocks)"
+    " : BYTES_OF_TYPES(sendcounts, sendtypes, call.group->blocks)"
+)
+_BUFFER = "bytes(COUNT(count), TYPE(datatype))"
+_IS_ROOT = "is_root(call.group, RANK(root))"
+
+BLOCKING_COLLECTIVES = (
+    _function("Allgather", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", _BLOCK),
+    _function(
+        "Allgatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm", _OWN_OF_MANY
+    ),
+    _function("Allreduce", "sendbuf recvbuf count datatype op comm", _BUFFER),
+    _function(
+        "Alltoall", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+        f"call.group->blocks * {_BLOCK}",
+    ),
+    _function(
+        "Alltoallv",
+        "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm", _TO_EACH,
+    ),
+    _function(
+        "Alltoallw",
+        "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm", _OF_TYPES,
+    ),
+    _function("Barrier", "comm"),
+    _function("Bcast", "buffer count datatype root comm", _BUFFER, root_sends=True),
+    _function("Exscan", "sendbuf recvbuf count datatype op comm", _BUFFER),
+    _function("Gather", "sendbuf sendcount sendtype recvbuf recvcount recvtype root comm", _BLOCK),
+    _function(
+        "Gatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype root comm", _OWN_OF_MANY
+    ),
+    _function("Neighbor_allgather", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm", _SENT),
+    _function(
+        "Neighbor_allgatherv", "sendbuf sendcount sendtype recvbuf recvcounts displs recvtype comm", _SENT
+    ),
+    _function(
+        "Neighbor_alltoall", "sendbuf sendcount sendtype recvbuf recvcount recvtype comm",
+        f"neighbors(call.group, COMM(comm)) * {_SENT}",
+    ),
+    _function(
+        "Neighbor_alltoallv",
+        "sendbuf sendcounts sdispls sendtype recvbuf recvcounts rdispls recvtype comm",
+        "bytes(total(sendcounts, neighbors(call.group, COMM(comm)), COUNT_BYTES), TYPE(sendtype))",
+    ),
+    _function(
+        "Neighbor_alltoallw",
+        "sendbuf sendcounts sdispls sendtypes recvbuf recvcounts rdispls recvtypes comm",
+        "BYTES_OF_TYPES(sendcounts, sendtypes, neighbors(call.group, COMM(comm)))",
+    ),
+    _function("Reduce", "sendbuf recvbuf count datatype op root comm", _BUFFER),
+    _function(
+        "Reduce_scatter", "sendbuf recvbuf recvcounts datatype op comm",
+        "bytes(total(recvcounts, call.group->own_size, COUNT_BYTES), TYPE(datatype))",
+    ),
+    _function(
+        "Reduce_scatter_block", "sendbuf recvbuf recvcount datatype op comm",
+        "call.group->own_size * bytes(COUNT(recvcount), TYPE(datatype))",
+    ),
+    _function("Scan", "sendbuf recvbuf count datatype op comm", _BUFFER),
+    _function(
+        "Scatter", "sendbuf sendcount sendtype recvbuf recvcount recvtype root comm",
+        f"{_IS_ROOT} ? call.group->blocks * {_SENT} : call.group->own_size * {_RECEIVED}", root_sends=True,
+    ),
+    _function(
+        "Scatterv", "sendbuf sendcounts displs sendtype recvbuf recvcount recvtype root comm",
+        f"{_IS_ROOT} ? bytes(total(sendcounts, call.group->blocks, COUNT_BYTES), TYPE(sendtype)) : BLANK",
+        root_sends=True,
+    ),
+)  # fmt: skip
+
+_SEND = "buf count datatype dest tag comm"
+_SENDS = ("Send", "Bsend", "Rsend", "Ssend")
+BLOCKING_MESSAGES = (
+    *(_function(name, _SEND, _BUFFER) for name in _SENDS),
+    _function("Recv", "buf count datatype source tag comm status", _BUFFER),
+    _function(
+        "Sendrecv",
+        "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source recvtag comm status",
+        _SENT,
+    ),
+    _function(
+        "Sendrecv_replace", "buf count datatype dest sendtag source recvtag comm status", _BUFFER
+    ),
+)  # fmt: skip
+
+
+def _nonblocking(function: Function) -> Function:
+    parameters = tuple(name for name in function.parameters if name != "status")
+    return function._replace(name="I" + function.name.lower(), parameters=(*parameters, "request"))
+
+
+def _persistent(function: Function) -> Function:
+    """Collectives take an info before the request, messages do not."""
+    parameters = tuple(name for name in function.parameters if name != "status")
+    info = () if function in BLOCKING_MESSAGES else ("info",)
+    return function._replace(name=function.name + "_init", parameters=(*parameters, *info, "request"))
+
+
+_PARTS = "bytes(COUNT(partitions) * (int64_t) LARGE_COUNT(count), TYPE(datatype))"
+
+ISSUED = tuple(map(_nonblocking, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES)))
+"""The nonblocking functions."""
+
+PREPARED = (
+    *map(_persistent, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES[:5])),
+    _function(
+        "Psend_init", "buf partitions count datatype dest tag comm info request", _PARTS
+    )._replace(large=False),
+    _function(
+        "Precv_init", "buf partitions count datatype source tag comm info request", _PARTS
+    )._replace(large=False),
+)  # fmt: skip
+"""The persistent functions, whose requests are started."""
+
+PROBES = (
+    _function("Probe", "source tag comm status"),
+    _function("Iprobe", "source tag comm flag status"),
+    _function("Mprobe", "source tag comm message status"),
+    _function("Improbe", "source tag comm flag message status"),
+)
+
+MATCHED_RECEIVES = (
+    _function("Mrecv", "buf count datatype message status", _BUFFER),
+    _function("Imrecv", "buf count datatype message request", _BUFFER),
+)
+"""What receives the message that a matched probe found."""
+
+MAKE_COMMUNICATORS = (
+    _function("Comm_dup", "comm newcomm"),
+    _function("Comm_dup_with_info", "comm info newcomm"),
+    _function("Comm_split", "comm color key newcomm"),
+    _function("Comm_split_type", "comm split_type key info newcomm"),
+    _function("Comm_create", "comm members newcomm"),
+    _function("Comm_create_group", "comm members tag newcomm"),
+    _function("Cart_create", "comm ndims dims periods reorder newcomm"),
+    _function("Cart_sub", "comm remain_dims newcomm"),
+    _function("Graph_create", "comm nnodes index edges reorder newcomm"),
+    _function("Dist_graph_create", "comm n sources degrees destinations weights info reorder newcomm"),
+    _function(
+        "Dist_graph_create_adjacent",
+        "comm indegree sources sourceweights outdegree destinations destweights info reorder newcomm",
+    ),
+    _function("Intercomm_create", "comm local_leader peer_comm remote_leader tag newcomm"),
+    _function("Intercomm_merge", "comm high newcomm"),
+)
+"""What makes communicators, which are named at once: all members make them in the same order."""
+
+MAKE_COMMUNICATORS_IN_C = (
+    _function("Comm_spawn", "command argv maxprocs info root comm newcomm errcodes"),
+    _function("Comm_spawn_multiple", "count commands argvs maxprocs infos root comm newcomm errcodes"),
+    _function("Comm_accept", "port_name info root comm newcomm"),
+    _function("Comm_connect", "port_name info root comm newcomm"),
+)
+"""The same, whose Fortran bindings take strings and are left alone: their communicators are named later."""
+
+
+class Completion(NamedTuple):
+    """A function that sees requests complete.
+
+    Attributes:
+        name, parameters: as of a :class:`Function`.
+        n_requests: how many requests it is given, as an expression of C.
+        n_completed: how many of them it saw complete.
+        indices: the parameter that tells which; "" for the first ones.
+    """
+
+    name: str
+    parameters: tuple[str, ...]
+    n_requests: str
+    n_completed: str
+    indices: str = ""
+
+
+def _completion(name: str, parameters: str, *further: str) -> Completion:
+    return Completion(name, tuple(parameters.split()), *further)
+
+
+COMPLETIONS = (
+    _completion("Wait", "request status", "1", "1"),
+    _completion("Test", "request flag status", "1", "FLAG(flag)"),
+    _completion("Waitall", "count requests statuses", "INT(count)", "INT(count)"),
+    _completion("Testall", "count requests flag statuses", "INT(count)", "FLAG(flag) ? INT(count) : 0"),
+    _completion(
+        "Waitany", "count requests index status", "INT(count)", "INT_AT(index) != MPI_UNDEFINED", "index"
+    ),
+    _completion(
+        "Testany", "count requests index flag status",
+        "INT(count)", "FLAG(flag) && INT_AT(index) != MPI_UNDEFINED", "index",
+    ),
+    _completion(
+        "Waitsome", "count requests outcount indices statuses",
+        "INT(count)", "INT_AT(outcount) == MPI_UNDEFINED ? 0 : INT_AT(outcount)", "indices",
+    ),
+    _completion(
+        "Testsome", "count requests outcount indices statuses",
+        "INT(count)", "INT_AT(outcount) == MPI_UNDEFINED ? 0 : INT_AT(outcount)", "indices",
+    ),
+)  # fmt: skip
+
+OF_REQUESTS = (
+    _function("Start", "request"),
+    _function("Startall", "count requests"),
+    _function("Request_free", "request"),
+    _function("Cancel", "request"),
+)
+"""What begins and gives up the operations of requests."""
+
+OF_THE_PROCESS = (
+    _function("Init", "argc argv"),
+    _function("Init_thread", "argc argv required provided"),
+    _function("Finalize", ""),
+    _function("Abort", "comm code"),
+    _function("Comm_set_name", "comm name"),
+)
+"""What the library does more for than time it; their wrappers are in ``lifecycle.c``."""
+
+OF_THE_PROCESS_IN_FORTRAN = (
+    _function("Init", ""),
+    _function("Init_thread", "required provided"),
+    _function("Finalize", ""),
+)
+
+ASKED = {
+    "Cartdim_get": 2, "Comm_create_keyval": 4, "Comm_get_attr": 4, "Comm_get_name": 3, "Comm_group": 2,
+    "Comm_rank": 2, "Comm_remote_group": 2, "Comm_remote_size": 2, "Comm_set_attr": 3, "Comm_size": 2,
+    "Comm_test_inter": 2, "Dist_graph_neighbors_count": 4, "Error_class": 2, "Get_elements_x": 3,
+    "Get_library_version": 2, "Graph_neighbors_count": 3, "Group_free": 1, "Group_size": 2,
+    "Group_translate_ranks": 5, "Initialized": 1, "Status_f2c": 2, "Test_cancelled": 2, "Topo_test": 2,
+    "Type_size": 2,
+}  # fmt: skip
+"""The functions that the library itself calls, and how many parameters they have."""
+
+CONVERSIONS = ("Comm_f2c", "Request_f2c", "Type_f2c")
+"""Functions from handles of Fortran to those of C, where they are functions and no macros."""
