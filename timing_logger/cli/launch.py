@@ -13,12 +13,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
+from timing_logger.autologging import native_mpi
 from timing_logger.autologging.settings import PROBLEMS, Settings
 from timing_logger.cli.asking import Answer, ask
 from timing_logger.cli.commands import report
 from timing_logger.errors import ConfigurationError, LogPathError, TimingLoggerError
 
 SITE = Path(__file__).parents[1] / "autologging" / "site"
+
+_NO_RANK = (
+    "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
+    "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S."
+)
+_NO_MPI = (
+    "nothing was recorded in {}: no process of the job initialised MPI with MPI_Init; or its launcher does "
+    f"not hand on LD_PRELOAD and {native_mpi.VARIABLE}, as mpiexec of Open MPI does on other hosts with -x."
+)
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 
@@ -33,16 +43,25 @@ def run(arguments: Namespace) -> Answer:
     command = arguments.job[1:] if arguments.job[:1] == ["--"] else arguments.job
     if not command:
         raise ConfigurationError("COMMAND: nothing to run. Name it behind --, as in: -- torchrun train.py")
+    if arguments.native_mpi and arguments.every != 1:
+        raise ConfigurationError("--every: --native-mpi knows no iterations. Leave one of the two out.")
+    environment = _environment_of_native_mpi if arguments.native_mpi else _environment
     try:
         log_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise LogPathError(f"--log-dir: {str(log_dir)!r} cannot be made: {error.strerror}.") from error
-    job = _started(command, _environment(Settings(log_dir=str(log_dir), every=arguments.every)))
+    job = _started(command, environment(Settings(log_dir=str(log_dir), every=arguments.every)))
     with _signals_go_to(job):
         status = job.wait()
     written = sorted(_timing_files(log_dir) - before)
     if not arguments.quiet:
-        _say(*(_verdict(log_dir, written) if written else _nothing(log_dir)), *_problems(log_dir))
+        nothing = _NO_MPI if arguments.native_mpi else _NO_RANK
+        said = (
+            _verdict(log_dir, written, in_python=not arguments.native_mpi)
+            if written
+            else [nothing.format(log_dir)]
+        )
+        _say(*said, *_problems(log_dir))
     if arguments.report and written:
         _say(report(_about(written, output=arguments.report)).text.splitlines()[0])
     if status < 0:
@@ -51,9 +70,17 @@ def run(arguments: Namespace) -> Answer:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    before = os.environ.get("PYTHONPATH")
-    path = str(SITE) if not before else f"{SITE}{os.pathsep}{before}"
-    return {**os.environ, **settings.to_environment(), "PYTHONPATH": path}
+    return {**os.environ, **settings.to_environment(), "PYTHONPATH": _before("PYTHONPATH", SITE)}
+
+
+def _environment_of_native_mpi(settings: Settings) -> dict[str, str]:
+    preloaded = _before("LD_PRELOAD", native_mpi.library())
+    return {**os.environ, native_mpi.VARIABLE: settings.log_dir, "LD_PRELOAD": preloaded}
+
+
+def _before(variable: str, path: Path) -> str:
+    """Return a list of paths for a variable of the environment: this one, then what it has already."""
+    return os.pathsep.join(filter(None, (str(path), os.environ.get(variable))))
 
 
 def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
@@ -105,7 +132,7 @@ def _about(written: list[Path], **further: str) -> Namespace:
     return Namespace(logdir=[str(path) for path in written], **every_row, **further)
 
 
-def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
+def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str]:
     from timing_logger.analysis.stragglers.windows import STRAGGLERS
     from timing_logger.report._wording import count
     from timing_logger.report.verdict_wording import verdict_sentence, what_next
@@ -116,15 +143,8 @@ def _verdict(log_dir: Path, written: list[Path]) -> list[str]:
         return [str(error)]
     folder = shlex.quote(os.path.relpath(log_dir))
     return [
-        *filter(None, (verdict.end.warning, verdict_sentence(verdict), what_next(verdict))),
+        *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
         f"The timings of {count(len(written), 'rank')} are in {folder}; more: timing-logger report {folder}",
-    ]
-
-
-def _nothing(log_dir: Path) -> list[str]:
-    return [
-        f"nothing was recorded in {log_dir}: no process of the job made a torch process group, used mpi4py, "
-        "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S."
     ]
 
 

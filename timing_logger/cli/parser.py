@@ -99,6 +99,9 @@ def _add_run(subparsers: _Commands) -> None:
     run.add_argument("--log-dir", default="logs/run", metavar="DIR", help="the timing files (logs/run)")
     run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
     run.add_argument("--every", type=options.count, default=1, metavar="N", help="record every Nth iteration")
+    run.add_argument(
+        "--native-mpi", action="store_true", help="time the calls of MPI alone, of a program in any language"
+    )
     run.add_argument("--quiet", action="store_true", help="say nothing at the end")
     run.add_argument("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="after --: what to run")
     run.set_defaults(command=launch.run)

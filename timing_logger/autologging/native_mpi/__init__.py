@@ -4,7 +4,7 @@
 and sidecar per rank into the folder that the environment variable :data:`VARIABLE` names.
 """
 
-from allreduce_instrumentation.native_mpi.build import library
+from timing_logger.autologging.native_mpi.build import library
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
 """The environment variable that names the folder of the timing files."""

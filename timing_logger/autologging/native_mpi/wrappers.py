@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from allreduce_instrumentation.native_mpi import table
-from allreduce_instrumentation.native_mpi.table import Completion, Function
+from timing_logger.autologging.native_mpi import table
+from timing_logger.autologging.native_mpi.table import Completion, Function
 
 
 class Binding(NamedTuple):
@@ -167,14 +167,18 @@ def wrappers(exists: Callable[[str], bool]) -> str:
     parts = ['/* Written by wrappers.py. */\n#include "waits.h"\n']
     for binding in (C, LARGE, FORTRAN):
         parts.append(f"\n/* -- {binding.title} */\n")
-        parts.extend(f"#undef {name.split('(')[0]}\n#define {name} {text}" for name, text in binding.definitions.items())
+        parts.extend(_defined(name, text) for name, text in binding.definitions.items())
         for functions, body in _WAYS:
             chosen = (f for f in functions if _has(binding, f, exists))
             parts.extend(_wrapper(binding, function, body(binding, function)) for function in chosen)
         if binding is C:
-            chosen = (f for f in table.MAKE_COMMUNICATORS_IN_C if exists(f.name))
-            parts.extend(_wrapper(C, function, _makes_communicator(C, function)) for function in chosen)
+            makers = (one for one in table.MAKE_COMMUNICATORS_IN_C if exists(one.name))
+            parts.extend(_wrapper(C, one, _makes_communicator(C, one)) for one in makers)
     return "\n".join(parts) + "\n"
+
+
+def _defined(name: str, text: str) -> str:
+    return f"#undef {name.split('(')[0]}\n#define {name} {text}"
 
 
 def _wrapper(binding: Binding, function: Function | Completion, body: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from allreduce_instrumentation.native_mpi.wrappers import real_header, wrappers
+from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.errors import ConfigurationError
 
 _SOURCES = Path(__file__).parent / "csrc"
@@ -48,8 +48,8 @@ def _compiler() -> list[str]:
     words = shlex.split(named)
     if not words or shutil.which(words[0]) is None:
         raise ConfigurationError(
-            f"--native-mpi: the MPI compiler {named!r} is not there. Load the module of your MPI, or set MPICC to "
-            "its mpicc."
+            f"--native-mpi: the MPI compiler {named!r} is not there. Load the module of your MPI, or set MPICC "
+            "to its mpicc."
         )
     return words
 

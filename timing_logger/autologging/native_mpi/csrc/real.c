@@ -60,11 +60,13 @@ void find_real(const void *caller)
         real.unfit = true;
     }
 #ifdef OPEN_MPI
-    constants.world = dlsym(library, "ompi_mpi_comm_world");
-    constants.comm_null = dlsym(library, "ompi_mpi_comm_null");
-    constants.request_null = dlsym(library, "ompi_request_null");
-    constants.byte = dlsym(library, "ompi_mpi_byte");
-    fortran_in_place = dlsym(library, "mpi_fortran_in_place_");
+    /* A program that was linked with MPI has a copy of its data, which takes the place of the library's. */
+    void *data = library == RTLD_NEXT ? RTLD_DEFAULT : library;
+    constants.world = dlsym(data, "ompi_mpi_comm_world");
+    constants.comm_null = dlsym(data, "ompi_mpi_comm_null");
+    constants.request_null = dlsym(data, "ompi_request_null");
+    constants.byte = dlsym(data, "ompi_mpi_byte");
+    fortran_in_place = dlsym(data, "mpi_fortran_in_place_");
 #else
     void **pointer = dlsym(library, "MPIR_F_MPI_IN_PLACE");
     fortran_in_place = pointer == NULL ? NULL : *pointer;

@@ -37,16 +37,14 @@ class Function(NamedTuple):
         return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name
 
 
-def _function(name: str, parameters: str, *further: str, root_sends: bool = False) -> Function:
-    return Function(name, tuple(parameters.split()), *further, root_sends=root_sends, large=bool(further))
+def _function(name: str, parameters: str, sent_bytes: str = "", root_sends: bool = False) -> Function:
+    return Function(name, tuple(parameters.split()), sent_bytes, root_sends, large=bool(sent_bytes))
 
 
 _SENT = "bytes(COUNT(sendcount), TYPE(sendtype))"
 _RECEIVED = "bytes(COUNT(recvcount), TYPE(recvtype))"
 _BLOCK = f"(IN_PLACE(sendbuf) ? {_RECEIVED} : {_SENT})"
-_OWN_OF_MANY = (
-    f"IN_PLACE(sendbuf) ? bytes(COUNT_AT(recvcounts, call.group->rank), TYPE(recvtype)) : {_SENT}"
-)
+_OWN_OF_MANY = f"IN_PLACE(sendbuf) ? bytes(COUNT_AT(recvcounts, call.group->rank), TYPE(recvtype)) : {_SENT}"
 _TO_EACH = (
     "IN_PLACE(sendbuf) ? bytes(total(recvcounts, call.group->blocks, COUNT_BYTES), TYPE(recvtype))"
     " : bytes(total(sendcounts, call.group->blocks, COUNT_BYTES), TYPE(sendtype))"
