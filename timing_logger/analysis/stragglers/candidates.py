@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -137,12 +138,11 @@ def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
         One candidate for each set of slow steps that belong together; a rank may have several.
     """
     found = [
-        _candidate(times, role, columns, ratios, baseline, slow)
-        for role, columns in members(times.ranks, roles).items()
+        _candidate(times, role, slow)
+        for name, columns in members(times.ranks, roles).items()
         if len(columns) > 1
-        for baseline in [peer_medians(times.self_ms[:, columns])]
-        for ratios in [log_ratios(times.self_ms[:, columns], baseline)]
-        for slow in _with_bursts(slow_steps(ratios, min_gap=MIN_GAP / 2))
+        for role in [_Role.of(times, name, columns)]
+        for slow in _with_bursts(slow_steps(role.ratios, min_gap=MIN_GAP / 2))
     ]
     return sorted(found, key=lambda candidate: -candidate.cost_ms)
 
@@ -159,22 +159,46 @@ def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
     return found + bursts
 
 
-def _candidate(
-    times: StepTimes, role: str, columns: Ints, ratios: Floats, baseline: Floats, slow: SlowSteps
-) -> Candidate:
-    excess_ms = times.self_ms[slow.steps, columns[slow.column]] - baseline[slow.steps, slow.column]
-    scores = relative_scores(times.self_ms[np.ix_(slow.steps, columns)])
+class _Role(NamedTuple):
+    """The times of a role: what all its candidates are held against.
+
+    Attributes:
+        name: the role.
+        columns: the columns of its ranks among all ranks.
+        baseline: peer medians of the self times, steps x ranks.
+        ratios: log(time / baseline), steps x ranks.
+        n_steps: the number of steps that are known.
+    """
+
+    name: str
+    columns: Ints
+    baseline: Floats
+    ratios: Floats
+    n_steps: int
+
+    @classmethod
+    def of(cls, times: StepTimes, name: str, columns: Ints) -> _Role:
+        baseline = peer_medians(times.self_ms[:, columns])
+        ratios = log_ratios(times.self_ms[:, columns], baseline)
+        return cls(name, columns, baseline, ratios, n_known_steps(ratios))
+
+
+def _candidate(times: StepTimes, role: _Role, slow: SlowSteps) -> Candidate:
+    column = int(role.columns[slow.column])
+    excess_ms = times.self_ms[slow.steps, column] - role.baseline[slow.steps, slow.column]
+    scores = relative_scores(times.self_ms[np.ix_(slow.steps, role.columns)])
     cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
         Gate.at_least("z over the steps", slow.z, MIN_Z),
-        *_spread_gate(ratios[slow.steps], slow.column),
-        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(ratios)),
+        *_spread_gate(column_medians(role.ratios[slow.steps]), slow.column),
+        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps)),
         Gate.at_least(_COST, cost_share, MIN_COST_SHARE),
-        _steps_gate(slow, ratios, cost_share),
-        *_wait_gate(times, columns, slow, excess_ms),
+        _steps_gate(slow, role.n_steps, cost_share),
+        *_wait_gate(times, role.columns, slow, excess_ms),
     )
-    column = int(columns[slow.column])
-    return Candidate(slow, role, column, columns, ratios, excess_ms, float(scores[slow.column]), gates)
+    return Candidate(
+        slow, role.name, column, role.columns, role.ratios, excess_ms, float(scores[slow.column]), gates
+    )
 
 
 def _gap(scores: Floats, column: int) -> float:
@@ -182,9 +206,8 @@ def _gap(scores: Floats, column: int) -> float:
     return float(np.median(peers) - scores[column]) if len(peers) else float("nan")
 
 
-def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
+def _spread_gate(levels: Floats, column: int) -> Sequence[Gate]:
     """Compare the rank's level with the spread of its peers; no gate if fewer than two peers are known."""
-    levels = column_medians(ratios)
     peers = known(np.delete(levels, column))
     if len(peers) < _MIN_PEERS_FOR_SPREAD:
         return ()
@@ -192,14 +215,14 @@ def _spread_gate(ratios: Floats, column: int) -> Sequence[Gate]:
     return (Gate.at_least(_PEERS, z, MIN_Z),)
 
 
-def _least_gap(ratios: Floats) -> float:
-    return MIN_GAP if n_known_steps(ratios) >= FEW_STEPS else MIN_GAP_OF_FEW
+def _least_gap(n_steps: int) -> float:
+    return MIN_GAP if n_steps >= FEW_STEPS else MIN_GAP_OF_FEW
 
 
-def _steps_gate(slow: SlowSteps, ratios: Floats, cost_share: float) -> Gate:
+def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float) -> Gate:
     """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
-    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_known_steps(ratios)))
+    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_steps))
 
 
 def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:

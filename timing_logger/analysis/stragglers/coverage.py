@@ -100,7 +100,7 @@ def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) ->
 
     Such a run is not called healthy, although no rank is known to be slow.
     """
-    length_ms = times.run_ms()
+    length_ms = times.run_ms
     own_ms = times.waits.own_ms
     met = ~np.isnan(own_ms).all(axis=1)
     if not met.any() or not length_ms > 0:

@@ -32,7 +32,7 @@ def likelihoods(times: StepTimes, parties: Sequence[Party], n_culprits: int) -> 
     for party in parties:  # a rank may have been slow several times
         steps, at = party.first.slow.steps, columns.index(party.columns)
         cost_ms[steps, at] = np.fmax(cost_ms[steps, at], party.first.excess_ms)
-    enough_ms = MIN_COST_SHARE * times.run_ms()
+    enough_ms = MIN_COST_SHARE * times.run_ms
     found = np.zeros(len(columns))
     for weights in _resampled(len(times.iterations)):
         costs = weights @ cost_ms

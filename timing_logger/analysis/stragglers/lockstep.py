@@ -67,28 +67,34 @@ def parties(times: StepTimes, roles: Mapping[int, str], found: Sequence[Candidat
     """
     parted: list[Party] = []
     taken: set[int] = set()  # positions of candidates that are in the party of another
+    ratios = _all_ratios(times, roles)
     for at, candidate in enumerate(found):
         if at in taken:
             continue
-        partners = _partners(times, roles, candidate) if candidate.may_be_suspected else []
-        taken |= {i for i, other in enumerate(found) if i > at and _is_same(candidate, other, partners)}
+        partners = _partners(ratios, candidate) if candidate.may_be_suspected else []
+        others = [i for i in range(at + 1, len(found)) if found[i].column in partners] if partners else []
+        taken |= {i for i in others if _in_same_steps(candidate, found[i])}
         parted.append(Party((candidate, *(_stand_in(candidate, column) for column in partners))))
     return parted
 
 
-def _is_same(candidate: Candidate, other: Candidate, partners: Sequence[int]) -> bool:
-    """Tell whether ``other`` is a partner that is slow in the same steps."""
+def _in_same_steps(candidate: Candidate, other: Candidate) -> bool:
+    """Tell whether half of the slow steps of ``other`` are slow steps of the candidate."""
     shared = np.intersect1d(candidate.slow.steps, other.slow.steps)
-    return other.column in partners and 2 * len(shared) >= len(other.slow.steps)
+    return 2 * len(shared) >= len(other.slow.steps)
 
 
 def _stand_in(candidate: Candidate, column: int) -> Candidate:
     return replace(candidate, column=column)
 
 
-def _partners(times: StepTimes, roles: Mapping[int, str], candidate: Candidate) -> list[int]:
-    """Return the columns of ranks of any role that are as slow as the candidate, and vary with it."""
-    ratios = _all_ratios(times, roles)
+def _partners(ratios: Floats, candidate: Candidate) -> list[int]:
+    """Return the columns of ranks of any role that are as slow as the candidate, and vary with it.
+
+    Args:
+        ratios: as :func:`_all_ratios` returns them.
+        candidate: whose partners are looked for.
+    """
     levels = column_medians(ratios[candidate.slow.steps])
     own = levels[candidate.column]
     alike = np.flatnonzero(np.minimum(levels, own) >= MIN_SAME_LEVEL * np.maximum(levels, own))

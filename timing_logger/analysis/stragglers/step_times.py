@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -111,8 +112,9 @@ class StepTimes:
             from_gaps=True,
         )
 
+    @cached_property
     def run_ms(self) -> float:
-        """Return the sum of the recorded steps in ms, each as long as on the typical rank.
+        """The sum of the recorded steps in ms, each as long as on the typical rank.
 
         Where it is unknown when a step began, it counts as long as its slowest rank works, plus the least
         time that a rank waits in it.
@@ -125,7 +127,7 @@ class StepTimes:
 
     def share_of_run(self, cost_ms: float) -> float:
         """Return a cost as a fraction of the run, in [0, 1]; 0 if the length of the run is unknown."""
-        length_ms = self.run_ms()
+        length_ms = self.run_ms
         return min(1.0, cost_ms / length_ms) if length_ms > 0 else 0.0
 
 

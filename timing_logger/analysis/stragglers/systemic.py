@@ -149,13 +149,14 @@ def group_wide(times: StepTimes) -> Verdict | None:
     typical = row_medians(own)
     edges = [0, *change_points(typical, cap=-np.log(FLAGGED_SCORE), min_sigma=MIN_SIGMA), len(typical)]
     spans = list(pairwise(edges))
-    levels = [column_medians(own[a:b]) for a, b in spans]
+    best = np.full(own.shape[1], np.nan)
     found = []
-    for at in range(1, len(spans)):
-        past = [levels[i] for i in range(at) if spans[i][1] - spans[i][0] >= MIN_STEPS]
-        if past:
-            scores = np.exp(np.fmin.reduce(past) - levels[at])
-            found.append(_group_verdict(times, with_all[slice(*spans[at])], scores))
+    for span in spans:
+        level = column_medians(own[slice(*span)])
+        if not np.isnan(best).all():
+            found.append(_group_verdict(times, with_all[slice(*span)], np.exp(best - level)))
+        if span[1] - span[0] >= MIN_STEPS:
+            best = np.fmin(best, level)
     return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
 
 
