@@ -48,8 +48,8 @@ def _compiler() -> list[str]:
     words = shlex.split(named)
     if not words or shutil.which(words[0]) is None:
         raise ConfigurationError(
-            f"--native-mpi: the MPI compiler {named!r} is not there. Load the module of your MPI, or set MPICC "
-            "to its mpicc."
+            f"--native-mpi: the MPI compiler {named!r} is not there. Load the module of your MPI, or set "
+            "MPICC to its mpicc."
         )
     return words
 
@@ -99,8 +99,7 @@ def _run(command: list[str], given: str = "") -> str:
             command, input=given, capture_output=True, text=True, check=True, timeout=_LIMIT_S
         )
     except subprocess.SubprocessError as error:
-        told = getattr(error, "stderr", None) or str(error)
-        raise ConfigurationError(
-            f"--native-mpi: the MPI compiler {command[0]!r} failed: {str(told).strip()[-3000:]}"
-        ) from error
+        told = str(getattr(error, "stderr", None) or error).strip().splitlines()
+        first = next((line for line in told if "error" in line), told[-1])
+        raise ConfigurationError(f"--native-mpi: the MPI compiler {command[0]!r} failed: {first}") from error
     return done.stdout

@@ -87,9 +87,23 @@ _IN_FORTRAN = {
 
 C = Binding("C", "MPI_{}".format, str, _IN_C | _COUNT_OF["int"])
 LARGE = Binding("C, with large counts", "MPI_{}_c".format, "{}_c".format, _IN_C | _COUNT_OF["MPI_Count"])
-FORTRAN = Binding(
-    "Fortran", lambda name: f"mpi_{name.lower()}_", "f_{}".format, _IN_FORTRAN | _COUNT_OF["Fortran"], True
-)
+
+
+def _fortran(title: str, suffix: str) -> Binding:
+    return Binding(
+        title,
+        lambda name: f"mpi_{name.lower()}{suffix}",
+        f"{{}}{suffix.rstrip('_') or '_f'}".format,
+        _IN_FORTRAN | _COUNT_OF["Fortran"],
+        is_fortran=True,
+    )
+
+
+FORTRAN = _fortran("Fortran", "_")
+FORTRAN_2008 = _fortran("Fortran's module mpi_f08", "_f08_")
+FORTRAN_2008_TS = _fortran("the same, for buffers with descriptors, which begin with the address", "_f08ts_")
+FORTRAN_2008_TS.definitions["IN_PLACE(w)"] = "is_fortran_in_place(*(word *) (w))"
+BINDINGS = (C, LARGE, FORTRAN, FORTRAN_2008, FORTRAN_2008_TS)
 
 
 def real_header(exists: Callable[[str], bool]) -> str:
@@ -130,7 +144,7 @@ def _own_entry(binding: Binding, name: str) -> str:
 
 def _functions(exists: Callable[[str], bool]) -> Iterator[tuple[Binding, Function | Completion]]:
     """Yield all that is wrapped, in each binding."""
-    for binding in (C, LARGE, FORTRAN):
+    for binding in BINDINGS:
         for functions, _ in _WAYS:
             for function in functions:
                 if _has(binding, function, exists):
@@ -142,6 +156,7 @@ def _functions(exists: Callable[[str], bool]) -> Iterator[tuple[Binding, Functio
         yield C, function
     for function in table.OF_THE_PROCESS_IN_FORTRAN:
         yield FORTRAN, function
+        yield FORTRAN_2008, function
 
 
 def _has(binding: Binding, function: Function | Completion, exists: Callable[[str], bool]) -> bool:
@@ -165,7 +180,7 @@ def wrappers(exists: Callable[[str], bool]) -> str:
         exists: whether the MPI declares a function of C of this name.
     """
     parts = ['/* Written by wrappers.py. */\n#include "waits.h"\n']
-    for binding in (C, LARGE, FORTRAN):
+    for binding in BINDINGS:
         parts.append(f"\n/* -- {binding.title} */\n")
         parts.extend(_defined(name, text) for name, text in binding.definitions.items())
         for functions, body in _WAYS:
@@ -192,6 +207,11 @@ def _wrapper(binding: Binding, function: Function | Completion, body: Iterable[s
             f'EXPORTED {head} __asm__("{binding.symbol(function.name)}");',
             head,
             "{",
+            *(
+                ("    MPI_Fint unasked;", "    ierror = ierror == 0 ? (word) &unasked : ierror;")
+                if binding.is_fortran
+                else ()
+            ),
             "    if (passes(CALLER))",
             f"        {_untimed(binding, function)}",
             *(f"    {line}" for line in body),

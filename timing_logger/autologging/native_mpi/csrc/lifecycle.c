@@ -145,28 +145,34 @@ int wrapped_Pcontrol(int level, ...)
     return MPI_SUCCESS;
 }
 
-/* Fortran's way in. Where MPI's own calls the C binding, that has begun the timing already. */
-EXPORTED void wrapped_f_init(word ierror) __asm__("mpi_init_");
-void wrapped_f_init(word ierror)
-{
-    find_real(CALLER);
-    real.f_Init(ierror);
-    if (*(MPI_Fint *) ierror == MPI_SUCCESS)
-        begin();
-}
+/* Fortran's ways in, where the error code may be absent. Where MPI's own calls the C binding, that has begun the
+   timing already. */
+#define IN_FORTRAN(suffix, symbol)                                                                                 \
+    EXPORTED void wrapped_Init##suffix(word ierror) __asm__("mpi_init" symbol);                                    \
+    void wrapped_Init##suffix(word ierror)                                                                         \
+    {                                                                                                              \
+        MPI_Fint unasked, *code = ierror == 0 ? &unasked : (MPI_Fint *) ierror;                                    \
+        find_real(CALLER);                                                                                         \
+        real.Init##suffix((word) code);                                                                            \
+        if (*code == MPI_SUCCESS)                                                                                  \
+            begin();                                                                                               \
+    }                                                                                                              \
+    EXPORTED void wrapped_Init_thread##suffix(word required, word provided, word ierror)                           \
+        __asm__("mpi_init_thread" symbol);                                                                         \
+    void wrapped_Init_thread##suffix(word required, word provided, word ierror)                                    \
+    {                                                                                                              \
+        MPI_Fint unasked, *code = ierror == 0 ? &unasked : (MPI_Fint *) ierror;                                    \
+        find_real(CALLER);                                                                                         \
+        real.Init_thread##suffix(required, provided, (word) code);                                                 \
+        if (*code == MPI_SUCCESS)                                                                                  \
+            begin();                                                                                               \
+    }                                                                                                              \
+    EXPORTED void wrapped_Finalize##suffix(word ierror) __asm__("mpi_finalize" symbol);                            \
+    void wrapped_Finalize##suffix(word ierror)                                                                     \
+    {                                                                                                              \
+        end(true);                                                                                                 \
+        real.Finalize##suffix(ierror);                                                                             \
+    }
 
-EXPORTED void wrapped_f_init_thread(word required, word provided, word ierror) __asm__("mpi_init_thread_");
-void wrapped_f_init_thread(word required, word provided, word ierror)
-{
-    find_real(CALLER);
-    real.f_Init_thread(required, provided, ierror);
-    if (*(MPI_Fint *) ierror == MPI_SUCCESS)
-        begin();
-}
-
-EXPORTED void wrapped_f_finalize(word ierror) __asm__("mpi_finalize_");
-void wrapped_f_finalize(word ierror)
-{
-    end(true);
-    real.f_Finalize(ierror);
-}
+IN_FORTRAN(_f, "_")
+IN_FORTRAN(_f08, "_f08_")

@@ -13,8 +13,6 @@ struct real real;
 struct constants constants;
 #endif
 
-static void *fortran_in_place;
-
 /* The library that the caller was linked with. A program's own libraries are found behind this one in the order
    of search; those of a module that Python loaded are found through that module alone. */
 static void *library_of(const void *caller)
@@ -49,10 +47,17 @@ static bool is_built_for(void *library)
 #endif
 }
 
+/* The entry for profilers, as in PMPI_Init; MPICH's module for Fortran has MPI_Init alone. */
+static void *own_entry(void *library, const char *symbol)
+{
+    void *found = dlsym(library, symbol);
+    return found != NULL ? found : dlsym(library, symbol + 1);
+}
+
 void find_real(const void *caller)
 {
     void *library = library_of(caller);
-#define FIND(name, symbol) *(void **) &real.name = dlsym(library, symbol);
+#define FIND(name, symbol) *(void **) &real.name = own_entry(library, symbol);
     REAL_FUNCTIONS(FIND)
     if (!is_built_for(library)) {
         note_problem("The program does not use the MPI that --native-mpi was built for, so it is not timed. "
@@ -66,10 +71,6 @@ void find_real(const void *caller)
     constants.comm_null = dlsym(data, "ompi_mpi_comm_null");
     constants.request_null = dlsym(data, "ompi_request_null");
     constants.byte = dlsym(data, "ompi_mpi_byte");
-    fortran_in_place = dlsym(data, "mpi_fortran_in_place_");
-#else
-    void **pointer = dlsym(library, "MPIR_F_MPI_IN_PLACE");
-    fortran_in_place = pointer == NULL ? NULL : *pointer;
 #endif
     real.found = true;
 }
@@ -87,24 +88,41 @@ MPI_Datatype type_f2c(word datatype) { return (MPI_Datatype) real.Type_f2c(*(MPI
 MPI_Request request_f2c(word request) { return (MPI_Request) real.Request_f2c(*(MPI_Fint *) request); }
 #endif
 
-bool is_fortran_in_place(word buffer)
+/* The addresses that Fortran passes in the place of a buffer or a status. Open MPI has objects at them, MPICH
+   pointers to them, as the standard has for statuses; the modules of MPICH have objects, too. */
+static struct {
+    bool known;
+    void *in_place[3], *ignored[4];
+} fortran;
+
+static void *pointed_to(const char *symbol)
 {
-#ifndef OPEN_MPI /* its address is known once Fortran has initialised MPI */
-    void **pointer = dlsym(RTLD_DEFAULT, "MPIR_F_MPI_IN_PLACE");
-    if (fortran_in_place == NULL && pointer != NULL)
-        fortran_in_place = *pointer;
-#endif
-    return buffer != 0 && (void *) buffer == fortran_in_place;
+    void **pointer = dlsym(RTLD_DEFAULT, symbol);
+    return pointer == NULL ? NULL : *pointer;
 }
 
-/* The standard's own names for the addresses that Fortran passes for no status. */
-static bool is_at(word status, const char *symbol)
+static void find_fortran(void)
 {
-    MPI_Fint **ignored = dlsym(RTLD_DEFAULT, symbol);
-    return ignored != NULL && (word) *ignored == status;
+    fortran.in_place[0] = dlsym(RTLD_DEFAULT, "mpi_fortran_in_place_");
+    fortran.in_place[1] = pointed_to("MPIR_F_MPI_IN_PLACE");
+    fortran.in_place[2] = dlsym(RTLD_DEFAULT, "MPIR_F08_MPI_IN_PLACE");
+    fortran.ignored[0] = pointed_to("MPI_F_STATUS_IGNORE");
+    fortran.ignored[1] = pointed_to("MPI_F_STATUSES_IGNORE");
+    fortran.ignored[2] = dlsym(RTLD_DEFAULT, "MPIR_F08_MPI_STATUS_IGNORE_OBJ");
+    fortran.ignored[3] = dlsym(RTLD_DEFAULT, "MPIR_F08_MPI_STATUSES_IGNORE_OBJ");
+    fortran.known = true; /* MPI is initialised by now, and has set the pointers */
 }
 
-bool is_fortran_ignored(word status)
+static bool is_among(word given, void *const *addresses, int n)
 {
-    return is_at(status, "MPI_F_STATUS_IGNORE") || is_at(status, "MPI_F_STATUSES_IGNORE");
+    if (!fortran.known)
+        find_fortran();
+    for (int i = 0; i < n; i++)
+        if (given != 0 && (void *) given == addresses[i])
+            return true;
+    return false;
 }
+
+bool is_fortran_in_place(word buffer) { return is_among(buffer, fortran.in_place, 3); }
+
+bool is_fortran_ignored(word status) { return is_among(status, fortran.ignored, 4); }

@@ -60,7 +60,9 @@ void begin_sidecar(const char *folder, int rank, int world_size)
     gethostname(host, sizeof host - 1);
     read_boot();
     real.Get_library_version((word) mpi_version, (word) &length);
-    mpi_version[strcspn(mpi_version, ",\n\t")] = 0;
+    mpi_version[strcspn(mpi_version, ",\n")] = 0;
+    for (char *tab = mpi_version; (tab = strchr(tab, '\t')) != NULL;)
+        *tab = ' ';
     of_rank = rank;
     of_world = world_size;
     first_anchor = read_anchor();
