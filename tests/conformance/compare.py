@@ -1,9 +1,10 @@
 """mpi4py's own test suite, plain and under timing: does any test end otherwise?
 
-    python tests/conformance/compare.py [--ranks 1,2,3,4] [--only test_comm,test_p2p]
+    python tests/conformance/compare.py [--ranks 1,2,3,4] [--only test_comm,test_p2p] [--ways timed,native]
 
 Fetches the source distribution of the installed mpi4py with pip, runs its suite with run_suite.py,
-and prints how many tests ended how. Ends with 1 if any differs.
+and prints how many tests ended how: ``timed`` by TimedIntracomm, ``native`` by the library of
+``timing-logger run --native-mpi``. Ends with 1 if any differs from the plain run.
 """
 
 from __future__ import annotations
@@ -54,20 +55,29 @@ def fetch_suite(folder: Path) -> Path:
 
 
 def run_suite(way: str, ranks: int, suite: Path, options: list[str]) -> Run:
-    """Run the suite on ``ranks`` ranks, ``way`` being ``plain`` or ``timed``."""
+    """Run the suite on ``ranks`` ranks, ``way`` being ``plain``, ``timed`` or ``native``."""
     with tempfile.TemporaryDirectory() as output:
+        native = [sys.executable, "-m", "timing_logger", "run", "--native-mpi", "--quiet", "--log-dir", output]
+        launched = [*native, "--"] if way == "native" else []
+        asked = "timed" if way == "timed" else "plain"
         launcher = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)]
-        program = [sys.executable, "-m", "mpi4py", str(HERE / "run_suite.py"), way, output, str(suite)]
+        program = [sys.executable, "-m", "mpi4py", str(HERE / "run_suite.py"), asked, output, str(suite)]
         started = time.monotonic()
-        said = _run_to_end([*launcher, *program, "--quiet", "--no-builddir", *options])
+        said = _run_to_end([*launched, *launcher, *program, "--quiet", "--no-builddir", *options])
         seconds = time.monotonic() - started
         reports: list[dict[str, Any]] = []
         for rank in range(ranks):
-            path = Path(output) / f"{way}-rank{rank}.json"
+            path = Path(output) / f"{asked}-rank{rank}.json"
             if not path.exists():
                 sys.exit(f"rank {rank} of the {way} run did not reach its end:\n{said[-3000:]}")
             reports.append(json.loads(path.read_text()))
-    return Run([r["outcomes"] for r in reports], sum(r["rows"] for r in reports), seconds)
+        rows = sum(r["rows"] for r in reports) + _rows_in(Path(output))
+    return Run([r["outcomes"] for r in reports], rows, seconds)
+
+
+def _rows_in(folder: Path) -> int:
+    """Count the rows of all timing files in ``folder``."""
+    return sum(path.read_bytes().count(b"\n") - 1 for path in folder.glob("timing-rank*.csv"))
 
 
 def _run_to_end(command: list[str]) -> str:
@@ -82,14 +92,14 @@ def _run_to_end(command: list[str]) -> str:
         sys.exit(f"not done in {LIMIT_S:g} s:\n{job.communicate()[0][-3000:]}")
 
 
-def differences(plain: Run, timed: Run) -> list[str]:
+def differences(plain: Run, other_run: Run, way: str) -> list[str]:
     """One line for each test that did not end alike on some rank."""
     lines = []
-    for rank, (before, after) in enumerate(zip(plain.outcomes, timed.outcomes, strict=True)):
+    for rank, (before, after) in enumerate(zip(plain.outcomes, other_run.outcomes, strict=True)):
         for test in sorted(before.keys() | after.keys()):
             one, other = before.get(test, "not run"), after.get(test, "not run")
             if _kind(one) != _kind(other):
-                lines.append(f"rank {rank}: {test}\n    plain: {one}\n    timed: {other}")
+                lines.append(f"rank {rank}: {test}\n    plain: {one}\n    {way}: {other}")
     return lines
 
 
@@ -109,18 +119,19 @@ def main() -> None:
     parser.add_argument("--ranks", default="1,2,3,4", help="numbers of ranks, with commas")
     parser.add_argument("--only", default="", help="test modules, with commas; default all")
     parser.add_argument("--suite", type=Path, default=Path(".venv/conformance"), help="where it is unpacked")
+    parser.add_argument("--ways", default="timed", help="timed, native, or both with a comma")
     arguments = parser.parse_args()
     suite = fetch_suite(arguments.suite)
     options = [option for module in arguments.only.split(",") if module for option in ("-i", module)]
     print(f"mpi4py {version('mpi4py')}, its own tests; counts are over all ranks", flush=True)
     differing = []
     for ranks in map(int, arguments.ranks.split(",")):
-        runs = {}
-        for way in ("plain", "timed"):
-            runs[way] = run_suite(way, ranks, suite, options)
-            rows = f"  {runs[way].rows} rows" if way == "timed" else ""
-            print(f"{ranks} ranks  {way}  {describe(runs[way])}{rows}", flush=True)
-        differing += [f"{ranks} ranks, {line}" for line in differences(runs["plain"], runs["timed"])]
+        runs: dict[str, Run] = {}
+        for way in ("plain", *arguments.ways.split(",")):
+            run = runs[way] = run_suite(way, ranks, suite, options)
+            rows = "" if way == "plain" else f"  {run.rows} rows"
+            print(f"{ranks} ranks  {way:6s} {describe(run)}{rows}", flush=True)
+            differing += [f"{ranks} ranks, {line}" for line in differences(runs["plain"], run, way)]
     print("\n".join(differing) if differing else "no test ends otherwise under timing")
     sys.exit(bool(differing))
 

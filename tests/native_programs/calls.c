@@ -59,7 +59,7 @@ static void threads(void)
 
 static void flood(void)
 {
-    for (int i = 0; i < 400000; i++)
+    for (int i = 0; i < 100000; i++)
         MPI_Barrier(MPI_COMM_SELF);
 }
 
@@ -98,6 +98,14 @@ static void forking(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void hanging(void)
+{
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (rank == 1)
+        sleep(300);
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static void lost(void)
 {
     static int got;
@@ -115,6 +123,7 @@ int main(int argc, char **argv)
     struct { const char *name; void (*does)(void); } parts[] = {
         {"collectives", collectives}, {"messages", messages}, {"threads", threads}, {"flood", flood},
         {"duplicates", duplicates}, {"paused", paused}, {"failing", failing}, {"forking", forking}, {"lost", lost},
+        {"hanging", hanging},
     };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strcmp(what, parts[i].name) == 0)

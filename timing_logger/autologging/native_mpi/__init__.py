@@ -1,7 +1,7 @@
 """Times the MPI of any program, in C, Fortran or Python, by the entry points that MPI has for profilers.
 
-:func:`library` builds a small library for the MPI of the machine. Preloaded into a program, it writes one timing
-file and sidecar per rank into the folder that the environment variable :data:`VARIABLE` names.
+:func:`library` builds a small library for the MPI of the machine. Preloaded into a program, it writes one
+timing file and sidecar per rank into the folder that the environment variable :data:`VARIABLE` names.
 """
 
 from timing_logger.autologging.native_mpi.build import library

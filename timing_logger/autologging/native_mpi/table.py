@@ -273,7 +273,8 @@ OF_THE_PROCESS_IN_FORTRAN = (
 )
 
 ASKED = {
-    "Cartdim_get": 2, "Comm_create_keyval": 4, "Comm_get_attr": 4, "Comm_get_name": 3, "Comm_group": 2,
+    "Cartdim_get": 2, "Comm_create_keyval": 4, "Comm_get_attr": 4, "Comm_get_name": 3,
+    "Comm_get_parent": 1, "Comm_group": 2,
     "Comm_rank": 2, "Comm_remote_group": 2, "Comm_remote_size": 2, "Comm_set_attr": 3, "Comm_size": 2,
     "Comm_test_inter": 2, "Dist_graph_neighbors_count": 4, "Error_class": 2, "Get_elements_x": 3,
     "Get_library_version": 2, "Graph_neighbors_count": 3, "Group_free": 1, "Group_size": 2,

@@ -133,7 +133,11 @@ struct call *receive(const char *operation, MPI_Comm comm, int from)
     return call;
 }
 
-bool is_root(const struct group *group, int root) { return root == group->rank || root == MPI_ROOT; }
+bool is_root(const struct group *group, int root)
+{
+    bool is_inter = group->size != group->own_size; /* where other ranks name the root by its rank on the other side */
+    return is_inter ? root == MPI_ROOT : root == group->rank;
+}
 
 void set_root(struct call *call, int root, bool root_sends)
 {

@@ -51,11 +51,18 @@ static bool start_writer(void)
     return has_writer;
 }
 
+/* Whether MPI itself started this process: its rank is one of another world, and names the file of this one's. */
+static bool is_spawned(void)
+{
+    MPI_Comm parent = NO_COMM;
+    return real.Comm_get_parent((word) &parent) == MPI_SUCCESS && parent != NO_COMM;
+}
+
 static void begin(void)
 {
     const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
     int rank, size;
-    if (recording || folder == NULL || real.unfit)
+    if (recording || folder == NULL || real.unfit || is_spawned())
         return;
     real.Comm_rank((word) WORLD, (word) &rank);
     real.Comm_size((word) WORLD, (word) &size);
@@ -81,6 +88,7 @@ static void end(bool closed)
     pthread_join(writer, NULL);
     has_writer = false;
     write_rows();
+    dropped = accepted - written; /* what cannot be written now never is */
     write_sidecar(closed);
     close_file();
 }

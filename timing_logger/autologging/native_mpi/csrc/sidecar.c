@@ -8,12 +8,12 @@
 
 #include "native.h"
 
-#define HANG_AFTER_NS INT64_C(60000000000)
+#define HANG_AFTER_S 60
 #define MOST_TOLD 100
 
 static char path[4096], draft[4096], host[256], boot[160], mpi_version[MPI_MAX_LIBRARY_VERSION_STRING + 1];
 static int of_rank, of_world;
-static int64_t started_unix_ns, progress_ns, seen;
+static int64_t started_unix_ns, progress_ns, seen, hang_after_ns;
 static struct anchor first_anchor;
 
 struct anchor read_anchor(void)
@@ -63,6 +63,8 @@ void begin_sidecar(const char *folder, int rank, int world_size)
     mpi_version[strcspn(mpi_version, ",\n")] = 0;
     for (char *tab = mpi_version; (tab = strchr(tab, '\t')) != NULL;)
         *tab = ' ';
+    const char *asked = getenv("TIMING_LOGGER_HANG_AFTER");
+    hang_after_ns = (int64_t) ((asked == NULL ? HANG_AFTER_S : atof(asked)) * 1e9);
     of_rank = rank;
     of_world = world_size;
     first_anchor = read_anchor();
@@ -185,8 +187,7 @@ void write_sidecar(bool closed)
     fputs("{\n \"schema_version\": 1,\n", file);
     named(file, "file", file_name);
     fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
-    fprintf(file, " \"labels\": {},\n \"options\": {\"core\": \"native-mpi\", \"hang_after\": %lld},\n",
-            (long long) HANG_AFTER_NS / 1000000000);
+    fprintf(file, " \"labels\": {},\n \"options\": {\"core\": \"native-mpi\", \"hang_after\": %g},\n", hang_after_ns / 1e9);
     fprintf(file, " \"started_unix_ns\": %lld,\n \"updated_unix_ns\": %lld,\n \"closed\": %s,\n",
             (long long) started_unix_ns, (long long) now.unix_ns, closed ? "true" : "false");
     fputs(" \"clock_anchors\": [", file);
@@ -204,8 +205,8 @@ void write_sidecar(bool closed)
     named(file, "last_error", last_error);
     struct list calls = {file, 0}, groups = {file, 0};
     fputs(" \"open_calls\": [", file);
-    for_each_thread(tell_open_call, now.counter_ns - HANG_AFTER_NS, &calls);
-    for_each_request(tell_open_call, now.counter_ns - HANG_AFTER_NS, &calls);
+    for_each_thread(tell_open_call, now.counter_ns - hang_after_ns, &calls);
+    for_each_request(tell_open_call, now.counter_ns - hang_after_ns, &calls);
     fputs("],\n \"groups\": [", file);
     for_each_group(tell_group, &groups);
     fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
@@ -231,7 +232,7 @@ static void write_open(const struct call *call, void *told)
 void look_for_hangs(void)
 {
     static int64_t told_before_ns;
-    int64_t now = now_ns(), taken = accepted, before_ns = now - HANG_AFTER_NS;
+    int64_t now = now_ns(), taken = accepted, before_ns = now - hang_after_ns;
     if (taken != seen) {
         seen = taken;
         progress_ns = now;

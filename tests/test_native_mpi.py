@@ -1,0 +1,291 @@
+"""``timing-logger run --native-mpi``: programs in C and Python, timed by a library that is preloaded."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mpi_runner import environment_of_a_job
+from processes import run_job
+
+from timing_logger.autologging.native_mpi import build, library, table
+from timing_logger.errors import ConfigurationError
+from timing_logger.reading.timings import read_timings
+
+BIN = Path(sys.executable).parent
+HERE = Path(__file__).parent
+RUN = [sys.executable, "-m", "timing_logger", "run", "--native-mpi"]
+COLUMNS = ("operation", "message_size_bytes", "group", "group_size", "seq", "peer", "thread", "status")
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("cc") is None or not (BIN / "mpicc").exists(), reason="no C compiler, or no mpicc"
+)
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with environment_of_a_job() as found:
+        yield {**found, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def program(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program ``native_programs/calls.c``, compiled."""
+    path = tmp_path_factory.mktemp("native") / "calls"
+    command = ["mpicc", "-O1", "-pthread", str(HERE / "native_programs" / "calls.c"), "-o", str(path)]
+    subprocess.run(command, check=True, timeout=60, env={**os.environ, **environment})
+    return path
+
+
+Job = subprocess.CompletedProcess[str]
+
+
+class Jobs:
+    """Runs the program in C on two ranks, timed into a folder of its own."""
+
+    def __init__(self, program: Path, environment: dict[str, str], folder: Path) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.command = ["mpiexec", "-n", "2", str(program)]
+
+    def timed(self, what: str, *options: object) -> Job:
+        command = [*RUN, "--log-dir", self.folder, *options, "--", *self.command, what]
+        return run_job(command, environment=self.environment, limit_s=60, name=what)
+
+    def plain(self, what: str) -> Job:
+        return run_job([*self.command, what], environment=self.environment, limit_s=60, name=what)
+
+    def rows(self, rank: int = 0) -> list[tuple[str, ...]]:
+        with (self.folder / f"timing-rank{rank}.csv").open(newline="") as file:
+            return [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
+
+    def sidecar(self, rank: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / f"timing-rank{rank}.meta.json").read_text())
+        return found
+
+
+@pytest.fixture
+def jobs(program: Path, environment: dict[str, str], tmp_path: Path) -> Jobs:
+    return Jobs(program, environment, tmp_path / "logs")
+
+
+# -- the oracle: what TimedIntracomm records ---------------------------------------------------------------
+
+
+def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str], tmp_path: Path) -> None:
+    """Of every collective and message, blocking, nonblocking and persistent, over six communicators."""
+    python = ["mpiexec", "-n", "3", sys.executable, "-m", "mpi4py", HERE / "mpi_programs" / "every_call.py"]
+    by_wrapper, native = tmp_path / "wrapper", tmp_path / "native"
+    one = run_job([*python, by_wrapper], environment=environment, limit_s=120, name="TimedIntracomm")
+    command = [*RUN, "--quiet", "--log-dir", native, "--", *python]
+    other = run_job(command, environment=environment, limit_s=120, name="native")
+    assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
+    for rank in range(3):
+        with (by_wrapper / f"timing-rank{rank}.csv").open(newline="") as file:
+            expected = [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
+        with (native / f"timing-rank{rank}.csv").open(newline="") as file:
+            found = [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
+        assert len(found) > 300
+        assert found == expected
+
+
+def test_every_function_that_moves_data_between_ranks_is_in_the_table(environment: dict[str, str]) -> None:
+    """As far as this MPI declares it: also what a version to come will have."""
+    os_environment = {**os.environ, **environment}
+    text = subprocess.run(
+        ["mpicc", "-E", "-x", "c", "-"], input="#include <mpi.h>\n", capture_output=True, text=True,
+        check=True, timeout=60, env=os_environment,
+    ).stdout  # fmt: skip
+    declared = re.findall(r"\bint\s+PMPI_(\w+)\s*\(([^;]*)\)", text)
+    moving = {name for name, given in declared if "MPI_Comm " in given and "MPI_Datatype " in given}
+    elsewhere = {name for name in moving if name.startswith(("Pack", "Unpack", "Win_", "File_"))}
+    families = (table.BLOCKING_COLLECTIVES, table.BLOCKING_MESSAGES, table.ISSUED, table.PREPARED)
+    known = {function.name for family in families for function in family}
+    assert {name.removesuffix("_c") for name in moving - elsewhere} <= known
+    assert len(moving) > 80
+
+
+# -- programs in C ------------------------------------------------------------------------------------------
+
+
+def test_a_program_in_c_has_its_rows_and_is_left_as_it_is(jobs: Jobs) -> None:
+    plain, job = jobs.plain("collectives"), jobs.timed("collectives")
+    assert (job.returncode, sorted(job.stdout)) == (plain.returncode, sorted(plain.stdout))
+    assert "timings of 2 ranks are in" in job.stderr
+    world = ("MPI_COMM_WORLD", "2")
+    assert jobs.rows(1) == [
+        ("ALLREDUCE", "16", *world, "0", "", "MainThread", "ok"),
+        ("ALLGATHER", "8", *world, "1", "", "MainThread", "ok"),
+        ("BCAST", "12", *world, "2", "1", "MainThread", "ok"),
+        ("IBARRIER", "", *world, "3", "", "MainThread", "ok"),
+        ("WAIT", "", *world, "3", "", "MainThread", "ok"),
+    ]
+    assert jobs.sidecar()["closed"] is True
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # of damaged or incomplete files
+        assert len(read_timings(jobs.folder)) == 10
+
+
+def test_a_message_from_any_source_names_its_sender_whether_or_not_the_program_asks(jobs: Jobs) -> None:
+    assert jobs.timed("messages").returncode == 0
+    received = [row for row in jobs.rows(0) if row[0] == "IRECV"]
+    assert [(row[1], row[4], row[5]) for row in received] == [("5", "0", "1"), ("5", "1", "1")]
+
+
+def test_threads_record_side_by_side(jobs: Jobs) -> None:
+    assert jobs.timed("threads", "--quiet").returncode == 0
+    rows = jobs.rows(0)
+    assert sorted(int(row[4]) for row in rows) == list(range(4000))
+    assert len({row[6] for row in rows}) == 4
+
+
+def test_what_comes_faster_than_it_can_be_written_is_written_or_counted(jobs: Jobs) -> None:
+    assert jobs.timed("flood", "--quiet").returncode == 0
+    counters = jobs.sidecar()["counters"]
+    assert counters["accepted"] == 100_000 == counters["written"] + counters["dropped"]
+    assert len(jobs.rows(0)) == counters["written"]
+
+
+def test_communicators_made_alike_have_names_of_their_own(jobs: Jobs) -> None:
+    jobs.timed("duplicates", "--quiet")
+    assert [row[2] for row in jobs.rows(0)] == ["ranks 0-1", "ranks 0-1 #2", "ranks 0-1 #3"]
+
+
+def test_pcontrol_pauses_the_rows_and_not_their_numbers(jobs: Jobs) -> None:
+    jobs.timed("paused", "--quiet")
+    assert [row[4] for row in jobs.rows(0)] == ["0", "2"]
+
+
+def test_an_error_is_named_by_its_class(jobs: Jobs) -> None:
+    assert jobs.timed("failing", "--quiet").returncode == 0
+    assert [row[-1] for row in jobs.rows(0)] == ["error:MPI_ERR_RANK"]
+
+
+def test_a_forked_child_writes_nothing(jobs: Jobs) -> None:
+    assert jobs.timed("forking", "--quiet").returncode == 0
+    assert [row[4] for row in jobs.rows(0)] == ["0", "1"]
+    assert jobs.sidecar()["counters"]["written"] == 2
+
+
+def test_a_request_that_nobody_waits_for_is_unresolved(jobs: Jobs) -> None:
+    jobs.timed("lost", "--quiet")
+    assert [(row[0], row[-1]) for row in jobs.rows(0)] == [("IRECV", "unresolved")]
+
+
+# -- ends ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["killed", "aborting", "leaving"])
+def test_a_job_ends_as_it_would_have(jobs: Jobs, what: str) -> None:
+    assert jobs.timed(what, "--quiet").returncode == jobs.plain(what).returncode
+
+
+def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(jobs: Jobs) -> None:
+    jobs.timed("killed", "--quiet")
+    assert [row[0] for row in jobs.rows(0)] == ["BARRIER"]
+    assert jobs.sidecar()["closed"] is False
+
+
+def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jobs) -> None:
+    limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
+    command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.command[:3], *limited, jobs.command[3]]
+    job = run_job([*command, "flood"], environment=jobs.environment, limit_s=60, name="a full disk")
+    assert job.returncode == 0, job.stderr
+    sidecar = jobs.sidecar()
+    assert sidecar["last_error"] == "write failed: File too large"
+    assert sidecar["counters"]["written"] == len(jobs.rows(0))
+    assert sidecar["counters"]["dropped"] == 100_000 - sidecar["counters"]["written"] > 0
+
+
+def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
+    command = [*RUN, "--log-dir", jobs.folder, "--", *jobs.command, "hanging"]
+    environment = {**os.environ, **jobs.environment, "TIMING_LOGGER_HANG_AFTER": "0.5"}
+    job = subprocess.Popen(
+        list(map(str, command)), env=environment, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
+    )
+    try:
+        _wait_for(lambda: (jobs.folder / "timing-rank0.meta.json").exists() and jobs.sidecar()["open_calls"])
+    finally:
+        job.send_signal(signal.SIGTERM)
+        said = job.communicate(timeout=60)[1]
+    assert "Rank 1 never entered BARRIER 1 of MPI_COMM_WORLD, in which rank 0 has been" in said
+    assert jobs.rows(0)[-1][-1] == "inflight"
+
+
+def _wait_for(condition: Any, limit_s: float = 60.0) -> None:
+    until = time.monotonic() + limit_s
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+# -- the command and the library ----------------------------------------------------------------------------
+
+
+def test_the_late_rank_of_an_mpi_program_is_named(environment: dict[str, str], tmp_path: Path) -> None:
+    job_command = ["mpiexec", "-n", "3", sys.executable, HERE / "unchanged_programs" / "mpi.py"]
+    command = [*RUN, "--log-dir", tmp_path / "logs", "--", *job_command]
+    job = run_job(command, environment=environment, limit_s=120, name="a late rank")
+    assert "Verdict: rank 2 costs this run " in job.stderr
+    assert "logger.phase" not in job.stderr  # the program may be in any language
+
+
+def test_a_program_without_mpi_is_left_alone(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [*RUN, "--log-dir", tmp_path, "--", sys.executable, "-c", "print('hello')"]
+    job = run_job(command, environment=environment, limit_s=60, name="no MPI")
+    assert (job.returncode, job.stdout) == (0, "hello\n")
+    assert "no process of the job initialised MPI" in job.stderr
+
+
+def test_the_library_brings_no_mpi_into_a_process(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", environment["PATH"])
+    needed = subprocess.run(
+        ["readelf", "-d", str(library())], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
+
+
+def test_without_an_mpi_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MPICC", "no-such-mpicc")
+    with pytest.raises(ConfigurationError, match=r"'no-such-mpicc' is not there.*set MPICC"):
+        library()
+
+
+def test_a_compiler_that_fails_is_quoted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One that has no mpi.h, as a plain compiler."""
+    monkeypatch.setenv("MPICC", "cc")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(ConfigurationError, match=r"'cc' failed: .*error: mpi\.h"):
+        library()
+
+
+def test_a_library_is_built_once(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", environment["PATH"])
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = library()
+    monkeypatch.setattr(build, "_build", None)
+    assert library() == first
+    assert [path.name for path in (tmp_path / "timing_logger").iterdir()] == [first.name]
+
+
+def test_every_nth_iteration_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+    command = [*RUN, "--every", 2, "--log-dir", tmp_path, "--", "true"]
+    job = run_job(command, environment=environment, limit_s=60, name="every")
+    assert job.returncode == 2
+    assert "--native-mpi knows no iterations" in job.stderr
