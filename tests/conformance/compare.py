@@ -57,7 +57,16 @@ def fetch_suite(folder: Path) -> Path:
 def run_suite(way: str, ranks: int, suite: Path, options: list[str]) -> Run:
     """Run the suite on ``ranks`` ranks, ``way`` being ``plain``, ``timed`` or ``native``."""
     with tempfile.TemporaryDirectory() as output:
-        native = [sys.executable, "-m", "timing_logger", "run", "--native-mpi", "--quiet", "--log-dir", output]
+        native = [
+            sys.executable,
+            "-m",
+            "timing_logger",
+            "run",
+            "--native-mpi",
+            "--quiet",
+            "--log-dir",
+            output,
+        ]
         launched = [*native, "--"] if way == "native" else []
         asked = "timed" if way == "timed" else "plain"
         launcher = [str(Path(sys.executable).parent / "mpiexec"), "-n", str(ranks)]
