@@ -1,6 +1,7 @@
-"""Times NCCL where Python calls it by itself, without ``torch.distributed``: nccl4py's communicators.
+"""Times NCCL where Python calls it by itself, without ``torch.distributed``: nccl4py and CuPy.
 
-Needs ``nccl4py``; the module is imported when :class:`TimedCommunicator` is.
+Both are imported when their class is: :class:`TimedCommunicator` needs ``nccl4py``, and
+:class:`TimedNcclCommunicator` needs CuPy.
 """
 
 from __future__ import annotations
@@ -12,17 +13,23 @@ from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from allreduce_instrumentation.nccl.communicator import TimedCommunicator
+    from allreduce_instrumentation.nccl.cupy import TimedNcclCommunicator
 
-__all__ = ["TimedCommunicator"]
+__all__ = ["TimedCommunicator", "TimedNcclCommunicator"]
+
+_NEEDS = {
+    "TimedCommunicator": ("communicator", "nccl4py", "pip install 'nccl4py[cu13]', or [cu12]"),
+    "TimedNcclCommunicator": ("cupy", "CuPy with NCCL", "pip install cupy-cuda13x, or cupy-cuda12x"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
+    if name not in _NEEDS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, library, installed = _NEEDS[name]
     try:
-        return import_module(f"{__name__}.communicator").TimedCommunicator
+        return getattr(import_module(f"{__name__}.{module}"), name)
     except ImportError as error:
         raise ConfigurationError(
-            f"TimedCommunicator needs nccl4py, which cannot be imported ({error}): "
-            "pip install 'nccl4py[cu13]', or [cu12], as your driver needs."
+            f"{name} needs {library}, which cannot be imported ({error}): {installed}, as your driver needs."
         ) from error

@@ -6,14 +6,13 @@ device there are no events, and the row has no duration.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from allreduce_instrumentation._operation_counts import OperationCounts
-from timing_logger.record import UNRESOLVED
+from allreduce_instrumentation.nccl._open_groups import OPEN_GROUPS, end
 from timing_logger.recording.device.host_or_device import stream_of_handle
 from timing_logger.recording.device.intervals import open_interval
 from timing_logger.recording.spans import DeviceSpan, Span
@@ -22,9 +21,6 @@ if TYPE_CHECKING:
     import torch
 
     from timing_logger.recording.logger import TimingLogger
-
-Failure: TypeAlias = "type[BaseException] | None"
-"""What a call raised; None if nothing."""
 
 T = TypeVar("T")
 
@@ -130,43 +126,3 @@ class NcclCalls:
             return None
         counts = self.identity
         return counts.next_sent(peer) if operation == "SEND" else counts.next_received(peer)
-
-
-def end(span: Span, failure: Failure) -> None:
-    """End the row of a call now, in the stream of the call."""
-    if not span.claim():
-        return
-    if isinstance(span, DeviceSpan):
-        span.end_interval(failure)
-    else:
-        status = UNRESOLVED if failure is None else f"error:{failure.__name__}"
-        span.write(span.operation, span.start_ns, None, status)
-
-
-class OpenGroups(threading.local):
-    """The calls inside the NCCL group that the calling thread has open; NCCL's groups belong to threads."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._held: list[Span] = []
-
-    def hold(self, span: Span) -> bool:
-        """Keep ``span`` until the group ends; return False if no group is open."""
-        if self._depth:
-            self._held.append(span)
-        return self._depth > 0
-
-    def started(self) -> None:
-        """Note that a group was opened."""
-        self._depth += 1
-
-    def ended(self, failure: Failure) -> None:
-        """Note that a group was closed; the outermost one has queued the work of all calls in it."""
-        self._depth = max(0, self._depth - 1)
-        if self._depth == 0:
-            held, self._held = self._held, []
-            for span in held:
-                end(span, failure)
-
-
-OPEN_GROUPS = OpenGroups()

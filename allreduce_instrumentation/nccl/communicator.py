@@ -12,8 +12,9 @@ from nccl.bindings import nccl as bindings
 from nccl.core import Communicator
 from nccl.core.cuda import get_stream_ptr
 
-from allreduce_instrumentation.nccl._calls import OPEN_GROUPS, NcclCalls, NcclIdentity
+from allreduce_instrumentation.nccl._calls import NcclCalls, NcclIdentity
 from allreduce_instrumentation.nccl._methods import METHODS, Method
+from allreduce_instrumentation.nccl._open_groups import watch_groups
 from timing_logger.recording.global_logger import get_timing_logger
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class TimedCommunicator(Communicator):
         self.timing_name = "nccl"
         self._timing_calls: NcclCalls | None = None
         self._timing_made = 0
-        watch_groups()
+        watch_groups(bindings, "group_start", "group_end", "group_simulate_end")
 
     @classmethod
     def init(
@@ -142,31 +143,3 @@ def _timed(method: Method, untimed: Callable[..., Any]) -> Callable[..., Any]:
 for _name, _method in METHODS.items():
     if hasattr(Communicator, _name):
         setattr(TimedCommunicator, _name, _timed(_method, getattr(Communicator, _name)))
-
-
-@functools.cache
-def watch_groups() -> None:
-    """Have the end of NCCL's groups end the rows of the calls inside them."""
-    start, end, simulate = bindings.group_start, bindings.group_end, bindings.group_simulate_end
-
-    def group_start(*args: Any, **kwargs: Any) -> Any:
-        result = start(*args, **kwargs)
-        OPEN_GROUPS.started()
-        return result
-
-    def ending(untimed: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(untimed)
-        def group_end(*args: Any, **kwargs: Any) -> Any:
-            failure: type[BaseException] | None = None
-            try:
-                return untimed(*args, **kwargs)
-            except BaseException as error:
-                failure = type(error)
-                raise
-            finally:
-                OPEN_GROUPS.ended(failure)
-
-        return group_end
-
-    bindings.group_start = functools.wraps(start)(group_start)
-    bindings.group_end, bindings.group_simulate_end = ending(end), ending(simulate)
