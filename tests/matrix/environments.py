@@ -22,7 +22,7 @@ TORCH = (
 
 WITH_TABLES = ("polars", "pyarrow", "jinja2", "numpy")
 OLDEST_TABLES = (
-    "pandas==2.0.3", "numpy<2", "pyarrow==14.0.2", "polars==1.0.0", "narwhals==2.0.0", "jinja2==3.1.0",
+    "pandas==2.0.3", "numpy<2", "pyarrow==17.0.0", "polars==1.0.0", "narwhals==2.0.0", "jinja2==3.1.0",
     "rich==13.0.0",
 )  # fmt: skip
 """What setup.cfg states as the oldest."""

@@ -114,6 +114,8 @@ def signature(owner: type, method: str) -> str:
 def what_it_raises(call: Any, comm: MPI.Intracomm) -> list[str]:
     try:
         call(comm)
+    except MPI.Exception as error:  # whose text states addresses, with some libraries
+        return [type(error).__name__, MPI.Get_error_string(error.Get_error_class())]
     except Exception as error:
         return [type(error).__name__, str(error)]
     return []

@@ -97,10 +97,13 @@ def _without_warnings() -> Iterator[None]:
 @contextlib.contextmanager
 def _progress(what: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback that takes the numbers done and in total, and draws a bar if stderr is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda done, whole: None
+        return
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
+    with Progress(console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=None)
         yield lambda done, whole: bar.update(task, completed=done, total=whole)
 
