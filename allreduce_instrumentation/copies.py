@@ -152,7 +152,8 @@ def _device(device: torch.device | str) -> torch.device:
         raise ConfigurationError(f"device must name a device, such as 'cuda', and is {device!r}.") from error
     if found.index is not None or not has_streams(found):
         return torch.device(found.type) if found.type == "cpu" else found
-    here = torch.accelerator.current_accelerator()
+    # A build for CUDA names it as its accelerator where there is neither a GPU nor a driver, too.
+    here = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
     if here is None or here.type != found.type:
         raise ConfigurationError(f"device is {device!r}, and this process has {here or 'no accelerator'}.")
     return torch.device(found.type, torch.accelerator.current_device_index())

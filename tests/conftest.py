@@ -34,6 +34,14 @@ with suppress(ImportError):  # a machine with a GPU need not have Hypothesis
     settings.load_profile("few-examples")
 
 
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Name a test that fails as soon as it does: whoever ends the run before its end knows of it, too."""
+    if not report.failed:
+        return None
+    category = "failed" if report.when == "call" else "error"
+    return category, f"\n{category}: {report.nodeid}\n", category.upper()
+
+
 @pytest.fixture(autouse=True)
 def global_logger_is_off() -> Iterator[None]:
     """Shut the global logger down after each test, so that the next one finds it off."""

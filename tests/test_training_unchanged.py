@@ -26,7 +26,7 @@ COMPILED = ("C++ compiler", "InvalidCxxCompiler", "CppCompileError")
 
 # What torch itself may refuse on this machine, and what it then says.
 MAY_BE_REFUSED = {
-    "mixed precision (DDP's)": ("doesn't support events",),
+    "mixed precision (DDP's)": ("doesn't support events", "driver version is insufficient"),
     "synchronised batch norm": ("only work with GPU modules",),
     "compiled, inductor": COMPILED,
 }

@@ -39,18 +39,24 @@ static void messages(void)
         exit(3);
 }
 
+static pthread_barrier_t all_called;
+
 static void *send_and_receive(void *tag)
 {
     int got, i, to = (rank + 1) % size, from = (rank + size - 1) % size;
-    for (i = 0; i < 1000; i++)
+    for (i = 0; i < 1000; i++) {
+        if (i == 1)
+            pthread_barrier_wait(&all_called);
         MPI_Sendrecv(&i, 1, MPI_INT, to, (int) (long) tag, &got, 1, MPI_INT, from, (int) (long) tag, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE);
+    }
     return NULL;
 }
 
 static void threads(void)
 {
     pthread_t running[4];
+    pthread_barrier_init(&all_called, NULL, 4);
     for (long i = 0; i < 4; i++)
         pthread_create(&running[i], NULL, send_and_receive, (void *) i);
     for (int i = 0; i < 4; i++)

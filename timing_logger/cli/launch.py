@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-from timing_logger.autologging import native_mpi
+from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import PROBLEMS, Settings
 from timing_logger.cli.asking import Answer, ask
 from timing_logger.cli.commands import report
@@ -27,7 +27,7 @@ _NO_RANK = (
 )
 _NO_MPI = (
     "nothing was recorded in {}: no process of the job initialised MPI with MPI_Init; or its launcher does "
-    f"not hand on LD_PRELOAD and {native_mpi.VARIABLE}, as mpiexec of Open MPI does on other hosts with -x."
+    f"not hand on LD_PRELOAD and {build.VARIABLE}, as mpiexec of Open MPI does on other hosts with -x."
 )
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
@@ -74,8 +74,8 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _environment_of_native_mpi(settings: Settings) -> dict[str, str]:
-    preloaded = _before("LD_PRELOAD", native_mpi.library())
-    return {**os.environ, native_mpi.VARIABLE: settings.log_dir, "LD_PRELOAD": preloaded}
+    preloaded = _before("LD_PRELOAD", build.library())
+    return {**os.environ, build.VARIABLE: settings.log_dir, "LD_PRELOAD": preloaded}
 
 
 def _before(variable: str, path: Path) -> str:

@@ -15,6 +15,9 @@ from pathlib import Path
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.errors import ConfigurationError
 
+VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
+"""The environment variable that names the folder of the timing files, for a program with the library."""
+
 _SOURCES = Path(__file__).parent / "csrc"
 _FLAGS = (
     "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra",
