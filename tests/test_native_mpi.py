@@ -224,6 +224,8 @@ def test_the_rank_that_others_wait_for_in_a_hang_is_named(jobs: Jobs) -> None:
     )
     try:
         _wait_for(lambda: (jobs.folder / "timing-rank0.meta.json").exists() and jobs.sidecar()["open_calls"])
+        hangs_unix_ns = jobs.sidecar()["updated_unix_ns"]
+        _wait_for(lambda: jobs.sidecar(1)["updated_unix_ns"] > hangs_unix_ns)  # rank 1 tells where it is
     finally:
         job.send_signal(signal.SIGTERM)
         said = job.communicate(timeout=60)[1]
