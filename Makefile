@@ -172,7 +172,7 @@ bench-verdicts: $(TEST)
 	@PYTHONPATH=. OMP_NUM_THREADS=1 $(BIN)/python benchmarks/verdicts.py $(or $(BENCH_ARGS),--write docs/verdict-accuracy.md)
 
 conformance: $(TEST)
-	@env $(MPI_ENV) $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
+	@env $(MPI_ENV) PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python tests/conformance/compare.py $(CONFORMANCE_ARGS)
 
 faults: $(TEST)
 	@PYTHONPATH=.:tests:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
