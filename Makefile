@@ -110,9 +110,11 @@ compare: $(DEMO)
 # File by file on several workers, then one by one those that need the machine for themselves. What is named
 # in PYTEST_ARGS runs in one process, slow or not. make test-all also runs the slow tests, and tries five times as
 # many random examples.
-SIDE_BY_SIDE := $(BIN)/python -m pytest -n $(TEST_WORKERS) --dist loadfile
+# A test that hangs is named after so many seconds, and the others go on.
+LIMITED := $(BIN)/python -m pytest --timeout 600
+SIDE_BY_SIDE := $(LIMITED) -n $(TEST_WORKERS) --dist loadfile
 WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
-ONE_BY_ONE = $(BIN)/python -m pytest $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
+ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)
