@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 import torch.distributed as dist
 from slow import slow
 from torch_runner import run_with_torchrun
@@ -149,6 +150,8 @@ def test_in_torchs_debug_mode_the_backend_is_torchs_wrapper_and_the_rows_are_the
 
 @pytest.mark.parametrize("name", COLLECTIVES)
 def test_a_call_that_waits_is_one_row(timed: Results, name: str) -> None:
+    if name == "together all_gather" and torch.__version__.startswith("2.8."):
+        pytest.skip("this torch issues it in the background and waits, so it has two rows")
     operation, size, peer = COLLECTIVES[name]
     for rank in timed:
         row = one_row(rank, f"{name}, sync")

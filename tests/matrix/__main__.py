@@ -92,7 +92,10 @@ def install(environment: Environment, python: str, folder: Path) -> None:
     _quietly(python, "-m", "venv", "--clear", folder)
     constraints = ("-c", REPOSITORY / "constraints.txt") if environment.pinned else ()
     packages = (*environment.packages, "hypothesis", "packaging", "pytest")
-    _quietly(folder / "bin" / "pip", "install", *constraints, *packages, "-e", REPOSITORY)
+    pip = (folder / "bin" / "pip", "install", *constraints)
+    # An mpi4py without a wheel for this Python is built, with the compiler of the MPI that came before it.
+    _quietly(*pip, *(name for name in packages if not name.startswith("mpi4py")), path=folder / "bin")
+    _quietly(*pip, *packages, "-e", REPOSITORY, path=folder / "bin")
 
 
 def tests_run(environment: Environment, folder: Path) -> str:
@@ -141,10 +144,12 @@ def page_with(outcome: Outcome, lines: list[str]) -> Iterator[str]:
     yield from (*lines[:begin], *filter(None, rows.values()), *lines[end:])
 
 
-def _quietly(*command: object) -> str:
+def _quietly(*command: object, path: Path | None = None) -> str:
+    environment = os.environ if path is None else {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
     done = subprocess.run(
-        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, check=True, cwd=REPOSITORY
-    )
+        list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, check=True, cwd=REPOSITORY,
+        env=environment,
+    )  # fmt: skip
     return done.stdout
 
 
