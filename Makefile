@@ -116,10 +116,16 @@ SIDE_BY_SIDE := $(LIMITED) -n $(TEST_WORKERS) --dist loadfile
 WITHOUT_SLOW = $$(grep -lE '^pytestmark = .*pytest.mark.slow' tests/test_*.py | sed 's/^/--ignore=/')
 ONE_BY_ONE = $(LIMITED) $$(grep -rlE 'mark\.serial|slow_and_serial' tests --include='test_*.py')
 
+# What records is tested again over the Python core.
+RECORDING := $(addprefix tests/,faults test_record.py test_logger.py test_sampling.py test_open_calls.py \
+	test_inflight_rows.py test_jsonl_sink.py test_async_device.py test_mpi.py test_process_group.py)
+OVER_PYTHON := TIMING_LOGGER_CORE=python $(SIDE_BY_SIDE)
+
 test: $(TEST)
 ifeq ($(strip $(PYTEST_ARGS)),)
 	$(SIDE_BY_SIDE) $(WITHOUT_SLOW) -m "not serial and not slow"
 	$(ONE_BY_ONE) -m "serial and not slow"
+	$(OVER_PYTHON) -m "not serial and not slow" $(RECORDING)
 else
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 endif
@@ -127,6 +133,7 @@ endif
 test-all: $(TEST)
 	$(SIDE_BY_SIDE) -m "not serial" --hypothesis-profile same-examples
 	$(ONE_BY_ONE) -m serial --hypothesis-profile same-examples
+	$(OVER_PYTHON) -m "not serial" $(RECORDING)
 
 # Examples that make test does not have. What fails says by which seed it is found again.
 test-random: $(TEST)

@@ -16,10 +16,14 @@ import sys
 import tempfile
 import time
 from array import array
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from processes import rows
+
+from timing_logger.reading.recovery import recover
 from timing_logger.recording.flusher import LATE_S
 
 NS_PER_S = 1_000_000_000
@@ -79,6 +83,7 @@ class Kill(NamedTuple):
         missing_s: the age at the kill of the oldest record that is in no line; 0 if none is missing.
         behind_s, dropped: the values in the sidecar.
         sidecar_s: the age of the sidecar at the kill.
+        lost: the number of calls that had returned and have no row, or several, after a recovery.
     """
 
     after_s: float
@@ -88,6 +93,7 @@ class Kill(NamedTuple):
     behind_s: float
     dropped: int
     sidecar_s: float
+    lost: int
 
     def misses(self, flush_interval_s: float) -> bool:
         """Tell whether a record is missing that is promised to be in the file."""
@@ -150,7 +156,10 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
     sidecar = json.loads((folder / "logs" / "timing-rank0.meta.json").read_text())
     anchor = sidecar["clock_anchors"][-1]
     updated_ns = sidecar["updated_unix_ns"] - anchor["unix_ns"] + anchor["perf_counter_ns"]
+    recover(folder / "logs")
+    recovered = Counter(int(row[1]) for row in rows(folder / "logs" / "timing-rank0.csv"))
     return Kill(
+        lost=sum(recovered[i] != 1 for i in range(recorded)),
         after_s=(killed_ns - returned_ns[0]) / NS_PER_S,
         recorded=recorded,
         rows=len(lines),
@@ -188,6 +197,7 @@ def _main() -> None:
             "missed_untold": sum(
                 kill.misses(way.flush_interval_s) and not kill.is_told(way.flush_interval_s) for kill in found
             ),
+            "lost": sum(kill.lost for kill in found),
             "without_rows": sum(kill.rows == 0 for kill in found),
             "median_missing_s": round(ages_s[len(ages_s) // 2], 3), "worst_missing_s": round(ages_s[-1], 3),
         }  # fmt: skip

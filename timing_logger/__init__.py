@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from timing_logger import _moved
+from timing_logger.recording.core import NAME as core
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
@@ -32,6 +33,7 @@ __all__ = [
     "TimingLogger",
     "autolog",
     "convert",
+    "core",
     "get_timing_logger",
     "init_timing_logger",
     "read_timings",

@@ -197,6 +197,17 @@ class _TextColumn(dict[str, str]):
 _names = _TextColumn()
 _operations = _TextColumn(str.upper)
 
+
+def name_cell(name: str) -> str:
+    """Return the CSV cell of a text: escaped, and quoted where necessary."""
+    return _names[name]
+
+
+def operation_cell(operation: str) -> str:
+    """Return the CSV cell of an operation's name."""
+    return _operations[operation]
+
+
 # -- a caller's numbers -> an interval -----------------------------------------------------------
 
 

@@ -327,6 +327,10 @@ class RunInfo:
             it records nothing.
         behind_s: age of the oldest record that was waiting to be written at that time; more than
             ``flush_interval`` + 0.25 if records come faster than they can be written, or if the disk is slow.
+        ring_path: on ``host``, the file that holds the records until they are written; "" if there is none.
+            A process that closes its logger removes it.
+        killed: whether a reader found that file left behind: the process is gone, and had not closed its
+            logger.
     """
 
     file: str
@@ -352,6 +356,8 @@ class RunInfo:
     idle_stack: list[str] = field(default_factory=list)
     signal: str = ""
     behind_s: float = 0.0
+    ring_path: str = ""
+    killed: bool = False
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)

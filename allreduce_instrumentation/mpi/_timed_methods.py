@@ -37,7 +37,7 @@ from allreduce_instrumentation.mpi._pending import (
 )
 from allreduce_instrumentation.mpi._requests import TimedPrequest, TimedRequest
 from timing_logger.record import OK, UNRESOLVED
-from timing_logger.recording.spans import Span
+from timing_logger.recording.core import Span
 
 _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)

@@ -9,7 +9,8 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 from timing_logger.record import UNRESOLVED
-from timing_logger.recording.spans import DeviceSpan, Span
+from timing_logger.recording.core import Span
+from timing_logger.recording.spans import DeviceSpan
 
 Failure: TypeAlias = "type[BaseException] | None"
 """What a call raised; None if nothing."""

@@ -16,10 +16,12 @@ from weakref import WeakSet
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger.record import OK, UNRESOLVED, WAIT
 from timing_logger.recording.channel import Channel
+from timing_logger.recording.core import Span
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.recording.no_span import Timer
 from timing_logger.recording.protocols import has_ended
-from timing_logger.recording.spans import DeviceSpan, Span, Timer, Wait
+from timing_logger.recording.spans import DeviceSpan, Wait
 
 if TYPE_CHECKING:
     from datetime import timedelta

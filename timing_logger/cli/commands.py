@@ -51,6 +51,14 @@ def convert(arguments: Namespace) -> Answer:
     return Answer(f"{arguments.output}: {converted.rows} rows in {files}, {per_row:.1f} bytes a row.\n")
 
 
+def recover(arguments: Namespace) -> Answer:
+    """Write what killed processes had recorded, and not written, into their files."""
+    from timing_logger.reading.recovery import recover
+
+    said = [f"{each.file}: {each}.\n" for each in recover(Path(arguments.logdir))]
+    return Answer("".join(said) or "No process was killed before it had written all that it recorded.\n")
+
+
 def watch(arguments: Namespace) -> Answer:
     """Draw the table repeatedly until interrupted; without a terminal, print one after the other."""
     from timing_logger.engine.live import Watcher

@@ -69,6 +69,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_report(subparsers)
     _add_trace(subparsers)
     _add_convert(subparsers)
+    _add_recover(subparsers)
     _add_watch(subparsers)
     return parser
 
@@ -173,6 +174,18 @@ def _add_watch(subparsers: _Commands) -> None:
     )
     watch.add_argument("--once", action="store_true", help="look once and exit")
     watch.set_defaults(command=commands.watch)
+
+
+def _add_recover(subparsers: _Commands) -> None:
+    recover: argparse.ArgumentParser = subparsers.add_parser(
+        "recover",
+        help="write what killed processes had recorded into their files",
+        description="Records of a process that was killed wait in a file of its machine until they are "
+        "written. Every command that reads the folder there writes them first; this one does nothing else.",
+        epilog="example: timing-logger recover logs/timing",
+    )
+    recover.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
+    recover.set_defaults(command=commands.recover)
 
 
 def _add_question(subparsers: _Commands, question: Question) -> None:

@@ -20,8 +20,8 @@ from timing_logger.record import OK
 from timing_logger.recording.device.intervals import Interval, open_interval
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.no_span import NO_SPAN
 from timing_logger.recording.sampling import StepPolicy, check_integer
-from timing_logger.recording.spans import NO_SPAN
 from timing_logger.run_info import Counters
 from timing_logger.sinks.jsonl import JsonlSink
 

@@ -25,8 +25,8 @@ from timing_logger.profilers._timed_loader import timed
 from timing_logger.record import Record
 from timing_logger.recording.lifecycle import Closable
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.recording.no_span import NO_SPAN
 from timing_logger.recording.sampling import check_integer
-from timing_logger.recording.spans import NO_SPAN
 from timing_logger.sinks.scalars import ScalarWriter
 
 if TYPE_CHECKING:

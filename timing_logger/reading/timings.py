@@ -16,6 +16,7 @@ from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import NotConverted, is_parquet_name, parts_of
+from timing_logger.reading.recovery import recover, recover_file
 from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, of_run
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.record import COLUMNS
@@ -193,6 +194,8 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
             different folders; or for Parquet, pyarrow is not installed.
     """
     beside = _Neighbours()
+    paths = list(paths)
+    _recover(paths)
     files = {file.resolve(): file for path in paths for file in _files_at(Path(path), beside)}
     if not files:
         raise NoTimingFilesError(f"paths: none given. Name a folder that holds {PATTERN}, or such files.")
@@ -206,6 +209,15 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
                 "apart. Read them one at a time."
             )
     return _in_parts([by_name[name] for name in sorted(by_name)])
+
+
+def _recover(paths: Iterable[AnyPath]) -> None:
+    """Write what killed processes had recorded into their files, and say so."""
+    for path in map(Path, paths):
+        recoveries = recover(path) if path.is_dir() else [recover_file(path)] if path.is_file() else []
+        for recovery in recoveries:
+            if recovery is not None and str(recovery):
+                warnings.warn(f"{recovery.file}: {recovery}", stacklevel=4)
 
 
 def _as_part(name: TimingFile) -> str:

@@ -11,12 +11,20 @@ import operator
 import sys
 import threading
 from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from timing_logger.record import RawRecord
 
 BYTES_PER_RECORD = 400
 """Upper bound of the size of one queued record, without its names, which are shared with the caller."""
+
+
+CHUNK = 1024
+"""Records formatted at a time: this bounds how long the training thread can wait for the interpreter."""
+
+MOST_AT_ONCE = 8192
+"""The same where the interpreter is not needed for it."""
 
 
 class ChannelCounts(NamedTuple):
@@ -55,6 +63,27 @@ class Channel:
             batch = [self.queue.popleft() for _ in range(count)]
             self._taken += count
         return batch
+
+    def take_packed(self, limit: int) -> Sequence[RawRecord]:
+        """Remove and return the oldest records, at most ``limit``, as many as are formatted at a time."""
+        return self.take(min(CHUNK, limit))
+
+    def release(self) -> None:
+        """Give the room of all records that were taken to new ones: they are written."""
+
+    @property
+    def oldest(self) -> RawRecord | None:
+        """The oldest record that waits; None if none does."""
+        try:
+            return self.queue[0]
+        except IndexError:
+            return None
+
+    def keep_open(self, records: Iterable[RawRecord]) -> None:
+        """Have the file that backs the channel say which calls are open now: there is none."""
+
+    def remove_file(self) -> None:
+        """Remove the file that backs the channel: there is none."""
 
     def close(self) -> None:
         """Let every record put from now on overflow; records that wait can still be taken."""

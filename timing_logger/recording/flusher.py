@@ -18,7 +18,7 @@ from functools import partial
 from typing import NamedTuple
 
 from timing_logger.record import END, NS_PER_S, RawRecord
-from timing_logger.recording.channel import Channel
+from timing_logger.recording.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.clock import WallClock, perf_counter_ns
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows
@@ -26,11 +26,9 @@ from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.sidecar import Account, Sidecar
 from timing_logger.run_info import Counters
 from timing_logger.sinks import PartlyWritten, Sink
+from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
-
-CHUNK = 1024
-"""Records formatted at a time: this bounds how long the training thread can wait for the interpreter."""
 
 CLOSE_GRACE_S = 1.5
 """Seconds without progress after which ``close`` gives up."""
@@ -93,7 +91,11 @@ class Flusher:
         self._device_rows = DeviceRows()
         self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
         self._io_lock = threading.Lock()
-        self._in_hand: list[RawRecord] = []
+        self._in_hand: Sequence[RawRecord] = []
+        # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
+        file = self._sink if isinstance(self._sink, CsvSink) and not self._other_sinks else None
+        self._take = channel.take if file is None else channel.take_packed
+        self._most = CHUNK if file is None or file.is_limited else MOST_AT_ONCE
         self._written = 0
         self._failed = 0
         self._caught_up_ns = perf_counter_ns()
@@ -260,11 +262,12 @@ class Flusher:
         remaining = len(self._channel)
         while self._in_hand or remaining:
             if not self._in_hand:
-                taken = self._channel.take(min(CHUNK, remaining))
+                taken = self._take(min(self._most, remaining))
                 remaining -= len(taken)
-                self._in_hand = self._device_rows.sift(taken)
+                self._in_hand = self._device_rows.sift(taken) if type(taken) is list else taken
             if not self._hand_over_in_hand():
                 break
+            self._channel.release()
             self._attempt(self._refresh_sidecar)  # the rest may take seconds
         else:
             self._caught_up_ns = began_ns
@@ -299,7 +302,7 @@ class Flusher:
         self._in_hand = self._hand_over(self._in_hand) if self._in_hand else []
         return not self._in_hand
 
-    def _hand_over(self, batch: list[RawRecord]) -> list[RawRecord]:
+    def _hand_over(self, batch: Sequence[RawRecord]) -> Sequence[RawRecord]:
         """Write ``batch`` and return the records that the sink could not take, to be offered again."""
         try:
             self._sink.write(batch, self._clock.wall_offset_ns())
@@ -317,7 +320,7 @@ class Flusher:
         self._note_written(batch)
         return []
 
-    def _note_written(self, batch: list[RawRecord]) -> None:
+    def _note_written(self, batch: Sequence[RawRecord]) -> None:
         """Count the records that the first sink took, and hand them to the other sinks."""
         self._written += len(batch)
         for sink in self._other_sinks if batch else ():
@@ -343,6 +346,8 @@ class Flusher:
             except Exception as error:
                 self._report(f"{type(sink).__name__} could not be closed: {error!r}")
         when_events_are_low.remove(self.hurry)
+        if not lost:  # else what the disk refused is still in it
+            self._channel.remove_file()
         self.closed = True
 
     # -- reporting --------------------------------------------------------------------------------
@@ -364,7 +369,10 @@ class Flusher:
     def _behind_s(self) -> float:
         """Return the age in seconds of the oldest record that waits for the sink; 0 if none does."""
         try:
-            ended_ns = (self._in_hand or self._channel.queue)[0][END]
+            oldest = self._in_hand[0] if self._in_hand else self._channel.oldest
+            if oldest is None:
+                return 0.0
+            ended_ns = oldest[END]
         except IndexError:
             return 0.0
         came_ns = self._caught_up_ns  # all earlier records are written, whatever end a record states

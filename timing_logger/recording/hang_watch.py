@@ -68,6 +68,7 @@ class HangWatch:
             accepted: the number of records accepted so far, from which progress is detected.
         """
         self._note_progress(accepted)
+        self._open_calls.channel.keep_open(self._open_now())
         # Each entry keeps its call alive, so that no other object can get the same id.
         told = {id(call): (call, records) for call, records in self._too_old(held_back)}
         for key in told.keys() - self._told.keys():
@@ -91,6 +92,10 @@ class HangWatch:
         seen = accepted + sum(group.collectives for group, _ in self._open_calls.groups())
         if seen != self._seen:
             self._seen, self._progress_ns = seen, perf_counter_ns()
+
+    def _open_now(self) -> Iterator[RawRecord]:
+        for call in self._open_calls:
+            yield from call.open_records(INFLIGHT)
 
     def _too_old(self, held_back: HeldBack) -> Iterator[tuple[object, list[RawRecord]]]:
         at_once, self.at_once = self.at_once, False

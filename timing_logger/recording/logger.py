@@ -9,13 +9,14 @@ from pathlib import Path
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.record import UNRESOLVED
-from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import WallClock
+from timing_logger.recording.core import new_channel
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.lifecycle import Closable, at_exit, detach_in_forked_children
 from timing_logger.recording.options import Options
-from timing_logger.recording.recorder import Recorder
+from timing_logger.recording.recorder import ChosenRecorder
+from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar import Sidecar
 from timing_logger.recording.termination import at_sigterm, not_at_sigterm
 from timing_logger.run_info import ClockOffset, Counters
@@ -27,7 +28,7 @@ log = logging.getLogger("timing_logger")
 BYTES_PER_MB = 10**6
 
 
-class TimingLogger(Recorder, Closable):
+class TimingLogger(ChosenRecorder, Closable):
     """Records timed operations of one rank, and writes them in the background.
 
     The ``record_*`` calls never raise, wait or do I/O, whatever they are given. Values that the schema cannot
@@ -66,6 +67,10 @@ class TimingLogger(Recorder, Closable):
             which are missing.
         file_mode: permissions of new files, from which the process's umask is subtracted; ``0o600`` for files
             that only their owner may read.
+        ring_dir: with the native core, the folder of a file that holds the records until they are written,
+            128 bytes each, so that they survive the process however it ends; on this machine, as a disk of
+            others may be slow. None: /dev/shm, if the file takes an eighth of the free room at most.
+            ``read_timings`` and ``timing-logger recover`` write such records into the timing file.
         sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
 
     Raises:
@@ -93,6 +98,7 @@ class TimingLogger(Recorder, Closable):
         fsync: bool = False,
         max_file_mb: float | None = None,
         file_mode: int = 0o644,
+        ring_dir: str | os.PathLike[str] | None = None,
         sinks: Sequence[Sink] = (),
     ) -> None:
         options = Options(
@@ -111,8 +117,9 @@ class TimingLogger(Recorder, Closable):
             fsync=fsync,
             max_file_mb=max_file_mb,
             file_mode=file_mode,
+            ring_dir=ring_dir,
         )
-        super().__init__(options.policy, Channel(options.maxsize))
+        super().__init__(options.policy, new_channel(options.maxsize))
         self.rank = options.rank
         self.path: Path | None = None
         self._flusher: Flusher | None = None
@@ -204,7 +211,9 @@ class TimingLogger(Recorder, Closable):
             )
             sinks = (file, *sinks)
             self.path = file.path
-            self._sidecar = Sidecar(file, clock, options.for_sidecar())
+            folder = None if options.ring_dir is None else Path(options.ring_dir)
+            ring_path = back(self._channel, folder, file.path, clock)
+            self._sidecar = Sidecar(file, clock, options.for_sidecar(), ring_path)
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."

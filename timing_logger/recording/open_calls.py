@@ -1,7 +1,6 @@
 """The open calls of each thread: calls that have not ended, and operations that a thread left running.
 
-Another thread reads them here to find out what a process hangs in. Entering and leaving a call links and
-unlinks one object, which is all that a training thread pays for it.
+Another thread reads them here to find out what a process hangs in.
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from weakref import ref
 
-from timing_logger.record import RawRecord
 from timing_logger.recording.autograd_threads import (
     NO_PASS,
     find_engine,
@@ -19,118 +17,10 @@ from timing_logger.recording.autograd_threads import (
     thread_that_called_the_pass,
 )
 from timing_logger.recording.channel import Channel
-from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.core import Caller, OpenCall
 
 if TYPE_CHECKING:
     from timing_logger.recording.protocols import Counts
-
-_DEEPEST = 1000
-"""The most open calls of one thread that are followed and kept, in case blocks are entered and never left."""
-
-
-class OpenCall:
-    """A call that some thread has entered and, as long as it has no end, not left.
-
-    Attributes:
-        caller: the thread that is in the call.
-        outer: the call around this one; None if there is none.
-        start_ns, end_ns: instants of ``perf_counter_ns``; ``end_ns`` is not set while the call is open.
-    """
-
-    __slots__ = ("caller", "end_ns", "outer", "start_ns")
-
-    caller: Caller
-    outer: OpenCall | None
-    start_ns: int
-    end_ns: int
-
-    def enter(self) -> None:
-        """Begin the call now, as the innermost one of its thread."""
-        caller = self.caller
-        self.outer = caller.innermost
-        caller.innermost = self
-        self.start_ns = perf_counter_ns()
-
-    def leave(self) -> int:
-        """End the call now and return that instant in ns."""
-        self.end_ns = end_ns = perf_counter_ns()
-        caller = self.caller
-        if caller.innermost is self:
-            caller.innermost = self.outer
-        else:
-            self.unlink()
-        return end_ns
-
-    def unlink(self) -> None:
-        """Leave while a call that was entered later is still open, as generators and tasks do."""
-        inner = self.caller.innermost
-        while inner is not None:
-            if inner.outer is self:
-                inner.outer = self.outer
-                return
-            inner = inner.outer
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the call has a start time and no end time yet."""
-        return hasattr(self, "start_ns") and not hasattr(self, "end_ns")
-
-    def open_records(self, status: str) -> Iterator[RawRecord]:
-        """Yield the records of the call as far as they are known before it has ended."""
-        raise NotImplementedError
-
-    def write_open(self, status: str) -> None:
-        """Write the records of the call as far as they are known, with ``status``."""
-        for record in self.open_records(status):
-            self.caller.channel.put(record)
-
-    def leave_running(self) -> None:
-        """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""
-        self.caller.running.add(self)
-
-    def claim(self) -> bool:
-        """Return whether the calling thread is the one to write this operation: at most one thread gets True.
-
-        There is no lock: removal from a set is one step.
-        """
-        try:
-            self.caller.running.remove(self)
-        except KeyError:
-            return False
-        return True
-
-
-class Caller:
-    """What a record takes from its thread: the thread's name, and the calls that it is in.
-
-    Attributes:
-        thread: the name of the thread.
-        channel: the channel of the thread's records.
-        running: the operations that threads of this logger left running and whose end was not seen yet.
-        innermost: the call that the thread entered last, of those that it has not left.
-    """
-
-    __slots__ = ("channel", "innermost", "running", "thread")
-
-    thread: str
-
-    def __init__(self, thread: str, channel: Channel, running: set[OpenCall]) -> None:
-        self.thread = thread
-        self.channel = channel
-        self.running = running
-        self.innermost: OpenCall | None = None
-
-    def calls(self) -> Iterator[OpenCall]:
-        """Yield the open calls of the thread, the innermost first."""
-        call = self.innermost
-        for _ in range(_DEEPEST):
-            if call is None:
-                return
-            if call.is_open:
-                yield call
-            call = call.outer
-        if call is not None:
-            call.outer = None
 
 
 class ForeignCaller(Caller):

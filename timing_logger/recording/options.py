@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -51,6 +52,7 @@ class LoggerOptions(TypedDict, total=False):
     fsync: bool
     max_file_mb: float | None
     file_mode: int
+    ring_dir: str | os.PathLike[str] | None
     sinks: Sequence[Sink]
 
 
@@ -86,6 +88,7 @@ class Options:
     fsync: bool
     max_file_mb: float | None
     file_mode: int
+    ring_dir: str | os.PathLike[str] | None
 
     def __post_init__(self) -> None:
         for name, minimum in _INTEGERS.items():
@@ -96,6 +99,7 @@ class Options:
             _check_seconds(name, getattr(self, name))
         _check_megabytes("max_file_mb", self.max_file_mb)
         self.file_mode = _checked_mode("file_mode", self.file_mode)
+        self.ring_dir = _checked_folder("ring_dir", self.ring_dir)
         self.labels = _json_object(self.labels)
         self.ranks = None if self.policy.ranks is None else sorted(map(operator.index, self.policy.ranks))
         for name, rank in (("rank", self.rank), *(("ranks", rank) for rank in self.ranks or ())):
@@ -146,6 +150,15 @@ def _checked_mode(name: str, value: int) -> int:
             f"0o640, and is {said}."
         )
     return int(value)
+
+
+def _checked_folder(name: str, value: str | os.PathLike[str] | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        raise ConfigurationError(f"{name} must be the path of a folder, or None, and is {value!r}.") from None
 
 
 def _json_object(labels: Mapping[str, object] | None) -> dict[str, object]:

@@ -11,29 +11,22 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, TypeVar
 
-from timing_logger.record import END, HOST_CLOCK, OK, START, stated_interval
+from timing_logger.record import HOST_CLOCK, OK, stated_interval
+from timing_logger.recording import core
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.recording.core import Caller, Span, Unrecorded
 from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.no_span import NO_SPAN, Timer
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
 from timing_logger.recording.sampling import StepPolicy
-from timing_logger.recording.spans import (
-    NO_SPAN,
-    DeviceSpan,
-    Span,
-    TimedCall,
-    Timer,
-    UnrecordedCall,
-    Wait,
-)
+from timing_logger.recording.spans import DeviceSpan, Wait
 
 if TYPE_CHECKING:
     import torch
 
     from timing_logger.recording.device.intervals import DeviceInterval
-
-_new_span = _new_call = object.__new__
 
 S = TypeVar("S", bound=Span)
 R = TypeVar("R")
@@ -61,6 +54,11 @@ class Recorder:
         self._label = ContextVar("label", default=_NO_LABEL)
         self._open_calls = OpenCalls(channel)
         self._callers = Callers(self._open_calls)
+
+    @property
+    def _caller(self) -> Caller:
+        """What the calling thread's records have in common."""
+        return self._callers.current
 
     def _switch_on(self) -> None:
         self._enabled = self.recording = True
@@ -110,8 +108,8 @@ class Recorder:
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
-        span = _new_span(Span)
-        span.caller = caller = self._callers.current
+        span = Span.__new__(Span)
+        span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation if operation is not None else mpi_op_name
         span.message_size_bytes = message_size if message_size is not None else message_size_bytes
@@ -154,8 +152,8 @@ class Recorder:
         The caller enters the span and writes it, and checks whether the current iteration is recorded. The
         arguments are those of :meth:`record_mpi_operation`, all by position.
         """
-        span = _new_span(kind)
-        span.caller = caller = self._callers.current
+        span = kind.__new__(kind)
+        span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
@@ -183,8 +181,7 @@ class Recorder:
     ) -> R:
         """Make a call, wait for the operation that it began, and record both as one: for instrumentation.
 
-        In an iteration that is not recorded, a row is written only if the process hangs in the call. The
-        method is one piece, since each Python function that it called would cost a tenth of the whole.
+        In an iteration that is not recorded, a row is written only if the process hangs in the call.
 
         Args:
             operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
@@ -199,40 +196,27 @@ class Recorder:
             BaseException: whatever the call or the wait raises; the row's status records it.
         """
         recording = self.recording
-        caller = self._callers.current
-        label = self._label.get()
-        record: list[object] = [
-            self._iteration, self._epoch, label[0] if layer_name is None else layer_name, operation, label[1],
-            message_size, None, None, HOST_CLOCK, group.name, group.size, group.next_collective(), peer,
-            caller.thread, OK, "", None,
-        ]  # fmt: skip
-        timed = _new_call(TimedCall if recording else UnrecordedCall)
-        timed.caller = caller
-        timed.record = record
-        timed.outer = caller.innermost
-        caller.innermost = timed
+        span = self.begin_operation(
+            Span if recording else Unrecorded,
+            operation,
+            message_size,
+            layer_name,
+            group.name,
+            group.size,
+            peer,
+        )
+        span.seq = group.next_collective()
         begun = None
-        timed.start_ns = record[START] = perf_counter_ns()
+        span.enter()
         try:
             begun = call(*args)
             if isinstance(begun, handle):  # otherwise the operation was complete on return
                 begun.wait()
         except BaseException as error:
             counts = begun is not None or not group.take_back(error)
-            timed.fail(error, begun if isinstance(begun, handle) else None, counts=counts)
+            span.fail(error, begun if isinstance(begun, handle) else None, counts)
             raise
-        record[END] = perf_counter_ns()
-        if caller.innermost is timed:
-            caller.innermost = timed.outer
-        else:
-            timed.unlink()
-        if recording:
-            channel = timed.caller.channel  # not the thread's, if the logger was closed meanwhile
-            queue = channel.queue
-            if len(queue) < channel.capacity:
-                queue.append(tuple(record))
-            else:
-                channel.count_overflow()
+        span.finish(OK)
         return begun
 
     def record_device_operation(
@@ -271,8 +255,8 @@ class Recorder:
             iteration = self._iteration
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
-        span = _new_span(DeviceSpan)
-        span.caller = caller = self._callers.current
+        span = DeviceSpan.__new__(DeviceSpan)
+        span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation
         span.message_size_bytes = message_size
@@ -363,7 +347,7 @@ class Recorder:
             iteration, self._epoch if epoch is None else epoch,
             self._label.get()[0] if layer_name is None else layer_name, operation,
             self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
-            group, group_size, seq, peer, self._callers.current.thread, status, "", metadata,
+            group, group_size, seq, peer, self._caller.thread, status, "", metadata,
         ))  # fmt: skip
 
     @property
@@ -374,7 +358,7 @@ class Recorder:
     @property
     def calling_thread(self) -> str:
         """The name that the calling thread's records have in ``thread``."""
-        return self._callers.current.thread
+        return self._caller.thread
 
     def add_group(self, group: Counts, name: str) -> None:
         """Have the sidecar state how many collectives ``group`` has begun: for instrumentation.
@@ -389,7 +373,7 @@ class Recorder:
 
         The thread counts as blocked until it leaves the wait.
         """
-        return Wait(of, self._callers.current)
+        return Wait(of, self._caller)
 
     @property
     def labelled(self) -> bool:
@@ -419,6 +403,19 @@ class Recorder:
     def set_current_epoch(self, epoch: int) -> None:
         """Set the epoch of records that state none."""
         self._epoch = epoch
+
+
+if TYPE_CHECKING or core.NAME == "python":
+    ChosenRecorder = Recorder
+else:
+    from timing_logger._native.core import RecordingCalls
+
+    class ChosenRecorder(RecordingCalls, Recorder):
+        """The same, with the recording calls in C."""
+
+    for _name, _call in vars(RecordingCalls).items():
+        if callable(_call) and not _name.startswith("__"):
+            _call.__doc__ = getattr(Recorder, _name).__doc__
 
 
 # -- off ------------------------------------------------------------------------------------------

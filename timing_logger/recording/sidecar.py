@@ -58,13 +58,14 @@ class Sidecar:
     not written yet never is.
     """
 
-    def __init__(self, file: CsvSink, clock: WallClock, constants: RunFacts) -> None:
+    def __init__(self, file: CsvSink, clock: WallClock, constants: RunFacts, ring_path: str = "") -> None:
         """Write the first sidecar, before anything is recorded.
 
         Args:
             file: the timing file, in all its parts.
             clock: the wall clock, whose anchors are written.
             constants: the fields of :class:`RunInfo` that the logger's options fill.
+            ring_path: the file that backs the channel; "" if none does.
 
         Raises:
             LogPathError: the sidecar cannot be written.
@@ -81,6 +82,7 @@ class Sidecar:
             file=file.path.name,
             incarnation=file.incarnation,
             started_unix_ns=clock.anchors[0].unix_ns,
+            ring_path=ring_path,
             **constants,
         )
         try:

@@ -69,7 +69,7 @@ class AppendOnlyFile:
         # The file may end in the fragment of a line: a NUL prevents it from being read as a row.
         to_end_line = _END_OF_TORN if self._torn else b""
         before = to_end_line if self.written_bytes else self._head
-        rest = memoryview(before + data)
+        rest = memoryview(before + data if before else data)
         n_bytes = len(rest)
         try:
             while rest:

@@ -60,6 +60,7 @@ class FileInParts:
         self._folder = _usable_folder(folder, argument)
         self._name, self._taken, self._claimed = name, taken, claimed
         self._head, self._mode, self._max_bytes = head, mode, max_bytes or math.inf
+        self.is_limited = max_bytes is not None
         self.lost = 0
         self._current: AppendOnlyFile | None
         self._number = 1

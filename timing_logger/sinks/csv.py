@@ -61,7 +61,9 @@ class CsvSink(FileInParts):
 
     def write(self, batch: Sequence[RawRecord], wall_offset_ns: int) -> None:
         """Append a batch as lines of CSV."""
-        self.append(format_records(batch, wall_offset_ns).encode(), len(batch))
+        in_place = getattr(batch, "csv_lines", None)  # a batch of the native core has its lines
+        lines = in_place(wall_offset_ns) if in_place else format_records(batch, wall_offset_ns).encode()
+        self.append(lines, len(batch))
 
 
 def _is_taken(path: Path) -> bool:

@@ -101,7 +101,8 @@ def _state(ending: Ending, hangs: bool, failed: bool, now_unix_s: float | None) 
         return "hang"
     closed = [one.closed for one in ending.words.values()]
     if False in closed:
-        is_live = now_unix_s is not None and now_unix_s - ending.last_sign_s < GONE_AFTER_S
+        lives = any(one.closed is False and not one.killed for one in ending.words.values())
+        is_live = lives and now_unix_s is not None and now_unix_s - ending.last_sign_s < GONE_AFTER_S
         return "running" if is_live else "unfinished"
     if not any(closed):
         return "unknown"

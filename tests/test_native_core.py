@@ -1,0 +1,154 @@
+"""The native core's ring: what goes in comes out, as a record and as a line, in its order."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import timing_logger
+from timing_logger import TimingLogger
+from timing_logger.errors import ConfigurationError
+from timing_logger.record import HOST_CLOCK, OK, Record, format_records
+from timing_logger.recording import core
+from timing_logger.recording.channel import Channel as PythonChannel
+from timing_logger.sinks.memory import MemorySink
+
+needs_native = pytest.mark.skipif(core.NAME != "native", reason="the native core was not built, or is off")
+
+texts = st.text(st.characters(), max_size=8) | st.sampled_from(
+    ["", "a,b", '"', "=x", "ALLREDUCE", "é" * 2000]
+)
+integers = st.none() | st.integers(-(2**63) - 1, 2**63)
+instants = st.integers(0, 2**62)
+anything = st.one_of(st.none(), st.booleans(), st.floats(), st.binary(), st.just(10**400), st.integers())
+
+
+@st.composite
+def plain_records(draw: st.DrawFn) -> tuple[Any, ...]:
+    start_ns = draw(instants)
+    end_ns = draw(st.none() | st.integers(start_ns, 2**62))
+    texts_of = [draw(texts) for _ in range(8)]
+    numbers = [draw(integers) for _ in range(6)]
+    layer, operation, phase, clock, group, thread, status, stream = texts_of
+    iteration, epoch, size, group_size, seq, peer = numbers
+    return (
+        iteration, epoch, layer, operation, phase, size, start_ns, end_ns, clock, group, group_size, seq,
+        peer, thread, status, stream, None,
+    )  # fmt: skip
+
+
+records = plain_records() | st.tuples(*[anything] * len(Record._fields))
+
+
+def taken(channel: Any) -> tuple[list[tuple[Any, ...]], bytes]:
+    """All records that wait, and their lines, as the flush thread takes and writes them."""
+    found, lines = [], b""
+    while len(channel):
+        batch = channel.take_packed(len(channel))
+        found += list(batch)
+        in_place = getattr(batch, "csv_lines", None)
+        lines += in_place(10**18) if in_place else format_records(batch, 10**18).encode()
+        channel.release()
+    return found, lines
+
+
+@needs_native
+@given(st.lists(records, max_size=40))
+def test_records_and_lines_are_those_of_the_python_core(given_records: list[tuple[Any, ...]]) -> None:
+    native, python = core.new_channel(1000), PythonChannel(1000)
+    for record in given_records:
+        native.put(record)
+        python.put(record)
+    found, lines = taken(native)
+    expected, expected_lines = taken(python)
+    assert [tuple(map(repr, record)) for record in found] == [tuple(map(repr, record)) for record in expected]
+    assert lines == expected_lines
+
+
+@needs_native
+def test_names_beyond_what_the_ring_holds_are_written_all_the_same() -> None:
+    channel = core.new_channel(100_000)
+    given_records = [
+        (None, None, f"layer{i}", "A", "", None, 1, 2, HOST_CLOCK, "", None, None, None, "T", OK, "", None)
+        for i in range(20_000)
+    ]
+    for record in given_records:
+        channel.put(record)
+    assert taken(channel)[0] == given_records
+
+
+@needs_native
+def test_a_ring_that_went_round_many_times_has_lost_nothing() -> None:
+    channel = core.new_channel(10)
+    for i in range(100_000):
+        channel.put((i, None, "", "A", "", None, i, i, HOST_CLOCK, "", None, i, None, "T", OK, "", None))
+        if i % 7 == 6:
+            found, _ = taken(channel)
+            assert [record[0] for record in found] == list(range(i - 6, i + 1))
+
+
+@needs_native
+def test_a_part_of_a_batch_has_the_lines_of_that_part() -> None:
+    channel = core.new_channel(10)
+    for i in range(5):
+        channel.put((i, None, "", "A", "", None, i, i, HOST_CLOCK, "", None, i, None, "T", OK, "", None))
+    batch: Any = channel.take_packed(5)
+    assert batch[2:].csv_lines(10**18) == format_records(list(batch)[2:], 10**18).encode()
+    assert [record[0] for record in batch[1:3]] == [1, 2]
+    with pytest.raises(IndexError):
+        batch[5]
+
+
+def test_a_longer_queue_than_a_ring_can_be_is_one_of_pythons() -> None:
+    sink = MemorySink()
+    with TimingLogger(0, None, sinks=[sink], maxsize=10**9) as logger:
+        with logger.record_mpi_operation("A"):
+            pass
+        assert logger.flush()
+    assert [record.operation for record in sink.records] == ["A"]
+
+
+def test_a_recording_call_of_the_native_core_has_the_documentation_of_the_other() -> None:
+    from timing_logger.recording.recorder import Recorder
+
+    assert TimingLogger.record_mpi_operation.__doc__ == Recorder.record_mpi_operation.__doc__
+
+
+# -- which core ---------------------------------------------------------------------------------------------
+
+
+def core_with(value: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "import timing_logger; print(timing_logger.core)"],
+        env={**os.environ, "TIMING_LOGGER_CORE": value},
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_the_python_core_can_be_asked_for() -> None:
+    assert core_with("python").stdout == "python\n"
+
+
+def test_an_unknown_core_is_refused_with_the_names_of_those_there_are() -> None:
+    assert "TIMING_LOGGER_CORE must be 'python' or 'native', and is 'rust'" in core_with("rust").stderr
+
+
+def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "timing_logger._native.core", None)
+    monkeypatch.delenv(core.VARIABLE, raising=False)
+    assert core._chosen() == "python"
+    monkeypatch.setenv(core.VARIABLE, "native")
+    with pytest.raises(ConfigurationError, match="the native core cannot be imported"):
+        core._chosen()
+
+
+def test_the_package_says_which_core_runs() -> None:
+    assert timing_logger.core == core.NAME

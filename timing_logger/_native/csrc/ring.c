@@ -1,0 +1,167 @@
+#include "ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MAP_POPULATE
+#define MAP_POPULATE 0
+#endif
+
+enum { FIRST_OPEN = RING_HEADER_BYTES + RING_NAMES_BYTES, FIRST_SLOT = FIRST_OPEN + 2 * RING_MOST_OPEN * sizeof(Slot) };
+enum { MOST_DESCRIPTORS = 4096, HIGH_DESCRIPTORS = 64 };
+
+static int moved_up(int descriptor);
+
+/* Closes the ring's descriptor, unless other code did: its number may be another file's by now. */
+static void let_go(Ring *ring)
+{
+    struct stat about;
+    if (ring->descriptor >= 0 && fstat(ring->descriptor, &about) == 0 && about.st_dev == ring->device &&
+        about.st_ino == ring->inode)
+        close(ring->descriptor);
+    ring->descriptor = -1;
+}
+
+static int create(const char *path, size_t n_bytes, int *descriptor)
+{
+    int made = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (made < 0)
+        return errno;
+    made = moved_up(made);
+    /* Room is taken now: in a file system that is full by then, a write to mapped memory would be a SIGBUS. */
+    int failed = posix_fallocate(made, 0, (off_t)n_bytes);
+    if (!failed && flock(made, LOCK_EX | LOCK_NB) != 0)
+        failed = errno;
+    if (failed) {
+        unlink(path);
+        close(made);
+        return failed;
+    }
+    *descriptor = made;
+    return 0;
+}
+
+int ring_open(Ring *ring, const char *path, uint64_t n_slots)
+{
+    size_t n_bytes = FIRST_SLOT + n_slots * sizeof(Slot);
+    int descriptor = -1;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    if (path != NULL) {
+        int failed = create(path, n_bytes, &descriptor);
+        if (failed)
+            return failed;
+        flags = MAP_SHARED | MAP_POPULATE;
+    }
+    char *memory = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+    if (memory == MAP_FAILED) {
+        int failed = errno;
+        if (path != NULL) {
+            unlink(path);
+            close(descriptor);
+        }
+        return failed;
+    }
+    ring->header = (Header *)memory;
+    ring->names = memory + RING_HEADER_BYTES;
+    ring->open[0] = (Slot *)(memory + FIRST_OPEN);
+    ring->open[1] = ring->open[0] + RING_MOST_OPEN;
+    ring->slots = (Slot *)(memory + FIRST_SLOT);
+    ring->n_slots = n_slots;
+    ring->mapped_bytes = n_bytes;
+    ring->descriptor = descriptor;
+    struct stat about;
+    if (descriptor >= 0 && fstat(descriptor, &about) == 0) {
+        ring->device = about.st_dev;
+        ring->inode = about.st_ino;
+    }
+    ring->header->header_bytes = RING_HEADER_BYTES;
+    ring->header->names_bytes = RING_NAMES_BYTES;
+    ring->header->open_bytes = FIRST_SLOT - FIRST_OPEN;
+    ring->header->slot_bytes = sizeof(Slot);
+    ring->header->slots = n_slots;
+    ring->header->pid = getpid();
+    return 0;
+}
+
+int ring_abandon(Ring *ring)
+{
+    if (ring->header == NULL || ring->descriptor < 0)
+        return 0;
+    let_go(ring);
+    Header header = *ring->header; /* how many there were, for whoever still asks */
+    void *same = mmap(ring->header, ring->mapped_bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    if (same == MAP_FAILED)
+        return errno;
+    *ring->header = header;
+    return 0;
+}
+
+void ring_close(Ring *ring)
+{
+    if (ring->header == NULL)
+        return;
+    munmap(ring->header, ring->mapped_bytes);
+    let_go(ring);
+    memset(ring, 0, sizeof *ring);
+    ring->descriptor = -1;
+}
+
+int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
+{
+    Header *header = ring->header;
+    uint32_t length = (uint32_t)n_bytes;
+    if (header->n_names >= RING_MOST_NAMES || header->names_used + sizeof length + n_bytes > RING_NAMES_BYTES)
+        return -1;
+    char *entry = ring->names + header->names_used;
+    memcpy(entry, &length, sizeof length);
+    memcpy(entry + sizeof length, utf8, n_bytes);
+    header->names_used += sizeof length + n_bytes;
+    __atomic_store_n(&header->n_names, header->n_names + 1, __ATOMIC_RELEASE);
+    return 0;
+}
+
+void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls)
+{
+    uint64_t which = 1 - ring->header->open % 2;
+    for (uint64_t i = 0; i < n_calls; i++) {
+        Slot *slot = &ring->open[which][i];
+        *slot = calls[i];
+        slot->ticket = i + 1;
+        slot->checksum = ring_checksum(slot) + i + 1;
+    }
+    __atomic_store_n(&ring->header->open, 2 * n_calls + which, __ATOMIC_RELEASE);
+}
+
+/* A multilinear hash: each word times an odd constant of its own, so that all products go side by side. */
+uint64_t ring_checksum(const Slot *slot)
+{
+    const uint64_t *words = (const uint64_t *)slot;
+    uint64_t sum = 0, odd = 0x9e3779b97f4a7c15ULL;
+    for (size_t i = 2; i < sizeof(Slot) / sizeof(uint64_t); i++) {
+        sum += words[i] * (odd * (2 * i + 1));
+    }
+    return sum ^ (sum >> 32);
+}
+
+/* The kernel gives out the lowest number: other code that closes everything and opens files of its own would
+ * get this one's. See sinks/_append_only_file.py. */
+static int moved_up(int descriptor)
+{
+    struct rlimit limit;
+    long high = MOST_DESCRIPTORS;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (long)limit.rlim_cur < high)
+        high = (long)limit.rlim_cur;
+    int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, (int)(high - HIGH_DESCRIPTORS));
+    if (moved < 0)
+        return descriptor;
+    close(descriptor);
+    return moved;
+}

@@ -1,0 +1,93 @@
+/* The ring: records in a mapped file, which outlives the process that writes them.
+ *
+ * The file is a header, an area of names, two lists of the calls that were open when the flush thread last looked
+ * (one is valid, the other one is being written), and slots of one record each; timing_logger/ring_file.py reads it.
+ * A position counts records from 0; position p lies in slot p % slots. The positions below `released` are
+ * written elsewhere, those from there to `taken` are being written, and those from there to `head` wait.
+ * The names that a record holds are numbers, which count the entries of the area of names.
+ */
+#ifndef TIMING_LOGGER_RING_H
+#define TIMING_LOGGER_RING_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define RING_MAGIC 0x31474e4952474c54ULL /* "TLGRING1" in memory, on a little-endian machine */
+#define RING_HEADER_BYTES 4096
+#define RING_NAMES_BYTES (1 << 20)
+#define RING_MOST_NAMES 16384
+#define RING_PATH_BYTES 3072
+#define RING_MOST_OPEN 64
+
+enum { N_NAMES = 8, N_NUMBERS = 6 };
+enum { LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM };
+enum { ITERATION, EPOCH, SIZE, GROUP_SIZE, SEQ, PEER };
+
+#define HAS_END (1u << N_NUMBERS) /* the bits below say which of the numbers there are */
+#define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
+
+typedef struct {
+    uint64_t ticket;   /* the position, plus 1; written last, so that a slot without it is incomplete */
+    uint64_t checksum; /* of what follows, and of the ticket */
+    int64_t start_ns;
+    int64_t end_ns;
+    int64_t numbers[N_NUMBERS];
+    uint16_t names[N_NAMES];
+    uint32_t has;
+    uint32_t spare[7];
+} Slot; /* two cache lines */
+
+typedef struct {
+    uint64_t magic;
+    uint32_t header_bytes, names_bytes, open_bytes, slot_bytes;
+    uint64_t slots;
+    int64_t started_unix_ns, wall_offset_ns, pid;
+    uint64_t head, taken, released;
+    uint64_t n_names, names_used; /* entries and bytes of the area of names */
+    uint64_t open;                /* of the valid list of open calls: its length times two, plus which it is */
+    char path[RING_PATH_BYTES];   /* of the timing file that the records belong to */
+} Header;
+
+typedef struct {
+    Header *header; /* NULL while the ring is closed */
+    char *names;
+    Slot *open[2];
+    Slot *slots;
+    uint64_t n_slots;
+    size_t mapped_bytes;
+    int descriptor; /* -1: the memory is this process's own */
+    uint64_t device, inode;
+} Ring;
+
+/* Maps a ring of n_slots; a path of NULL is for memory of the process's own. Returns 0, or the errno. */
+int ring_open(Ring *ring, const char *path, uint64_t n_slots);
+
+/* Lets go of the file; the memory stays, as this process's own, for whoever still points there. */
+int ring_abandon(Ring *ring);
+
+void ring_close(Ring *ring);
+
+/* Appends a name to the area of names. Returns 0, or -1 if there is no room. */
+int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes);
+
+uint64_t ring_checksum(const Slot *slot);
+
+/* Copies a complete record into the slot of the next position. The caller has seen that there is room. */
+static inline void ring_put(Ring *ring, const Slot *record)
+{
+    Header *header = ring->header;
+    uint64_t position = header->head;
+    Slot *slot = &ring->slots[position % ring->n_slots];
+    __atomic_store_n(&slot->ticket, 0, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST); /* nobody else writes: the order counts for who reads a dead ring */
+    *slot = *record;
+    slot->ticket = 0;
+    slot->checksum = ring_checksum(slot) + position + 1;
+    __atomic_store_n(&slot->ticket, position + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&header->head, position + 1, __ATOMIC_RELEASE);
+}
+
+/* Replaces the list of open calls. */
+void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls);
+
+#endif

@@ -1,0 +1,199 @@
+"""Writes what a killed process had recorded and not written into its timing file, from the ring that it left.
+
+Only what the file does not hold is written. So it makes no difference when the process was killed, whether an
+earlier recovery was interrupted, or how often it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from timing_logger.record import HEADER, RawRecord, format_records
+from timing_logger.ring_file import NotARing, Ring, read_ring
+from timing_logger.run_info import TimingFile, read_sidecar, sidecar_path
+
+_END_OF_TORN = b"\0\n"
+_SLACK_BYTES = 2**20  # of rows among them that no slot held
+
+_MOST_BYTES = 2**28
+
+
+class Recovery(NamedTuple):
+    """What became of one ring.
+
+    Attributes:
+        file: the path of the timing file, in its first part.
+        rows: how many rows were added to it.
+        trouble: what could not be done, in words; "" if nothing.
+    """
+
+    file: Path
+    rows: int
+    trouble: str = ""
+
+    def __str__(self) -> str:
+        said = (
+            [f"{_counted(self.rows, 'row')} added that a killed process had not written"] if self.rows else []
+        )
+        return "; ".join([*said, *([self.trouble] if self.trouble else [])])
+
+
+def recover(folder: Path) -> list[Recovery]:
+    """Recover the rows of all killed processes whose timing files are in ``folder``.
+
+    The rings of processes that still run are left alone, and so are those on other machines.
+
+    Returns:
+        What was done or could not be done, of each ring that there was anything to say about.
+    """
+    files = [path for path in sorted(folder.glob("timing-rank*.csv")) if _is_first_part(path)]
+    found = (recover_file(path) for path in files)
+    return [recovery for recovery in found if recovery is not None and str(recovery)]
+
+
+def recover_file(timing_file: Path) -> Recovery | None:
+    """Recover the rows of one timing file; None if no process left a ring for it."""
+    sidecar = read_sidecar(timing_file)
+    path = Path(str((sidecar or {}).get("ring_path") or ""))
+    if sidecar is None or not path.is_absolute():
+        return None
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:  # the process closed its logger, or wrote on another machine
+        return None
+    try:
+        if not _locked(descriptor, path):
+            return None
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            ring = read_ring(file.read())
+        if ring.started_unix_ns != sidecar.get("started_unix_ns"):
+            return None
+        rows = _write_missing(timing_file, ring)
+        _mark_killed(sidecar_path(timing_file))
+        path.unlink()
+        return Recovery(timing_file, rows, _lost(ring))
+    except NotARing as error:
+        return Recovery(
+            timing_file, 0, f"what a killed process left in {str(path)!r} cannot be read: {error}"
+        )
+    except OSError as error:
+        return Recovery(
+            timing_file, 0, f"rows of a killed process are in {str(path)!r}, and not here: {error}"
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _is_first_part(path: Path) -> bool:
+    name = TimingFile.parse(path.name)
+    return name is not None and name.part == 1
+
+
+def _locked(descriptor: int, path: Path) -> bool:
+    """Return whether the ring's writer is gone, and nobody else recovers it or has just done so."""
+    import fcntl
+
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    with suppress(OSError):
+        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+    return False
+
+
+def _mark_killed(sidecar: Path) -> None:
+    """Have the sidecar say that its process is gone, which nobody could know before."""
+    content = json.loads(sidecar.read_text())
+    content["killed"] = True
+    draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
+    draft.write_text(json.dumps(content, indent=1) + "\n")
+    os.replace(draft, sidecar)
+
+
+def _lost(ring: Ring) -> str:
+    lost = ring.elsewhere + ring.damaged
+    return f"{_counted(lost, 'record')} lost that only the process held" if lost else ""
+
+
+def _counted(number: int, what: str) -> str:
+    return f"1 {what}" if number == 1 else f"{number} {what}s"
+
+
+def _write_missing(timing_file: Path, ring: Ring) -> int:
+    """Append the records of the ring that are not in the file, and return how many that were."""
+    lines = _lines([*ring.records, *ring.open_calls], ring.wall_offset_ns)
+    parts = _parts(timing_file)
+    there = Counter(
+        _without_timestamp(line) for line in _last_lines(parts, sum(map(len, lines)) + _SLACK_BYTES)
+    )
+    missing = []
+    for line in lines:
+        key = _without_timestamp(line.encode().rstrip(b"\n"))
+        if there[key]:
+            there[key] -= 1
+        else:
+            missing.append(line)
+    if missing:
+        _append(parts[-1], "".join(missing).encode())
+    return len(missing)
+
+
+def _lines(records: Sequence[RawRecord], wall_offset_ns: int) -> list[str]:
+    return format_records(records, wall_offset_ns).splitlines(keepends=True) if records else []
+
+
+def _parts(timing_file: Path) -> list[Path]:
+    """Return the parts of the file that are there as text, in order.
+
+    Raises:
+        FileNotFoundError: none is.
+    """
+    first = TimingFile.parse(timing_file.name)
+    numbered = [
+        (name.part, path)
+        for path in timing_file.parent.glob("timing-rank*.csv")
+        if (name := TimingFile.parse(path.name)) is not None and name.first == first
+    ]
+    if not numbered:
+        raise FileNotFoundError(f"{str(timing_file)!r} is gone")
+    return [path for _, path in sorted(numbered)]
+
+
+def _last_lines(parts: list[Path], n_bytes: int) -> Iterator[bytes]:
+    for path in reversed(parts):
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - n_bytes))
+            yield from file.read().split(b"\n")
+        n_bytes -= size
+        if n_bytes <= 0:
+            return
+
+
+def _without_timestamp(line: bytes) -> bytes:
+    """Return the line without the wall clock, which may have been another one when the process wrote it."""
+    return line.partition(b",")[2]
+
+
+def _append(path: Path, lines: bytes) -> None:
+    with path.open("r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        head = HEADER.encode() if not size else b""
+        if size:
+            file.seek(size - 1)
+            head = b"" if file.read(1) == b"\n" else _END_OF_TORN
+        file.seek(size)
+        file.write(head + lines)
+        file.flush()
+        os.fsync(file.fileno())
