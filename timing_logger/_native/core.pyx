@@ -7,7 +7,7 @@ kept as a tuple, and its slot says so: one order, and one path for what is odd.
 """
 
 cimport cython
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF
@@ -85,6 +85,7 @@ cdef extern from "csrc/this_thread.h":
 
 cdef extern from "Python.h":
     long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
+    PyObject *PyTuple_GET_ITEM(object tuple, Py_ssize_t position)
     PyObject *PyBytes_FromStringAndSize(const char *text, Py_ssize_t size)
     int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
 
@@ -131,16 +132,14 @@ cdef class Names:
 
     cdef inline int number(self, Ring *ring, object text) except -2:
         """Return the number of a text; -1 if it is no text, or there is no room for another."""
-        cdef uintptr_t at = (<uintptr_t> <PyObject *> text >> 4) * <uintptr_t> 0x9e3779b97f4a7c15
-        at >>= 64 - SEEN_BITS
+        cdef uintptr_t at = _place(<PyObject *> text)
         while self.seen[at] != NULL:
             if self.seen[at] == <PyObject *> text:
                 return self.seen_number[at]
             at = (at + 1) & (SEEN - 1)
-        return self.new_number(ring, text, at)
+        return self.number_by_value(ring, text)
 
-    cdef int new_number(self, Ring *ring, object text, uintptr_t at) except -2:
-        cdef int number
+    cdef int number_by_value(self, Ring *ring, object text) except -2:
         if type(text) is not str:
             return -1
         found = self.by_value.get(text)
@@ -148,20 +147,41 @@ cdef class Names:
             return found
         stored = escape_text(text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS - 1] + "…").encode()
         plain, upper = name_cell(text).encode(), operation_cell(text).encode()
-        number = len(self.by_value)
+        kept = (text, plain, upper)
+        found = self.by_value.get(text) # another thread may have been here meanwhile
+        return self.new_number(ring, stored, kept) if found is None else found
+
+    cdef int new_number(self, Ring *ring, bytes stored, tuple kept) except -2:
+        """Add a name, in one step: nothing here can run Python code."""
+        cdef PyObject *text = PyTuple_GET_ITEM(kept, 0)
+        cdef uintptr_t at = _place(text)
+        cdef int number = len(self.kept)
         if ring_add_name(ring, PyBytes_AS_STRING(stored), len(stored)):
             return -1
-        self.kept.append((text, plain, upper))
-        self.cells.plain[number].text = PyBytes_AS_STRING(plain)
-        self.cells.plain[number].n_bytes = len(plain)
-        self.cells.upper[number].text = PyBytes_AS_STRING(upper)
-        self.cells.upper[number].n_bytes = len(upper)
-        self.cells.longest = max(self.cells.longest, len(plain), len(upper))
-        self.by_value[text] = number
-        self.seen[at] = <PyObject *> text
+        self.kept.append(kept)
+        self.by_value[<object> text] = number
+        self.cells.plain[number] = _cell(PyTuple_GET_ITEM(kept, 1))
+        self.cells.upper[number] = _cell(PyTuple_GET_ITEM(kept, 2))
+        self.cells.longest = max(
+            self.cells.longest, self.cells.plain[number].n_bytes, self.cells.upper[number].n_bytes
+        )
+        self.address[number] = text
+        while self.seen[at] != NULL:
+            at = (at + 1) & (SEEN - 1)
+        self.seen[at] = text
         self.seen_number[at] = number
-        self.address[number] = <PyObject *> text
         return number
+
+
+cdef inline uintptr_t _place(PyObject *text):
+    return ((<uintptr_t> text >> 4) * <uintptr_t> 0x9e3779b97f4a7c15) >> (64 - SEEN_BITS)
+
+
+cdef inline Cell _cell(PyObject *encoded):
+    cdef Cell cell
+    cell.text = PyBytes_AS_STRING(<object> encoded)
+    cell.n_bytes = PyBytes_GET_SIZE(<object> encoded)
+    return cell
 
 
 cdef class Channel:
