@@ -1,6 +1,7 @@
 """The metadata stands in setup.cfg; here is what is built: the native core, where there is a compiler."""
 
 import sys
+from glob import glob
 
 from setuptools import Extension, setup
 
@@ -13,7 +14,7 @@ setup(
         Extension(
             "timing_logger._native.core",
             sources=[f"{NATIVE}/core.pyx", f"{NATIVE}/csrc/ring.c", f"{NATIVE}/csrc/csv_lines.c"],
-            depends=[f"{NATIVE}/csrc/{name}.h" for name in ("ring", "csv_lines", "clock", "this_thread")],
+            depends=[*glob(f"{NATIVE}/*.pxi"), *glob(f"{NATIVE}/csrc/*.h")],
             include_dirs=[NATIVE],
             extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
             optional=True,  # without it the Python core records

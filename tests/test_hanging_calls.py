@@ -329,6 +329,22 @@ with logger.record_mpi_operation("STEP"):
     assert about["signal"] == "SIGTERM"
 
 
+def test_a_handler_that_leaves_before_the_thread_has_told_is_no_reason_not_to_state_the_signal(
+    tmp_path: Path,
+) -> None:
+    program = """
+import threading
+from timing_logger.recording.termination import TerminationWatch
+TerminationWatch._tell = lambda self: threading.Event().wait(60)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+logger = TimingLogger(0, sys.argv[1], handle_sigterm=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+    status, _, about = killed(program, tmp_path)
+    assert status == 7
+    assert about["signal"] == "SIGTERM"
+
+
 def test_a_signal_that_is_ignored_is_ignored(tmp_path: Path) -> None:
     program = """
 signal.signal(signal.SIGTERM, signal.SIG_IGN)

@@ -22,11 +22,12 @@ MAGIC = int.from_bytes(b"TLGRING1", "little")
 HEADER = struct.Struct("=Q4IQ3q6Q3072s")
 SLOT = [
     ("ticket", "u8"), ("checksum", "u8"), ("start_ns", "i8"), ("end_ns", "i8"), ("numbers", "i8", 6),
-    ("names", "u2", 8), ("has", "u4"), ("spare", "u4", 7),
+    ("names", "u2", 8), ("has", "u4"), ("zero", "u4"), ("spare", "u8", 3),
 ]  # fmt: skip
 """The fields of a slot, as a structured type of NumPy."""
 
 SLOT_BYTES = 128
+_SLOT_WORDS = 13
 HAS_END = 1 << 6
 ELSEWHERE = 1 << 15
 _LENGTH = struct.Struct("=I")
@@ -139,7 +140,7 @@ def _are_whole(
     """Return which slots were completed for their position, and hold what was put into them."""
     import numpy as np
 
-    words = slots.view(np.uint64).reshape(len(slots), SLOT_BYTES // 8)[:, 2:]
+    words = slots.view(np.uint64).reshape(len(slots), SLOT_BYTES // 8)[:, 2:_SLOT_WORDS]
     odd = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
         factors = odd * (2 * np.arange(2, 2 + words.shape[1], dtype=np.uint64) + np.uint64(1))

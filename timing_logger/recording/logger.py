@@ -18,7 +18,7 @@ from timing_logger.recording.options import Options
 from timing_logger.recording.recorder import ChosenRecorder
 from timing_logger.recording.ring import back
 from timing_logger.recording.sidecar import Sidecar
-from timing_logger.recording.termination import at_sigterm, not_at_sigterm
+from timing_logger.recording.termination import at_sigterm, not_at_sigterm, sigterm_came
 from timing_logger.run_info import ClockOffset, Counters
 from timing_logger.sinks import Sink
 from timing_logger.sinks.csv import CsvSink
@@ -169,6 +169,8 @@ class TimingLogger(ChosenRecorder, Closable):
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
+            if sigterm_came(self._see_sigterm):
+                self._hang_watch.signal = "SIGTERM"
             self._flusher.close()
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped

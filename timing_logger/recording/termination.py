@@ -24,10 +24,12 @@ class TerminationWatch:
 
     Attributes:
         told: the functions that are called when SIGTERM comes.
+        came: whether it has come, so far as the main thread knows.
     """
 
     def __init__(self) -> None:
         self.told: list[Told] = []
+        self.came = False
         self._previous = signal.getsignal(signal.SIGTERM)
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
@@ -37,6 +39,7 @@ class TerminationWatch:
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         """Handle the signal on the main thread, once that runs Python code again."""
+        self.came = True
         with contextlib.suppress(OSError):
             os.write(self._write, bytes([number]))  # other code may have replaced our wakeup descriptor
         if callable(self._previous):
@@ -89,6 +92,14 @@ def at_sigterm(told: Told) -> None:
             )
         _watch = TerminationWatch()
     _watch.told.append(told)
+
+
+def sigterm_came(told: Told) -> bool:
+    """Return whether SIGTERM has come, of which a registered callback may not have been told yet.
+
+    The signal's previous handler, on the main thread, may be faster than the thread that tells.
+    """
+    return _watch is not None and _watch.came and told in _watch.told
 
 
 def not_at_sigterm(told: Told) -> None:

@@ -133,22 +133,10 @@ void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls)
     uint64_t which = 1 - ring->header->open % 2;
     for (uint64_t i = 0; i < n_calls; i++) {
         Slot *slot = &ring->open[which][i];
-        *slot = calls[i];
+        slot->checksum = ring_copy(slot, &calls[i]) + i + 1;
         slot->ticket = i + 1;
-        slot->checksum = ring_checksum(slot) + i + 1;
     }
     __atomic_store_n(&ring->header->open, 2 * n_calls + which, __ATOMIC_RELEASE);
-}
-
-/* A multilinear hash: each word times an odd constant of its own, so that all products go side by side. */
-uint64_t ring_checksum(const Slot *slot)
-{
-    const uint64_t *words = (const uint64_t *)slot;
-    uint64_t sum = 0, odd = 0x9e3779b97f4a7c15ULL;
-    for (size_t i = 2; i < sizeof(Slot) / sizeof(uint64_t); i++) {
-        sum += words[i] * (odd * (2 * i + 1));
-    }
-    return sum ^ (sum >> 32);
 }
 
 /* The kernel gives out the lowest number: other code that closes everything and opens files of its own would

@@ -1,0 +1,271 @@
+"""Calls that have not ended, and spans."""
+
+cdef class Caller:
+    """What a record takes from its thread: the thread's name, and the calls that it is in."""
+
+    cdef public object thread, channel
+    cdef public set running
+    cdef public OpenCall innermost
+    cdef object spare # a span, used again as soon as nobody else holds it
+
+    def __init__(self, thread, channel, set running):
+        self.channel = channel
+        self.running = running
+        setattr(self, "thread", thread)  # a subclass may look it up each time
+
+    def calls(self):
+        """Return the open calls of the thread, the innermost first."""
+        cdef OpenCall call = self.innermost
+        found = []
+        for _ in range(DEEPEST):
+            if call is None:
+                return found
+            if call.is_open:
+                found.append(call)
+            call = call.outer
+        if call is not None:
+            call.outer = None
+        return found
+
+
+cdef class OpenCall:
+    """A call that some thread has entered and, as long as it has no end, not left."""
+
+    cdef public Caller caller
+    cdef public OpenCall outer
+    cdef int64_t start, end # 0 where not set
+
+    @property
+    def start_ns(self):
+        if not self.start:
+            raise AttributeError("start_ns")
+        return self.start
+
+    @start_ns.setter
+    def start_ns(self, int64_t value):
+        self.start = value
+
+    @property
+    def end_ns(self):
+        if not self.end:
+            raise AttributeError("end_ns")
+        return self.end
+
+    @end_ns.setter
+    def end_ns(self, int64_t value):
+        self.end = value
+
+    def enter(self):
+        """Begin the call now, as the innermost one of its thread."""
+        self.link()
+        self.start = perf_counter_ns()
+
+    def leave(self):
+        """End the call now and return that instant in ns."""
+        self.end = perf_counter_ns()
+        self.out()
+        return self.end
+
+    cdef inline void link(self):
+        self.outer = self.caller.innermost
+        self.caller.innermost = self
+
+    cdef inline void out(self):
+        if self.caller.innermost is self:
+            self.caller.innermost = self.outer
+        else:
+            self.unlink()
+
+    cpdef unlink(self):
+        """Leave while a call that was entered later is still open, as generators and tasks do."""
+        cdef OpenCall inner = self.caller.innermost
+        while inner is not None:
+            if inner.outer is self:
+                inner.outer = self.outer
+                return
+            inner = inner.outer
+
+    @property
+    def is_open(self):
+        """Whether the call has a start time and no end time yet."""
+        return self.start and not self.end
+
+    def open_records(self, status):
+        """Return the records of the call as far as they are known before it has ended."""
+        raise NotImplementedError
+
+    def write_open(self, status):
+        """Write the records of the call as far as they are known, with ``status``."""
+        for record in self.open_records(status):
+            self.caller.channel.put(record)
+
+    def leave_running(self):
+        """Mark the operation as one that goes on when its call returns, until :meth:`claim` takes it."""
+        self.caller.running.add(self)
+
+    def claim(self):
+        """Return whether the calling thread is the one to write this operation: at most one thread gets True."""
+        try:
+            self.caller.running.remove(self)
+        except KeyError:
+            return False
+        return True
+
+
+cdef class Entry:
+    """``__enter__`` of spans. A method would be bound to its span first, an object made for one call.
+
+    So a span is what its ``__enter__`` and ``__exit__`` are bound to, and is called itself: without arguments
+    to enter it, with three to leave it.
+    """
+
+    def __get__(self, span, owner):
+        return self if span is None else span
+
+    def __call__(self, Span span):
+        return span.entered()
+
+
+cdef class Exit:
+    """``__exit__`` of spans: see :class:`Entry`."""
+
+    def __get__(self, span, owner):
+        return self if span is None else span
+
+    def __call__(self, Span span, kind, error, traceback):
+        span.left(kind, error, traceback)
+
+
+cdef PyObject *call_span(PyObject *called, PyObject *const *args, size_t n_args, PyObject *names) except NULL:
+    cdef Span span = <Span> called
+    n_args = PyVectorcall_NARGS(n_args)
+    if n_args == 3:
+        span.left(<object> args[0], <object> args[1], <object> args[2])
+        Py_INCREF(None)
+        return <PyObject *> None
+    if n_args:
+        raise TypeError(f"a span takes the three arguments of __exit__, or none, not {n_args}")
+    Py_INCREF(span)
+    span.entered()
+    return called
+
+
+cdef class Span(OpenCall):
+    """A block that will be recorded."""
+
+    cdef vectorcallfunc called
+    cdef public object thread, operation, message_size_bytes, layer_name, phase, iteration, epoch, group
+    cdef public object group_size, seq, peer
+
+    @property
+    def elapsed_ms(self):
+        """Duration of the block, in ms; NaN while it is open."""
+        return (self.end - self.start) / NS_PER_MS if self.start and self.end else NOT_A_NUMBER
+
+    __enter__ = Entry()
+    __exit__ = Exit()
+
+    def __call__(self, *args):
+        """Enter the span, or leave it with the three arguments of ``__exit__``: see :class:`Entry`."""
+        if not args:
+            return self.entered()
+        kind, error, traceback = args
+        self.left(kind, error, traceback)
+
+    cdef inline Span entered(self):
+        self.link()
+        self.start = perf_counter_ns()
+        return self
+
+    cdef inline int left(self, object kind, object error, object traceback) except -1:
+        self.end = perf_counter_ns()
+        self.out()
+        return self.put(
+            self.operation, self.start, self.end, OK_ if kind is None else "error:" + kind.__name__, self.thread
+        )
+
+    cdef int put(self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread) except -1:
+        """Put a record; an end of -1 is none."""
+        cdef object channel = self.caller.channel
+        cdef Fields fields
+        fields.names = [
+            <PyObject *> self.layer_name, <PyObject *> operation, <PyObject *> self.phase, <PyObject *> HOST,
+            <PyObject *> self.group, <PyObject *> thread, <PyObject *> status, <PyObject *> NOTHING,
+        ]
+        fields.numbers = [
+            <PyObject *> self.iteration, <PyObject *> self.epoch, <PyObject *> self.message_size_bytes,
+            <PyObject *> self.group_size, <PyObject *> self.seq, <PyObject *> self.peer,
+        ]
+        fields.start_ns, fields.end_ns = start_ns, end_ns
+        if type(channel) is not Channel or not (<Channel> channel).put_fields(&fields):
+            channel.put(self._record(operation, start_ns, None if end_ns < 0 else end_ns, status, thread))
+        return 0
+
+    def finish(self, status):
+        """End a span that was entered without ``with``, and write its record."""
+        self.end = perf_counter_ns()
+        self.out()
+        self.write(self.operation, self.start, self.end, status)
+
+    def write(self, operation, start_ns, end_ns, status, thread=None):
+        """Write a record with this span's columns, for a block that no ``with`` encloses."""
+        cdef Fields interval
+        if _interval(start_ns, end_ns, &interval):
+            self.put(operation, interval.start_ns, interval.end_ns, status, self.thread if thread is None else thread)
+        else:
+            self.caller.channel.put(self._record(operation, start_ns, end_ns, status, thread))
+
+    def fail(self, error, begun, counts):
+        """The call raised, perhaps while ``begun`` was waited for; ``counts``: its number is taken."""
+        end_ns = self.leave()
+        if not counts:
+            self.seq = None
+        if begun is None or has_ended(begun):
+            self.write(self.operation, self.start, end_ns, f"error:{type(error).__name__}")
+        else:
+            self.write(self.operation, self.start, None, UNRESOLVED)
+
+    def open_records(self, status):
+        """Return the record of the operation as it is now, without an end."""
+        return [self._record(self.operation, self.start_ns, None, status)]
+
+    def _record(self, operation, start_ns, end_ns, status, thread=None, clock=HOST_CLOCK):
+        return (
+            self.iteration, self.epoch, self.layer_name, operation, self.phase, self.message_size_bytes,
+            start_ns, end_ns, clock, self.group, self.group_size, self.seq, self.peer,
+            self.thread if thread is None else thread, status, NOTHING, None,
+        )
+
+
+cdef inline Span new_span(Caller caller):
+    """Return a span of the thread, without making one if its last one is over."""
+    cdef Span span
+    if caller.spare is not None and Py_REFCNT(<PyObject *> caller.spare) == 1:
+        span = <Span> caller.spare
+        span.start = span.end = 0
+        span.outer = None
+    else:
+        caller.spare = span = Span.__new__(Span)
+        span.called = call_span
+    span.caller = caller
+    return span
+
+
+cdef class Unrecorded(Span):
+    """A call in an iteration that sampling leaves out: it has a row only if the process hangs in it."""
+
+    def write(self, operation=None, start_ns=None, end_ns=None, status=None, thread=None):
+        """Write nothing: the iteration is not recorded."""
+
+    def write_open(self, status):
+        """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
+
+
+cdef allow_vectorcalls():
+    cdef Span span = Span.__new__(Span)
+    cdef PyTypeObject *kind = <PyTypeObject *> Span
+    kind.tp_vectorcall_offset = <char *> &span.called - <char *> <PyObject *> span
+    kind.tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+
+
+allow_vectorcalls()

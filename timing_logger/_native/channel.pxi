@@ -1,0 +1,299 @@
+"""The channel, whose records lie in a ring, and the batches in which they are written."""
+
+cdef class Channel:
+    """The queue between recording threads and the flush thread: a ring, which a file may back.
+
+    When it is full, the newest record is counted and discarded.
+    """
+
+    cdef Ring ring
+    cdef Names names
+    cdef public uint64_t capacity
+    cdef uint64_t n_overflows
+    cdef dict elsewhere # what no slot can hold, by position
+    cdef object path
+    cdef PyObject *last[N_NAMES] # of each column
+    cdef uint16_t last_number[N_NAMES]
+
+    def __cinit__(self, capacity):
+        self.ring.descriptor = -1
+        self.capacity = capacity
+        self.names = Names()
+        self.elsewhere = {}
+        failed = ring_open(&self.ring, NULL, self.capacity + CHUNK)
+        if failed:
+            raise MemoryError(f"no memory for {capacity} records")
+
+    def __dealloc__(self):
+        ring_close(&self.ring)
+
+    def back_by(self, path, timing_file, int64_t started_unix_ns, int64_t wall_offset_ns):
+        """Keep the records in a new file, so that they outlive the process. Called before any is put.
+
+        Raises:
+            OSError: the file cannot be made, or there is no room for it.
+        """
+        cdef Ring ring
+        cdef bytes name = os.fsencode(path), of = os.fsencode(timing_file)
+        memset(&ring, 0, sizeof(ring))
+        if len(of) >= RING_PATH_BYTES:
+            raise OSError(36, "the path of the timing file is too long", timing_file)
+        failed = ring_open(&ring, name, self.capacity + CHUNK)
+        if failed:
+            raise OSError(failed, os.strerror(failed), path)
+        ring.header.started_unix_ns = started_unix_ns
+        ring.header.wall_offset_ns = wall_offset_ns
+        memcpy(ring.header.path, PyBytes_AS_STRING(of), len(of) + 1)
+        ring.header.magic = RING_MAGIC
+        ring_close(&self.ring)
+        self.ring, self.path = ring, path
+
+    # -- putting --------------------------------------------------------------------------------------
+
+    def put(self, record):
+        """Queue ``record``, or count it as overflowed. Never blocks or raises."""
+        cdef Slot slot
+        if self.is_full():
+            self.n_overflows += 1
+        elif self.packed(&slot, record):
+            ring_put(&self.ring, &slot)
+        else:
+            self.put_elsewhere(record)
+
+    cdef inline bint put_fields(self, const Fields *fields) except -1:
+        """Queue a record, or count it as overflowed; return False, and do neither, if no slot can hold it."""
+        cdef Slot slot
+        if self.is_full():
+            self.n_overflows += 1
+            return True
+        if not self.pack(&slot, fields):
+            return False
+        ring_put(&self.ring, &slot)
+        return True
+
+    def keep_open(self, records):
+        """Have the file say which calls are open now, by the records that they would leave."""
+        cdef Slot slots[RING_MOST_OPEN]
+        cdef uint64_t count = 0
+        for record in records:
+            if count < RING_MOST_OPEN and self.packed(&slots[count], record):
+                count += 1
+        if count or self.ring.header.open >= 2:
+            ring_keep_open(&self.ring, slots, count)
+
+    def count_overflow(self):
+        """Count a record that is not put."""
+        self.n_overflows += 1
+
+    cdef inline bint is_full(self):
+        return self.ring.header.head - self.ring.header.taken >= self.capacity
+
+    cdef int put_elsewhere(self, record) except -1:
+        cdef Slot slot
+        memset(&slot, 0, sizeof(slot))
+        slot.has = ELSEWHERE
+        self.elsewhere[self.ring.header.head] = record
+        ring_put(&self.ring, &slot)
+        return 0
+
+    cdef bint packed(self, Slot *slot, record) except -1:
+        """Fill a slot with a record, and return whether it can hold it."""
+        cdef Fields fields
+        (iteration, epoch, layer_name, operation, phase, size, start_ns, end_ns, clock, group, group_size, seq,
+         peer, thread, status, stream, metadata) = record
+        if metadata is not None or not _interval(start_ns, end_ns, &fields):
+            return False
+        fields.names = [
+            <PyObject *> layer_name, <PyObject *> operation, <PyObject *> phase, <PyObject *> clock,
+            <PyObject *> group, <PyObject *> thread, <PyObject *> status, <PyObject *> stream,
+        ]
+        fields.numbers = [
+            <PyObject *> iteration, <PyObject *> epoch, <PyObject *> size, <PyObject *> group_size,
+            <PyObject *> seq, <PyObject *> peer,
+        ]
+        return self.pack(slot, &fields)
+
+    cdef inline bint pack(self, Slot *slot, const Fields *fields) except -1:
+        """Fill a slot, and return whether it can hold the record."""
+        cdef int which
+        slot.has = HAS_END if fields.end_ns >= 0 else 0
+        slot.zero = 0
+        if fields.start_ns < 0 or fields.end_ns > LAST_INSTANT_NS or -1 < fields.end_ns < fields.start_ns:
+            return False
+        slot.start_ns = fields.start_ns
+        slot.end_ns = fields.end_ns
+        for which in range(N_NUMBERS): # first: a new name runs Python code, and then who knows who holds a number
+            if not _number(slot, which, fields.numbers[which]):
+                return False
+        for which in range(N_NAMES):
+            if fields.names[which] == self.last[which]: # most columns have the same text in row after row
+                slot.names[which] = self.last_number[which]
+            elif not self.name(slot, which, fields.names[which]):
+                return False
+        return True
+
+    cdef bint name(self, Slot *slot, int which, PyObject *text) except -1:
+        cdef int number = self.names.number(&self.ring, <object> text)
+        if number < 0:
+            return False
+        slot.names[which] = self.last_number[which] = <uint16_t> number
+        self.last[which] = self.names.address[number] # which lives on, as `text` may not
+        return True
+
+    # -- taking ---------------------------------------------------------------------------------------
+
+    def take(self, uint64_t limit):
+        """Remove and return the oldest records, at most ``limit``."""
+        cdef uint64_t first = self.ring.header.taken
+        cdef uint64_t count = min(limit, self.ring.header.head - first)
+        records = [self.record_at(first + i) for i in range(count)]
+        for i in range(count):
+            self.elsewhere.pop(first + i, None)
+        self.ring.header.taken = first + count
+        return records
+
+    def take_packed(self, uint64_t limit):
+        """Remove and return the oldest records as a batch that knows its lines, or as a list if some are odd."""
+        cdef uint64_t first = self.ring.header.taken, n_odd = 0, i
+        cdef uint64_t most = MOST_BYTES // csv_most_bytes(&self.names.cells, 1)
+        cdef uint64_t count = min(limit, min(<uint64_t> CHUNK, max(most, <uint64_t> 1)), self.ring.header.head - first)
+        cdef uint64_t first_odd = count
+        cdef Batch batch
+        for i in range(count):
+            if self.slot_at(first + i).has & ELSEWHERE:
+                n_odd += 1
+                first_odd = min(first_odd, i)
+        if first_odd == 0 or n_odd * 16 > count:
+            return self.take(min(count, <uint64_t> 1024))
+        batch = Batch.__new__(Batch)
+        batch.channel, batch.first, batch.count = self, first, first_odd
+        self.ring.header.taken = first + first_odd
+        return batch
+
+    def release(self):
+        """Give the room of all records that were taken to new ones: they are written."""
+        self.ring.header.released = self.ring.header.taken
+
+    cdef inline Slot *slot_at(self, uint64_t position):
+        return &self.ring.slots[position % self.ring.n_slots]
+
+    cdef object record_at(self, uint64_t position):
+        cdef Slot *slot = self.slot_at(position)
+        if slot.has & ELSEWHERE:
+            return self.elsewhere[position]
+        names = [self.names.kept[slot.names[i]][0] for i in range(N_NAMES)]
+        numbers = [slot.numbers[i] if slot.has & (1 << i) else None for i in range(N_NUMBERS)]
+        return (
+            numbers[ITERATION], numbers[EPOCH], names[LAYER_NAME], names[OPERATION], names[PHASE], numbers[SIZE],
+            slot.start_ns, slot.end_ns if slot.has & HAS_END else None, names[CLOCK], names[GROUP],
+            numbers[GROUP_SIZE], numbers[SEQ], numbers[PEER], names[THREAD], names[STATUS], names[STREAM], None,
+        )
+
+    # -- state ----------------------------------------------------------------------------------------
+
+    @property
+    def oldest(self):
+        """The oldest record that waits; None if none does."""
+        cdef uint64_t first = self.ring.header.taken
+        return self.record_at(first) if first < self.ring.header.head else None
+
+    def close(self):
+        """Let every record put from now on overflow; records that wait can still be taken."""
+        self.capacity = 0
+
+    def remove_file(self):
+        """Remove the file that backs the channel, if there is one: all that it held is written."""
+        if self.path is not None:
+            path, self.path = self.path, None
+            ring_abandon(&self.ring)
+            try:
+                os.unlink(path)
+            except OSError:
+                pass
+
+    def abandon(self):
+        """Close the channel and discard the waiting records: in a forked child they belong to the parent."""
+        self.capacity = 0
+        self.path = None
+        ring_abandon(&self.ring)
+        self.ring.header.head = self.ring.header.taken
+        self.ring.next = self.ring.header.taken % self.ring.n_slots
+        self.elsewhere.clear()
+
+    def counts(self):
+        """Return counts that are consistent with each other."""
+        cdef uint64_t head = self.ring.header.head
+        return ChannelCounts(head + self.n_overflows, self.n_overflows, head - self.ring.header.taken)
+
+    def __len__(self):
+        return self.ring.header.head - self.ring.header.taken
+
+
+cdef inline bint _number(Slot *slot, int which, PyObject *value) except -1:
+    """Put a number, or None; return False if it is neither, or has more than 64 bits."""
+    cdef int overflow = 0
+    cdef long long number
+    slot.numbers[which] = 0
+    if value == <PyObject *> None:
+        return True
+    if type(<object> value) is not int:
+        return False
+    number = PyLong_AsLongLongAndOverflow(value, &overflow)
+    if overflow or number == -LARGEST - 1:
+        return False
+    slot.numbers[which] = number
+    slot.has |= 1 << which
+    return True
+
+
+cdef inline bint _interval(start_ns, end_ns, Fields *fields) except -1:
+    """Put the instants, of which the end may be None; return False if they are no instants."""
+    fields.start_ns = fields.end_ns = -1
+    return _instant(start_ns, &fields.start_ns) and (end_ns is None or _instant(end_ns, &fields.end_ns))
+
+
+cdef inline bint _instant(object value, int64_t *instant) except -1:
+    cdef int overflow = 0
+    if type(value) is not int:
+        return False
+    instant[0] = PyLong_AsLongLongAndOverflow(<PyObject *> value, &overflow)
+    return not overflow and instant[0] >= 0
+
+
+cdef class Batch:
+    """Records of a channel that are being written: a sequence of records, valid until they are released."""
+
+    cdef Channel channel
+    cdef uint64_t first, count
+
+    def __len__(self):
+        return self.count
+
+    def __getitem__(self, index):
+        cdef Batch part
+        if isinstance(index, slice):
+            begin, end, _ = index.indices(self.count)
+            part = Batch.__new__(Batch)
+            part.channel, part.first, part.count = self.channel, self.first + begin, max(0, end - begin)
+            return part
+        if not 0 <= index < self.count:
+            raise IndexError(index)
+        return self.channel.record_at(self.first + index)
+
+    def csv_lines(self, int64_t wall_offset_ns):
+        """Return the lines of the records, as ``format_records`` has them, encoded."""
+        cdef size_t most = csv_most_bytes(&self.channel.names.cells, self.count)
+        cdef PyObject *lines = PyBytes_FromStringAndSize(NULL, most)
+        cdef char *out
+        cdef size_t n_bytes
+        if lines == NULL:
+            raise MemoryError
+        out = PyBytes_AS_STRING(<object> lines)
+        self.channel.ring.header.wall_offset_ns = wall_offset_ns = max(wall_offset_ns, NS_PER_S)
+        with nogil:
+            n_bytes = csv_lines(&self.channel.ring, &self.channel.names.cells, self.first, self.count,
+                                wall_offset_ns, out)
+        _PyBytes_Resize(&lines, n_bytes)
+        cut = <object> lines
+        Py_DECREF(cut)
+        return cut

@@ -1,0 +1,175 @@
+"""The recording calls."""
+
+cdef uint64_t n_recorders = 0
+
+
+cdef class RecordingCalls:
+    """The recording calls of :class:`~timing_logger.recording.recorder.Recorder`, which explains them."""
+
+    cdef public bint recording
+    cdef public object _selective, _iteration, _epoch, _channel, _label, _policy, _callers
+    cdef uint64_t number
+    cdef dict kept # by thread: the caller that the thread itself remembers, for as long as it may
+
+    def __cinit__(self, *_, **__):
+        global n_recorders
+        n_recorders += 1
+        self.number = n_recorders
+        self.kept = {}
+
+    cdef inline Caller caller(self):
+        cdef PyObject *known = caller_of_this_thread(self.number)
+        if known != NULL:
+            return <Caller> known
+        cdef Caller found = self._callers.current
+        self.kept[get_ident()] = found
+        remember_caller(self.number, <PyObject *> found)
+        return found
+
+    @property
+    def _caller(self):
+        return self.caller()
+
+    cdef inline tuple label_in_force(self):
+        cdef PyObject *value = NULL
+        PyContextVar_Get(self._label, NULL, &value)
+        label = <tuple> value
+        Py_DECREF(label)
+        return label
+
+    def record_mpi_operation(
+        self, operation=None, message_size=None, layer_name=None, phase=None, iteration=None, epoch=None, *,
+        group="", group_size=None, seq=None, peer=None, message_size_bytes=None, mpi_op_name=None,
+    ):
+        cdef Span span
+        cdef Caller caller
+        if iteration is None:
+            if not self.recording:
+                return NO_SPAN_
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return NO_SPAN_
+        if layer_name is None or phase is None:
+            label = self.label_in_force()
+            if layer_name is None:
+                layer_name = label[0]
+            if phase is None:
+                phase = label[1]
+        caller = self.caller()
+        span = new_span(caller)
+        span.thread = _thread_of(caller)
+        span.operation = operation if operation is not None else mpi_op_name
+        span.message_size_bytes = message_size if message_size is not None else message_size_bytes
+        span.layer_name = layer_name
+        span.phase = phase
+        span.iteration = iteration
+        span.epoch = self._epoch if epoch is None else epoch
+        span.group = group
+        span.group_size = group_size
+        span.seq = seq
+        span.peer = peer
+        return span
+
+    def begin_operation(self, kind, operation, message_size, layer_name, group, group_size, peer):
+        cdef Span span = kind.__new__(kind)
+        cdef Caller caller = self.caller()
+        label = self.label_in_force()
+        span.caller = caller
+        span.thread = _thread_of(caller)
+        span.operation = operation
+        span.message_size_bytes = message_size
+        span.layer_name = label[0] if layer_name is None else layer_name
+        span.phase = label[1]
+        span.iteration = self._iteration
+        span.epoch = self._epoch
+        span.group = group
+        span.group_size = group_size
+        span.peer = peer
+        return span
+
+    def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
+        cdef bint recording = self.recording
+        cdef Span span = self.begin_operation(
+            Span if recording else Unrecorded, operation, message_size, layer_name, group.name, group.size, peer
+        )
+        span.seq = group.next_collective()
+        begun = None
+        span.link()
+        span.start = perf_counter_ns()
+        try:
+            begun = call(*args)
+            if isinstance(begun, handle):
+                begun.wait()
+        except BaseException as error:
+            counts = begun is not None or not group.take_back(error)
+            span.fail(error, begun if isinstance(begun, handle) else None, counts)
+            raise
+        span.end = perf_counter_ns()
+        span.out()
+        if recording:
+            span.put(operation, span.start, span.end, OK_, span.thread)
+        return begun
+
+    def record_timing(
+        self, operation=None, elapsed_ms=None, layer_name=None, message_size=None, phase=None, iteration=None,
+        epoch=None, start_counter=None, end_counter=None, *, group="", group_size=None, seq=None, peer=None,
+        message_size_bytes=None, mpi_op_name=None,
+    ):
+        cdef int64_t now = perf_counter_ns(), elapsed
+        if start_counter is None and end_counter is None and type(elapsed_ms) is float and 0 <= elapsed_ms < 1e12:
+            elapsed = <int64_t> (<double> elapsed_ms * NS_PER_MS + 0.5)
+            start_ns = max(0, now - elapsed)
+            end_ns, status = start_ns + elapsed, OK_
+        else:
+            start_ns, end_ns, status = stated_interval(elapsed_ms, start_counter, end_counter, now)
+        self.interval(
+            operation if operation is not None else mpi_op_name, start_ns, end_ns,
+            message_size if message_size is not None else message_size_bytes, layer_name, phase, iteration, epoch,
+            group, group_size, seq, peer, HOST, status, None,
+        )
+
+    def record_interval(
+        self, operation, start_ns, end_ns, message_size=None, layer_name=None, phase=None, iteration=None,
+        epoch=None, *, group="", group_size=None, seq=None, peer=None, clock=HOST_CLOCK, status=OK, metadata=None,
+    ):
+        self.interval(operation, start_ns, end_ns, message_size, layer_name, phase, iteration, epoch, group,
+                      group_size, seq, peer, clock, status, metadata)
+
+    cdef int interval(
+        self, object operation, object start_ns, object end_ns, object message_size, object layer_name,
+        object phase, object iteration, object epoch, object group, object group_size, object seq, object peer,
+        object clock, object status, object metadata,
+    ) except -1:
+        cdef object thread
+        cdef Fields fields
+        cdef bint fits = _interval(start_ns, end_ns, &fields) and metadata is None
+        if iteration is None:
+            if not self.recording:
+                return 0
+            iteration = self._iteration
+        elif self._selective and not self._policy.records(iteration):
+            return 0
+        if layer_name is None or phase is None:
+            label = self.label_in_force()
+            layer_name = label[0] if layer_name is None else layer_name
+            phase = label[1] if phase is None else phase
+        epoch = self._epoch if epoch is None else epoch
+        thread = _thread_of(self.caller())
+        fields.names = [
+            <PyObject *> layer_name, <PyObject *> operation, <PyObject *> phase, <PyObject *> clock,
+            <PyObject *> group, <PyObject *> thread, <PyObject *> status, <PyObject *> NOTHING,
+        ]
+        fields.numbers = [
+            <PyObject *> iteration, <PyObject *> epoch, <PyObject *> message_size, <PyObject *> group_size,
+            <PyObject *> seq, <PyObject *> peer,
+        ]
+        if not (fits and type(self._channel) is Channel and (<Channel> self._channel).put_fields(&fields)):
+            self._channel.put((
+                iteration, epoch, layer_name, operation, phase, message_size, start_ns, end_ns, clock, group,
+                group_size, seq, peer, thread, status, NOTHING, metadata,
+            ))
+        return 0
+
+
+cdef inline object _thread_of(Caller caller):
+    return caller.thread if type(caller) is Caller else (<object> caller).thread
