@@ -159,10 +159,11 @@ cdef class Channel:
         cdef uint64_t count = min(limit, min(<uint64_t> CHUNK, max(most, <uint64_t> 1)), self.ring.header.head - first)
         cdef uint64_t first_odd = count
         cdef Batch batch
-        for i in range(count):
-            if self.slot_at(first + i).has & ELSEWHERE:
-                n_odd += 1
-                first_odd = min(first_odd, i)
+        with nogil:
+            for i in range(count):
+                if self.ring.slots[(first + i) % self.ring.n_slots].has & ELSEWHERE:
+                    n_odd += 1
+                    first_odd = min(first_odd, i)
         if first_odd == 0 or n_odd * 16 > count:
             return self.take(min(count, <uint64_t> 1024))
         batch = Batch.__new__(Batch)
