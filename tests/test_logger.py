@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import math
@@ -40,6 +41,41 @@ def test_the_context_manager_times_its_block() -> None:
     assert record[:6] == (7, 2, "layer1", "ALLREDUCE", "dense", 1024)
     assert record.end_ns is not None
     assert durations == [(record.end_ns - record.start_ns) / 1e6]
+
+
+def test_a_timer_that_is_kept_keeps_its_own_time() -> None:
+    def use(logger: TimingLogger) -> None:
+        for name in ("A", "B", "C"):
+            with logger.record_mpi_operation(name) as timer:
+                with logger.record_mpi_operation("INNER"):
+                    pass
+                kept.append(timer)
+
+    kept: list[Any] = []
+    found = [record for record in recorded(use) if record.operation != "INNER"]
+    assert [record.operation for record in found] == ["A", "B", "C"]
+    assert [timer.elapsed_ms for timer in kept] == [
+        (record.end_ns - record.start_ns) / 1e6 for record in found
+    ]
+    assert len(set(map(id, kept))) == 3
+
+
+def test_a_timer_is_entered_and_left_by_whatever_takes_a_context_manager() -> None:
+    def use(logger: TimingLogger) -> None:
+        with contextlib.ExitStack() as stack:
+            assert math.isnan(stack.enter_context(logger.record_mpi_operation("BY A STACK")).elapsed_ms)
+        by_hand = logger.record_mpi_operation("BY HAND")
+        assert by_hand.__enter__() is by_hand
+        by_hand.__exit__(None, None, None)
+        of_its_class = logger.record_mpi_operation("OF ITS CLASS")
+        type(of_its_class).__enter__(of_its_class)
+        type(of_its_class).__exit__(of_its_class, ValueError, ValueError(), None)
+
+    assert [(record.operation, record.status) for record in recorded(use)] == [
+        ("BY A STACK", "ok"),
+        ("BY HAND", "ok"),
+        ("OF ITS CLASS", "error:ValueError"),
+    ]
 
 
 def test_a_phase_is_a_row_of_own_work_on_the_hosts_clock() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from typing import Any
 
 import pytest
@@ -81,6 +82,34 @@ def test_names_beyond_what_the_ring_holds_are_written_all_the_same() -> None:
     for record in given_records:
         channel.put(record)
     assert taken(channel)[0] == given_records
+
+
+@needs_native
+def test_threads_that_bring_new_names_at_one_moment_do_not_mix_them_up() -> None:
+    channel = core.new_channel(50_000)
+    start = threading.Barrier(4)
+
+    def put(thread: int) -> None:
+        start.wait()
+        for i in range(2000):
+            name = f"{thread if i % 2 else 'all'} {i}"
+            channel.put((i, 0, name, name, "", 8, 1, 2, HOST_CLOCK, "", 1, 1, 1, name, OK, "", None))
+
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(4)]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    found, _ = taken(channel)
+    assert len(found) == 8000
+    for record in found:
+        assert record[2] == record[3] == record[13]
+        assert record[2].endswith(f" {record[0]}")
 
 
 @needs_native

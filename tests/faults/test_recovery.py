@@ -74,6 +74,15 @@ def test_of_processes_killed_at_random_moments_no_record_is_lost_and_none_is_the
         assert kill.lost == 0, kill
 
 
+def test_a_folder_without_timing_files_is_an_error(tmp_path: Path) -> None:
+    run = subprocess.run(
+        [sys.executable, "-m", "timing_logger", "recover", str(tmp_path / "no folder")],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert run.returncode == 2
+    assert "does not exist" in run.stderr
+
+
 def test_a_process_that_closes_its_logger_leaves_no_ring(tmp_path: Path) -> None:
     run_python(LEFT, tmp_path / "logs", tmp_path, 3)
     assert not rings(tmp_path)

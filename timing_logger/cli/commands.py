@@ -54,8 +54,11 @@ def convert(arguments: Namespace) -> Answer:
 def recover(arguments: Namespace) -> Answer:
     """Write what killed processes had recorded, and not written, into their files."""
     from timing_logger.reading.recovery import recover
+    from timing_logger.reading.timings import find_sources
 
     said = [f"{each.file}: {each}.\n" for each in recover(Path(arguments.logdir))]
+    if not said:
+        find_sources([arguments.logdir])  # raises where there is no timing file at all
     return Answer("".join(said) or "No process was killed before it had written all that it recorded.\n")
 
 
