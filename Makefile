@@ -27,6 +27,7 @@ DEMO := $(VENV)/installed-demo
 TEST := $(VENV)/installed-test
 DEV := $(VENV)/installed-dev
 DOCS := $(VENV)/installed-docs
+BENCH := $(VENV)/installed-bench
 LOCK := $(VENV)/installed-lock
 
 # Open MPI: allowed to run as root in a container, and with more ranks than cores. One thread a
@@ -46,7 +47,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
-.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-analysis bench-verdicts \
+.PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
 	conformance docs faults lock notebook picture sample sample-compressed test-matrix
 
 help:
@@ -61,6 +62,7 @@ help:
 	@echo "make lint       ruff, codespell, mypy and import-linter"
 	@echo "make docs       build the documentation, with its reference, into site/"
 	@echo "make bench      what recording costs     (on a GPU as well: make bench BENCH_ARGS=--gpu)"
+	@echo "make bench-page the same, written into docs/performance.md and drawn as docs/cost.png"
 	@echo "make bench-analysis what reading and analysing costs (BENCH_ARGS='--millions 8 64' for other sizes)"
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (an hour; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
@@ -167,12 +169,17 @@ docs: $(DOCS)
 lock: $(LOCK)
 	$(BIN)/uv pip compile --quiet setup.cfg --output-file constraints.txt $(LOCK_ARGS) > /dev/null
 
-bench: $(DEMO)
-	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS)
-	@env $(MPI_ENV) $(BIN)/mpiexec -n 1 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
-	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py
-	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py
-	@$(BIN)/python benchmarks/ddp_step.py
+# Of make bench-page what each prints goes into the page, under its name.
+bench-page: INTO_PAGE = | $(BIN)/python benchmarks/_into_page.py docs/performance.md
+bench-page: DRAWN = --draw docs/cost.png
+SAID = $(if $(INTO_PAGE),$(INTO_PAGE) $(1))
+bench bench-page: $(BENCH)
+	$(BIN)/python benchmarks/overhead.py $(BENCH_ARGS) $(DRAWN) $(call SAID,recording)
+	@TIMING_LOGGER_CORE=python $(BIN)/python benchmarks/overhead.py --no-peers $(call SAID,python-core)
+	@env $(MPI_ENV) $(BIN)/mpiexec -n 1 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py $(call SAID,mpi-1)
+	@env $(MPI_ENV) $(BIN)/mpiexec -n 2 $(BIN)/python -m mpi4py benchmarks/mpi_calls.py $(call SAID,mpi-2)
+	@OMP_NUM_THREADS=1 $(BIN)/python benchmarks/process_group.py $(call SAID,process-group)
+	@$(BIN)/python benchmarks/ddp_step.py $(call SAID,ddp)
 
 bench-analysis: $(TEST)
 	@PYTHONPATH=. $(BIN)/python benchmarks/analysis.py $(BENCH_ARGS)
@@ -227,6 +234,7 @@ HOLDS_demo := demo
 HOLDS_test := demo docs test
 HOLDS_dev := demo docs test dev
 HOLDS_docs := docs
+HOLDS_bench := demo bench
 HOLDS_lock := lock
 
 # pip's words go to a log; what it is at is shown every ten seconds.
