@@ -60,6 +60,11 @@ class Collective:
         self._size = size
         self._root_at = self.parameters.position("root")
 
+    @property
+    def tells_nothing(self) -> bool:
+        """Whether its arguments tell neither a size nor a root, as those of ``Barrier``."""
+        return self._size is None and self._root_at is None
+
     def size_and_root(self, given: Arguments, comm: CommIdentity) -> tuple[int | None, int | None]:
         """Return the bytes that this rank sends and the rank of the root; None for either if unknown."""
         size = None if self._size is None else self._size(given, comm)

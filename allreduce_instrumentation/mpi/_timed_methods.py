@@ -46,6 +46,7 @@ _Call = TypeVar("_Call", Collective, Message)
 def collective(method: Method, size: Size | None) -> Method:
     """Return the timed form of ``method``, a blocking collective; ``size`` as in :class:`Collective`."""
     call = Collective(method, size)
+    tells_nothing = call.tells_nothing
 
     @functools.wraps(method)
     def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
@@ -53,7 +54,8 @@ def collective(method: Method, size: Size | None) -> Method:
         logger = timing.logger
         size = root = None
         if logger.recording:
-            size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
+            if not tells_nothing:
+                size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
         elif not logger.enabled:
             return _counted(timing, method, (self, *args), kwargs)
         bound = partial(method, **kwargs) if kwargs else method

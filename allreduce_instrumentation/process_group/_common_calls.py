@@ -42,16 +42,19 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
         timing, group = self.timing, self.untimed
         logger = timing.logger
         call: Untimed = untimed if type(group) is torchs_own else getattr(type(group), name)
-        if logger.recording and timing.batch is None and not kwargs:
+        if timing.batch is None and not kwargs:
             try:
                 tensor, chosen = args[sent], args[options]
                 if type(tensor) is list:
                     (tensor,) = tensor
                 size, on_host, goes_on = tensor.nbytes, tensor.is_cpu, chosen.asyncOp
                 peer = method.other_rank(chosen, args, kwargs) if has_root else None
-                by_reducer = goes_on and may_be_ddps and timing.ddp.known and called_by_the_engine()
+                may_be_bucket = goes_on and may_be_ddps and logger.recording and timing.ddp.known
+                by_reducer = may_be_bucket and called_by_the_engine()
                 is_common = on_host or by_reducer
-                may_have_layer = is_common and (timing.ddp.known or FSDP_MODULE in modules)
+                may_have_layer = (
+                    is_common and logger.recording and (timing.ddp.known or FSDP_MODULE in modules)
+                )
                 layer = layer_of(timing, method, tensor) if may_have_layer else None  # it counts buckets
             except Exception:  # torch's own error comes from the call itself
                 is_common = False
@@ -59,7 +62,7 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
                 return logger.time_call(
                     operation, size, layer, peer, timing.identity, work, call, (group, *args)
                 )
-            if is_common:
+            if is_common and logger.recording:
                 columns = operation, size, layer, peer
                 is_bucket = by_reducer and names_bucket(layer)
                 return issue_in_background(timing, name, columns, tensor, call, group, args, is_bucket)

@@ -93,7 +93,9 @@ cdef extern from "Python.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *) except NULL
     size_t PyVectorcall_NARGS(size_t n_args)
     unsigned long Py_TPFLAGS_HAVE_VECTORCALL
+    ctypedef object (*newfunc)(object kind, object args, PyObject *kwargs)
     ctypedef struct PyTypeObject:
+        newfunc tp_new
         Py_ssize_t tp_vectorcall_offset
         unsigned long tp_flags
     int _PyBytes_Resize(PyObject **bytes, Py_ssize_t size) except -1
@@ -118,6 +120,7 @@ cdef object HOST = HOST_CLOCK
 cdef object OK_ = OK
 cdef object NO_SPAN_ = _NO_SPAN
 cdef object NOTHING = ""
+cdef tuple NO_ARGUMENTS = ()
 cdef int64_t NS_PER_S = 1000000000
 
 include "names.pxi"

@@ -71,11 +71,18 @@ cdef class RecordingCalls:
         return span
 
     def begin_operation(self, kind, operation, message_size, layer_name, group, group_size, peer):
-        cdef Span span = kind.__new__(kind)
-        cdef Caller caller = self.caller()
-        label = self.label_in_force()
-        span.caller = caller
-        span.thread = _thread_of(caller)
+        cdef Span span = (<PyTypeObject *> kind).tp_new(kind, NO_ARGUMENTS, NULL)
+        span.caller = self.caller()
+        self.fill(span, operation, message_size, layer_name, group, group_size, peer)
+        return span
+
+    cdef inline int fill(
+        self, Span span, object operation, object message_size, object layer_name, object group, object group_size,
+        object peer,
+    ) except -1:
+        """Fill in the columns of a span, those that its caller does not state by what is in force now."""
+        cdef tuple label = self.label_in_force()
+        span.thread = _thread_of(span.caller)
         span.operation = operation
         span.message_size_bytes = message_size
         span.layer_name = label[0] if layer_name is None else layer_name
@@ -84,14 +91,20 @@ cdef class RecordingCalls:
         span.epoch = self._epoch
         span.group = group
         span.group_size = group_size
+        span.seq = None
         span.peer = peer
-        return span
+        return 0
 
     def time_call(self, operation, message_size, layer_name, peer, group, handle, call, args):
         cdef bint recording = self.recording
-        cdef Span span = self.begin_operation(
-            Span if recording else Unrecorded, operation, message_size, layer_name, group.name, group.size, peer
-        )
+        cdef Caller caller = self.caller()
+        cdef Span span
+        if recording:
+            span = new_span(caller)
+        else:
+            span = Unrecorded.__new__(Unrecorded)
+            span.caller = caller
+        self.fill(span, operation, message_size, layer_name, group.name, group.size, peer)
         span.seq = group.next_collective()
         begun = None
         span.link()
