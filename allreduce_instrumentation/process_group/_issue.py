@@ -271,7 +271,7 @@ def begin(
         on_device = logger.begin_operation(DeviceOperation, *row)
         return on_device if on_device.begin(in_background, logger, device) else None
     on_host = logger.begin_operation(HostOperation, *row)
-    on_host.begin(in_background, logger)
+    on_host.start(in_background, logger)
     return on_host
 
 

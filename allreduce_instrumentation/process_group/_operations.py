@@ -13,10 +13,12 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakSet
 
+import torch
+
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
 from timing_logger.record import OK, UNRESOLVED, WAIT
 from timing_logger.recording.channel import Channel
-from timing_logger.recording.core import Span
+from timing_logger.recording.core import BackgroundSpan, Span
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
 from timing_logger.recording.no_span import Timer
@@ -26,7 +28,6 @@ from timing_logger.recording.spans import DeviceSpan, Wait
 if TYPE_CHECKING:
     from datetime import timedelta
 
-    import torch
     import torch.distributed as dist
 
     from timing_logger.recording.logger import TimingLogger
@@ -54,9 +55,9 @@ class Operation(Protocol):
 
     def end_by(self, future: torch.futures.Future[object]) -> None:
         """Have the operation end when ``future`` completes; does not wait."""
-        call_when_done(future, self._end_of)
+        call_when_done(future, self.end_of)
 
-    def _end_of(self, future: torch.futures.Future[object]) -> None:
+    def end_of(self, future: torch.futures.Future[object]) -> None:
         self.end(None)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
@@ -67,41 +68,29 @@ class Operation(Protocol):
         """
 
 
-class HostOperation(Span):
+class HostOperation(BackgroundSpan):
     """An operation that is timed on the host's clock, and its row.
 
     Attributes:
-        ended_ns: when it was seen to end, on the axis of ``perf_counter_ns``; None before.
         learn: fills in what only the completed operation tells; None if nothing is missing.
-        on_end: called with the operation by the thread that saw its end; None for no call.
     """
 
-    __slots__ = ("_logger", "_waited", "ended_ns", "goes_on", "learn", "on_end")
+    __slots__ = ("_logger", "_waited", "goes_on", "learn")
 
     goes_on: bool
-    ended_ns: int | None
     learn: Callable[[], None] | None
-    on_end: Callable[[HostOperation], None] | None
+    value_of = staticmethod(torch._C.Future.value)  # torch.futures.Future has one in Python around it
 
-    def begin(self, goes_on: bool, logger: TimingLogger) -> None:
+    def start(self, goes_on: bool, logger: TimingLogger) -> None:
         """Begin the operation now."""
         self._logger = logger
         self._waited = False
         self.goes_on = goes_on
-        self.ended_ns = self.learn = self.on_end = None
-        self.start_ns = perf_counter_ns()
-        self.leave_running()
+        self.learn = None
+        self.begin()
 
     def end(self, failure: Failure) -> None:
-        self._end_at(perf_counter_ns(), failure)
-
-    def _end_at(self, end_ns: int, failure: Failure) -> None:
-        if self.ended_ns is not None or not self.claim():
-            return
-        self.write(self.operation, self.start_ns, end_ns, _status(failure))
-        self.ended_ns = end_ns
-        if self.on_end is not None:
-            self.on_end(self)
+        self.end_at(perf_counter_ns(), _status(failure))
 
     def lose(self) -> None:
         if self.ended_ns is None and self.claim():
@@ -109,18 +98,9 @@ class HostOperation(Span):
 
     def end_by(self, future: torch.futures.Future[object]) -> None:
         if future.done():  # torch would call back at once, and swallow what a signal handler raises there
-            self._end_of(future)
+            self.end_of(future)
         else:
-            call_when_done(future, self._end_of)
-
-    def _end_of(self, future: torch.futures.Future[object]) -> None:
-        end_ns = perf_counter_ns()  # first, as what follows takes time
-        failure: Failure = None
-        try:
-            future.value()
-        except Exception as error:
-            failure = type(error)
-        self._end_at(end_ns, failure)
+            call_when_done(future, self.end_of)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
         blocked = self._logger.begin_wait((self,))
@@ -194,7 +174,7 @@ class DeviceOperation(DeviceSpan):
         """
         interval = self.interval
         if not (future.done() and isinstance(interval, DeviceInterval)):
-            call_when_done(future, self._end_of)
+            call_when_done(future, self.end_of)
             return
         if interval.lost:
             self.end(None)
@@ -207,7 +187,7 @@ class DeviceOperation(DeviceSpan):
                 failure = type(error)
             self.end(failure)
 
-    def _end_of(self, future: torch.futures.Future[object]) -> None:
+    def end_of(self, future: torch.futures.Future[object]) -> None:
         self.end(None)
 
     def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:

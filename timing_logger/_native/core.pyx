@@ -19,7 +19,7 @@ import os
 from threading import get_ident
 
 from timing_logger.record import (
-    HOST_CLOCK, MAX_TEXT_CHARS, OK, UNRESOLVED, escape_text, name_cell, operation_cell,
+    HOST_CLOCK, MAX_TEXT_CHARS, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
 )
 from timing_logger.recording.channel import ChannelCounts
@@ -118,6 +118,7 @@ cdef object NOT_A_NUMBER = float("nan")
 cdef long long LARGEST = 2 ** 63 - 1
 cdef object HOST = HOST_CLOCK
 cdef object OK_ = OK
+cdef object WAIT_ = WAIT
 cdef object NO_SPAN_ = _NO_SPAN
 cdef object NOTHING = ""
 cdef tuple NO_ARGUMENTS = ()
