@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import importlib
+import os
 import queue
 import time
 from collections.abc import Callable, Iterator
@@ -108,13 +109,28 @@ def record_function(_: Path) -> dict[str, Contender]:
             with torch.profiler.record_function("ALLREDUCE"):
                 pass
 
-    def profiling() -> contextlib.AbstractContextManager[object]:
-        return torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+    @contextlib.contextmanager
+    def profiling() -> Iterator[None]:
+        with _no_stderr(), torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]):
+            yield
 
     return {
         "record_function, off": Contender(loop),
         "record_function, on": Contender(loop, profiling),
     }
+
+
+@contextlib.contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Have the process's standard error go nowhere: the profiler tells of each start and stop there."""
+    kept = os.dup(2)
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 def viztracer(_: Path) -> dict[str, Contender]:

@@ -287,8 +287,9 @@ def draw(path: Path, found: dict[str, list[float]], peers: Collection[str]) -> N
     figure, axes = plt.subplots(figsize=(8, 0.32 * len(names) + 0.8), layout="constrained")
     colours = ["#2f6fb0" if name in ours else "#b8b8b8" for name in names]
     bars = axes.barh(names, [ratios[name] for name in names], color=colours)
-    axes.bar_label(bars, [f"{ratios[name]:.2g}" for name in names], padding=3)
+    axes.bar_label(bars, [f"{ratios[name]:.{1 if ratios[name] < 10 else 0}f}" for name in names], padding=3)
     axes.set_xscale("log")
+    axes.xaxis.set_major_formatter("{x:g}")
     axes.set_xlabel("one timed block, times the floor (two clocks, a tuple, an append)")
     axes.spines[["top", "right"]].set_visible(False)
     axes.margins(x=0.15)

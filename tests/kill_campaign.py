@@ -83,7 +83,8 @@ class Kill(NamedTuple):
         missing_s: the age at the kill of the oldest record that is in no line; 0 if none is missing.
         behind_s, dropped: the values in the sidecar.
         sidecar_s: the age of the sidecar at the kill.
-        lost: the number of calls that had returned and have no row, or several, after a recovery.
+        recovered: the number of rows after a recovery.
+        lost: the number of calls that had returned and have no row, or several, after it.
     """
 
     after_s: float
@@ -93,6 +94,7 @@ class Kill(NamedTuple):
     behind_s: float
     dropped: int
     sidecar_s: float
+    recovered: int
     lost: int
 
     def misses(self, flush_interval_s: float) -> bool:
@@ -159,6 +161,7 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
     recover(folder / "logs")
     recovered = Counter(int(row[1]) for row in rows(folder / "logs" / "timing-rank0.csv"))
     return Kill(
+        recovered=recovered.total(),
         lost=sum(recovered[i] != 1 for i in range(recorded)),
         after_s=(killed_ns - returned_ns[0]) / NS_PER_S,
         recorded=recorded,

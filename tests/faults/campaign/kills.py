@@ -1,4 +1,4 @@
-"""Kills recording processes by SIGKILL at random instants. (P4, P6)"""
+"""Kills recording processes by SIGKILL at random instants. (P4, P5, P6)"""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from kill_campaign import ALLOWED_S, WAYS, busy_loops, kill_once
 
-from campaign.trial import Trial
+from campaign.trial import Trial, Untried
+from timing_logger.recording import core
 
 _SHORT_S = 0.4
 
@@ -33,13 +34,29 @@ def kills(trial: Trial, way_name: str, *, may_be_late: bool = False) -> str:
             with trial.new_folder() as folder, trial.one(f"kill {number}, after {after_s:.3f} s"):
                 kill = kill_once(folder, way, after_s)
                 worst_s = max(worst_s, kill.missing_s)
-                _check_file(folder / "logs", kill.rows)
+                _check_file(folder / "logs", kill.recovered)
                 is_late = kill.misses(way.flush_interval_s)
                 is_told = may_be_late and is_late and kill.is_told(way.flush_interval_s)
                 told += is_told
                 assert is_told or not is_late, f"missing for {kill.missing_s:.3f} s: {kill}"
     also = f"; {told} were later, and their sidecars say so" if told else ""
     return f"oldest record missing: {worst_s:.2f} s, flush_interval {way.flush_interval_s:g} s{also}"
+
+
+def recoveries(trial: Trial) -> str:
+    """Check that every record whose call had returned is in the file once, after a recovery."""
+    if core.NAME != "native":
+        raise Untried("the Python core keeps records in the process alone")
+    recorded = 0
+    for number in range(trial.times(300, 3)):
+        way = WAYS[trial.chance(number).choice(["quiet", "100,000 records/s"])]
+        after_s = 0.05 + 1.5 * trial.chance(number).random()
+        with trial.new_folder() as folder, trial.one(f"kill {number}, after {after_s:.3f} s"):
+            kill = kill_once(folder, way, after_s)
+            recorded += kill.recorded
+            _check_file(folder / "logs", kill.recovered)
+            assert kill.lost == 0, kill
+    return f"of {recorded:,} records none was lost"
 
 
 def _check_file(folder: Path, n_rows: int) -> None:
