@@ -53,9 +53,10 @@ cdef class Channel:
     def put(self, record):
         """Queue ``record``, or count it as overflowed. Never blocks or raises."""
         cdef Slot slot
+        cdef bint is_packed = self.packed(&slot, record) # which may let another thread put meanwhile
         if self.is_full():
             self.n_overflows += 1
-        elif self.packed(&slot, record):
+        elif is_packed:
             ring_put(&self.ring, &slot)
         else:
             self.put_elsewhere(record)
@@ -63,12 +64,12 @@ cdef class Channel:
     cdef inline bint put_fields(self, const Fields *fields) except -1:
         """Queue a record, or count it as overflowed; return False, and do neither, if no slot can hold it."""
         cdef Slot slot
+        if not self.pack(&slot, fields): # which may let another thread put meanwhile
+            return False
         if self.is_full():
             self.n_overflows += 1
-            return True
-        if not self.pack(&slot, fields):
-            return False
-        ring_put(&self.ring, &slot)
+        else:
+            ring_put(&self.ring, &slot)
         return True
 
     def keep_open(self, records):
