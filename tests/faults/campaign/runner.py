@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from campaign.trial import Campaign, Result
+from campaign.trial import Campaign, Result, Tried
+from timing_logger.recording.core import VARIABLE
 
-Finished = Callable[[Campaign, Result, float], None]
+Finished = Callable[[Tried, float], None]
 
 _TAIL_CHARS = 600
 
@@ -26,7 +27,8 @@ class Settings(NamedTuple):
     """See ``python -m campaign --help``.
 
     Attributes:
-        folder: for whatever the campaigns write, each into a folder of its name.
+        folder: for whatever the campaigns write, each into a folder of its name in that of the core.
+        cores: those that campaigns about recording are tried over.
     """
 
     short: bool
@@ -34,43 +36,45 @@ class Settings(NamedTuple):
     fuzz_s: float
     workers: int
     folder: Path
+    cores: Sequence[str]
 
 
-def run_all(
-    campaigns: Sequence[Campaign], settings: Settings, finished: Finished
-) -> list[tuple[Campaign, Result]]:
+def run_all(campaigns: Sequence[Campaign], settings: Settings, finished: Finished) -> list[Tried]:
     """Try all of them, whatever the others found; those that measure come first, one by one.
 
     What held in an earlier run into the same folder is not tried again.
     """
-    results: dict[str, Result] = {}
+    pairs = [
+        (campaign, core) for campaign in campaigns for core in (settings.cores if campaign.records else ("",))
+    ]
 
-    def run(campaign: Campaign) -> None:
+    def run(campaign: Campaign, core: str) -> Tried:
         begin_s = time.monotonic()
-        earlier = _result_in(settings.folder / campaign.name)
+        earlier = _result_in(settings.folder / core / campaign.name)
         is_held = earlier is not None and not earlier.is_broken
-        results[campaign.name] = earlier if earlier and is_held else _in_its_own_process(campaign, settings)
-        finished(campaign, results[campaign.name], time.monotonic() - begin_s)
+        result = earlier if earlier and is_held else _in_its_own_process(campaign, core, settings)
+        tried = Tried(campaign, core, result)
+        finished(tried, time.monotonic() - begin_s)
+        return tried
 
-    for campaign in campaigns:
-        if campaign.alone:
-            run(campaign)
+    done = [run(campaign, core) for campaign, core in pairs if campaign.alone]
     with ThreadPoolExecutor(settings.workers) as workers:
-        list(workers.map(run, [campaign for campaign in campaigns if not campaign.alone]))
-    return [(campaign, results[campaign.name]) for campaign in campaigns]
+        done += workers.map(lambda pair: run(*pair), [pair for pair in pairs if not pair[0].alone])
+    return sorted(done, key=lambda tried: pairs.index((tried.campaign, tried.core)))
 
 
-def _in_its_own_process(campaign: Campaign, settings: Settings) -> Result:
-    folder = settings.folder / campaign.name
+def _in_its_own_process(campaign: Campaign, core: str, settings: Settings) -> Result:
+    folder = settings.folder / core / campaign.name
     shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir()
+    folder.mkdir(parents=True)
     limit_s = campaign.limit_s[0 if settings.short else 1] + 2 * settings.fuzz_s
     command = [sys.executable, "-m", "campaign", "--inside", campaign.name, "--folder", str(folder),
                "--seed", str(settings.seed), "--fuzz-minutes", str(settings.fuzz_s / 60)]  # fmt: skip
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
-            command + ["--short"] * settings.short, stdout=output, stderr=output, start_new_session=True
-        )
+            command + ["--short"] * settings.short, stdout=output, stderr=output, start_new_session=True,
+            env={**os.environ, **({VARIABLE: core} if core else {})},
+        )  # fmt: skip
         try:
             process.wait(limit_s)
         except subprocess.TimeoutExpired:

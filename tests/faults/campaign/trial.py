@@ -123,6 +123,7 @@ class Campaign(NamedTuple):
         run: tries it, and returns a note.
         alone: whether no other campaign may run beside it, as it measures or holds a time limit.
         limit_s: the time limits in s, in the short and in the long form.
+        records: whether it is about recording, so that it is tried over each core; else it is about reading.
     """
 
     name: str
@@ -131,6 +132,19 @@ class Campaign(NamedTuple):
     run: Callable[[Trial], str]
     alone: bool = False
     limit_s: tuple[float, float] = (120.0, 3600.0)
+    records: bool = True
+
+
+class Tried(NamedTuple):
+    """A campaign that was run over one core.
+
+    Attributes:
+        core: ``"native"`` or ``"python"``; "" if the campaign is about reading.
+    """
+
+    campaign: Campaign
+    core: str
+    result: Result
 
 
 def tried(campaign: Campaign, trial: Trial) -> Result:
