@@ -21,8 +21,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from processes import rows
-
 from timing_logger.reading.recovery import recover
 from timing_logger.recording.flusher import LATE_S
 
@@ -150,8 +148,9 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
     returned_ns = array("q", shared.read_bytes())
     shared.unlink()
     recorded = next((i for i, instant in enumerate(returned_ns) if not instant), len(returned_ns))
-    lines = (folder / "logs" / "timing-rank0.csv").read_bytes().split(b"\n")[1:-1]
-    in_file = {int(line.split(b",")[1]) for line in lines}
+    timing_file = folder / "logs" / "timing-rank0.csv"
+    before = _iterations(timing_file)
+    in_file = set(before)
     oldest = next(
         (instant for i, instant in enumerate(returned_ns[:recorded]) if i not in in_file), killed_ns
     )
@@ -159,18 +158,24 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
     anchor = sidecar["clock_anchors"][-1]
     updated_ns = sidecar["updated_unix_ns"] - anchor["unix_ns"] + anchor["perf_counter_ns"]
     recover(folder / "logs")
-    recovered = Counter(int(row[1]) for row in rows(folder / "logs" / "timing-rank0.csv"))
+    recovered = Counter(_iterations(timing_file))
     return Kill(
         recovered=recovered.total(),
         lost=sum(recovered[i] != 1 for i in range(recorded)),
         after_s=(killed_ns - returned_ns[0]) / NS_PER_S,
         recorded=recorded,
-        rows=len(lines),
+        rows=len(before),
         missing_s=(killed_ns - oldest) / NS_PER_S,
         behind_s=sidecar.get("behind_s", 0.0),
         dropped=sidecar["counters"]["dropped"],
         sidecar_s=(killed_ns - updated_ns) / NS_PER_S,
     )
+
+
+def _iterations(timing_file: Path) -> list[int]:
+    """Return the iterations of the whole rows: a line that the kill tore has no end, or a NUL before it."""
+    lines = timing_file.read_bytes().split(b"\n")[1:-1]
+    return [int(line.split(b",")[1]) for line in lines if not line.endswith(b"\0")]
 
 
 def campaign(way: Way, kills: int, seed: int = 0) -> list[Kill]:
