@@ -70,7 +70,9 @@ def _check_file(folder: Path, n_rows: int) -> None:
         found = read_timings(folder)
     assert found["iteration"].tolist() == list(range(n_rows))
     (about,) = found.attrs["files"]
-    assert about["bad_lines"] == 0, about["bad_examples"]
+    # A line that the kill tore stays, with a NUL, and its record stands whole behind it after a recovery.
+    assert all(line.endswith("\0") for line in about["bad_examples"]), about["bad_examples"]
+    assert about["bad_lines"] <= 1, about["bad_examples"]
     json.loads((folder / "timing-rank0.meta.json").read_text())
 
 
