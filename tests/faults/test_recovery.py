@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Callable
@@ -98,6 +101,73 @@ def test_recovering_twice_adds_nothing(tmp_path: Path) -> None:
     ring.write_bytes(content)  # as if the first one had been killed before it removed the ring
     assert recover(logs) == []
     assert (logs / FILE).read_bytes() == before
+
+
+def test_reading_a_copy_of_the_folder_leaves_the_records_to_the_original_too(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    shutil.copytree(logs, tmp_path / "copy")
+    for folder in (tmp_path / "copy", logs):
+        with pytest.warns(UserWarning, match="100 rows added"):
+            assert read_timings(folder).iteration.tolist() == list(range(100))
+    assert not rings(tmp_path)
+
+
+def test_records_that_wait_on_another_host_are_told_of_and_not_said_to_be_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = leave(tmp_path)
+    rings(tmp_path)[0].unlink()
+    sidecar = next(logs.glob("*.meta.json"))
+    sidecar.write_text(json.dumps({**json.loads(sidecar.read_text()), "host": "node-b"}))
+    assert main(["recover", str(logs)]) == 0
+    assert "not yet written may be on node-b: run timing-logger recover there" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_records_of_another_user_are_told_of() -> None:
+    program = """
+        import os, sys, warnings
+        from pathlib import Path
+        from timing_logger.reading.recovery import recover
+        os.setuid(65534)
+        print(*recover(Path(sys.argv[1])))
+        """
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are closed to others
+        folder = Path(name)
+        folder.chmod(0o755)
+        said = run_python(program, leave(folder)).stdout
+        assert "which only its user may read: have that user run timing-logger recover" in said
+        assert rings(folder)
+
+
+def test_recovering_keeps_who_may_read_the_sidecar(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    sidecar = next(logs.glob("*.meta.json"))
+    sidecar.chmod(0o600)
+    recover(logs)
+    assert sidecar_when(logs, lambda content: content["killed"])
+    assert sidecar.stat().st_mode & 0o777 == 0o600
+
+
+def test_recovering_writes_through_no_link(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (tmp_path / "mine").write_text("mine")
+    (logs / FILE).unlink()
+    (logs / FILE).symlink_to(tmp_path / "mine")
+    (recovery,) = recover(logs)
+    assert "cannot be added here" in recovery.trouble
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert rings(tmp_path)
+
+
+def test_a_command_tells_of_added_rows_without_a_line_of_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    logs = leave(tmp_path)
+    assert main(["summary", str(logs)]) == 0
+    assert capsys.readouterr().err == (
+        f"timing-logger: {logs / FILE}: 100 rows added that a killed process had not written.\n"
+    )
 
 
 @pytest.mark.parametrize("torn", [True, False])

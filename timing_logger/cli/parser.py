@@ -6,11 +6,12 @@ import argparse
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import version
-from typing import NoReturn, TypeAlias
+from typing import NoReturn, TextIO, TypeAlias
 
 import shtab
 
@@ -39,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser = build_parser()
         arguments = parser.parse_args(argv)
         command: _Command | None = arguments.command
-        answer = Answer(parser.format_help()) if command is None else command(arguments)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn
+            answer = Answer(parser.format_help()) if command is None else command(arguments)
         _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
         # The remaining output would be flushed at exit, and fail again.
@@ -253,6 +256,18 @@ def _add_logdir(parser: argparse.ArgumentParser) -> None:
 
 
 # -- output ------------------------------------------------------------------------------------------
+
+
+def _warn(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Print a warning as one of this command's own lines: where in the code it arose helps nobody here."""
+    print(f"timing-logger: {message}", file=sys.stderr)
 
 
 def _print(text: str) -> None:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from timing_logger.record import HEADER, RawRecord, format_records
 from timing_logger.ring_file import NotARing, Ring, read_ring
-from timing_logger.run_info import TimingFile, read_sidecar, sidecar_path
+from timing_logger.run_info import TimingFile, boot_id, host_name, read_sidecar, sidecar_path
 
 _END_OF_TORN = b"\0\n"
 _SLACK_BYTES = 2**20  # of rows among them that no slot held
@@ -48,10 +48,11 @@ class Recovery(NamedTuple):
 def recover(folder: Path) -> list[Recovery]:
     """Recover the rows of all killed processes whose timing files are in ``folder``.
 
-    The rings of processes that still run are left alone, and so are those on other machines.
+    The rings of processes that still run are left alone. Those that cannot be reached from here, because
+    they are on another machine or another user's, are told of.
 
     Returns:
-        What was done or could not be done, of each ring that there was anything to say about.
+        What was done or could not be done, of each file that there was anything to say about.
     """
     files = [path for path in sorted(folder.glob("timing-rank*.csv")) if _is_first_part(path)]
     found = (recover_file(path) for path in files)
@@ -66,8 +67,8 @@ def recover_file(timing_file: Path) -> Recovery | None:
         return None
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:  # the process closed its logger, or wrote on another machine
-        return None
+    except OSError as error:
+        return _out_of_reach(timing_file, path, error)
     try:
         if not _locked(descriptor, path):
             return None
@@ -79,8 +80,10 @@ def recover_file(timing_file: Path) -> Recovery | None:
         if ring.started_unix_ns != sidecar.get("started_unix_ns"):
             return None
         rows = _write_missing(timing_file, ring)
-        _mark_killed(sidecar_path(timing_file))
-        path.unlink()
+        with suppress(OSError):  # where nothing can be written, all rows were there before
+            _mark_killed(sidecar_path(timing_file))
+            if not _is_a_copy(timing_file, ring):
+                path.unlink()
         return Recovery(timing_file, rows, _lost(ring))
     except NotARing as error:
         return Recovery(
@@ -88,10 +91,37 @@ def recover_file(timing_file: Path) -> Recovery | None:
         )
     except OSError as error:
         return Recovery(
-            timing_file, 0, f"rows of a killed process are in {str(path)!r}, and not here: {error}"
+            timing_file,
+            0,
+            f"rows of a killed process stay in {str(path)!r}, as they cannot be added here: "
+            f"{error.strerror or error}",
         )
     finally:
         os.close(descriptor)
+
+
+def _out_of_reach(timing_file: Path, ring: Path, error: OSError) -> Recovery | None:
+    """Say what may be missing in a file whose ring cannot be opened; None if its process closed it."""
+    sidecar = read_sidecar(timing_file) or {}
+    if sidecar.get("closed") is not False or sidecar.get("killed"):
+        return None
+    if isinstance(error, PermissionError):
+        where = f"in {str(ring)!r}, which only its user may read: have that user run timing-logger recover"
+    elif (sidecar.get("host"), sidecar.get("boot_id")) != (host_name(), boot_id()):
+        where = f"on {sidecar.get('host') or 'another machine'}: run timing-logger recover there"
+    else:
+        return None
+    return Recovery(timing_file, 0, f"not closed: rows that its process had not yet written may be {where}")
+
+
+def _is_a_copy(timing_file: Path, ring: Ring) -> bool:
+    """Return whether the file that the process wrote is another one, which still needs the ring."""
+    try:
+        if ring.timing_file.samefile(timing_file):
+            return False
+    except OSError:
+        return False
+    return (read_sidecar(ring.timing_file) or {}).get("started_unix_ns") == ring.started_unix_ns
 
 
 def _is_first_part(path: Path) -> bool:
@@ -117,7 +147,13 @@ def _mark_killed(sidecar: Path) -> None:
     content = json.loads(sidecar.read_text())
     content["killed"] = True
     draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
-    draft.write_text(json.dumps(content, indent=1) + "\n")
+    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
+    with draft.open("x") as file:
+        about = sidecar.stat()  # who may read it, and whose it is, stays as it was
+        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
+        with suppress(OSError):
+            os.fchown(file.fileno(), about.st_uid, about.st_gid)
+        file.write(json.dumps(content, indent=1) + "\n")
     os.replace(draft, sidecar)
 
 
@@ -187,7 +223,8 @@ def _without_timestamp(line: bytes) -> bytes:
 
 
 def _append(path: Path, lines: bytes) -> None:
-    with path.open("r+b") as file:
+    # Not through a link, which root would follow into a file that who laid it may not write.
+    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
         size = file.seek(0, os.SEEK_END)
         head = HEADER.encode() if not size else b""
         if size:

@@ -1,6 +1,7 @@
 """Read timing files into one table: select the files, read them, and warn of what is wrong with them.
 
-Nothing here writes: reading the same files twice gives the same table. Files may be read while they grow.
+Nothing here writes, except that rows of killed processes are added to their files first. Files may be read
+while they grow.
 """
 
 from __future__ import annotations
@@ -212,12 +213,15 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
 
 
 def _recover(paths: Iterable[AnyPath]) -> None:
-    """Write what killed processes had recorded into their files, and say so."""
+    """Write what killed processes had recorded into their files, and say so, once for each thing to say."""
+    files_by_text: dict[str, list[Path]] = {}
     for path in map(Path, paths):
-        recoveries = recover(path) if path.is_dir() else [recover_file(path)] if path.is_file() else []
-        for recovery in recoveries:
+        for recovery in recover(path) if path.is_dir() else [recover_file(path)] if path.is_file() else []:
             if recovery is not None and str(recovery):
-                warnings.warn(f"{recovery.file}: {recovery}", stacklevel=4)
+                files_by_text.setdefault(str(recovery), []).append(recovery.file)
+    for text, files in files_by_text.items():
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        warnings.warn(f"{files[0]}{more}: {text}.", stacklevel=4)
 
 
 def _as_part(name: TimingFile) -> str:
