@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.reading.recovery import recover
+from timing_logger.record import INFLIGHT
 from timing_logger.recording.flusher import LATE_S
 
 NS_PER_S = 1_000_000_000
@@ -81,7 +82,7 @@ class Kill(NamedTuple):
         missing_s: the age at the kill of the oldest record that is in no line; 0 if none is missing.
         behind_s, dropped: the values in the sidecar.
         sidecar_s: the age of the sidecar at the kill.
-        recovered: the number of rows after a recovery.
+        recovered: the number of rows after a recovery, of calls that had ended.
         lost: the number of calls that had returned and have no row, or several, after it.
     """
 
@@ -173,9 +174,14 @@ def _found(folder: Path, shared: Path, killed_ns: int) -> Kill:
 
 
 def _iterations(timing_file: Path) -> list[int]:
-    """Return the iterations of the whole rows: a line that the kill tore has no end, or a NUL before it."""
+    """Return the iterations of the rows of calls that had ended.
+
+    A line that the kill tore has no end, or a NUL before it. A call that was open when the flush thread last
+    looked has a row of that beside its own; who reads leaves it out.
+    """
     lines = timing_file.read_bytes().split(b"\n")[1:-1]
-    return [int(line.split(b",")[1]) for line in lines if not line.endswith(b"\0")]
+    rows = [line.split(b",") for line in lines if not line.endswith(b"\0")]
+    return [int(row[1]) for row in rows if row[16] != INFLIGHT.encode()]
 
 
 def campaign(way: Way, kills: int, seed: int = 0) -> list[Kill]:

@@ -20,6 +20,7 @@ from matrix.environments import ENVIRONMENTS, Environment
 REPOSITORY = Path(__file__).parents[2]
 PAGE = REPOSITORY / "docs" / "compatibility.md"
 FOLDER = REPOSITORY / ".venvs"
+COPY = "project"
 LIMIT_S = 1800.0
 NAMED = ("pandas", "polars", "pyarrow", "numpy", "mpi4py", "openmpi", "mpich", "torch")
 _TABLE_BEGINS = "| environment |"
@@ -64,12 +65,14 @@ def tried(environment: Environment) -> Outcome:
     folder = FOLDER / environment.name
     try:
         install(environment, python, folder)
-        result = tests_run(environment, folder)
+        said = versions(folder)
+        core = f"{environment.core} core"
+        result = tests_run(environment, folder) if said.endswith(core) else f"failed: not with the {core}"
     except subprocess.SubprocessError as error:
         return Outcome(
             environment.name, f"Python {environment.python}", f"not installed: {_last_line(error)}", today
         )
-    return Outcome(environment.name, versions(folder), result, today)
+    return Outcome(environment.name, said, result, today)
 
 
 def interpreter(version: str) -> str | None:
@@ -84,18 +87,27 @@ def interpreter(version: str) -> str | None:
 
 
 def install(environment: Environment, python: str, folder: Path) -> None:
-    """Make a virtual environment with the project and what the environment states.
+    """Make a virtual environment with a copy of the project and what the environment states.
+
+    A copy, since the native core is built beside its sources, where that of another environment with the same
+    Python would be found.
 
     Raises:
         SubprocessError: it could not be made.
     """
     _quietly(python, "-m", "venv", "--clear", folder)
+    copy = folder / COPY
+    for name in _quietly("git", "ls-files", "--cached", "--others", "--exclude-standard").splitlines():
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, copy / name)
     constraints = ("-c", REPOSITORY / "constraints.txt") if environment.pinned else ()
     packages = (*environment.packages, "hypothesis", "packaging", "pytest")
     pip = (folder / "bin" / "pip", "install", *constraints)
     # An mpi4py without a wheel for this Python is built, with the compiler of the MPI that came before it.
     _quietly(*pip, *(name for name in packages if not name.startswith("mpi4py")), path=folder / "bin")
-    _quietly(*pip, *packages, "-e", REPOSITORY, path=folder / "bin")
+    # Not optimised, since that takes half an hour; the native core asks for it itself.
+    compiler = {"CFLAGS": "-O0"} if environment.core == "native" else {"CC": "false"}
+    _quietly(*pip, *packages, "-e", copy, path=folder / "bin", **compiler)
 
 
 def tests_run(environment: Environment, folder: Path) -> str:
@@ -107,7 +119,7 @@ def tests_run(environment: Environment, folder: Path) -> str:
     ]  # fmt: skip
     with (folder / "tests.log").open("w") as log:
         subprocess.run(
-            command, cwd=REPOSITORY, stdout=log, stderr=log, timeout=LIMIT_S, check=False,
+            command, cwd=folder / COPY, stdout=log, stderr=log, timeout=LIMIT_S, check=False,
             env={**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"},
         )  # fmt: skip
     if not report.exists():
@@ -124,11 +136,16 @@ def tests_run(environment: Environment, folder: Path) -> str:
 
 
 def versions(folder: Path) -> str:
-    """Return the versions that are installed, of what is worth naming."""
-    asked = "import sys, importlib.metadata as m; print('Python', sys.version.split()[0])\n" + "".join(
-        f"try: print('{name}', m.version('{name}'))\nexcept m.PackageNotFoundError: pass\n" for name in NAMED
+    """Return the versions that are installed, of what is worth naming, and which core records."""
+    asked = (
+        "import sys, importlib.metadata as m; print('Python', sys.version.split()[0])\n"
+        + "".join(
+            f"try: print('{name}', m.version('{name}'))\nexcept m.PackageNotFoundError: pass\n"
+            for name in NAMED
+        )
+        + "import timing_logger; print(timing_logger.core, 'core')"
     )
-    said = _quietly(folder / "bin" / "python", "-c", asked)
+    said = _quietly(folder / "bin" / "python", "-I", "-c", asked)  # -I: not what lies in the current folder
     return ", ".join(said.splitlines())
 
 
@@ -144,8 +161,10 @@ def page_with(outcome: Outcome, lines: list[str]) -> Iterator[str]:
     yield from (*lines[:begin], *filter(None, rows.values()), *lines[end:])
 
 
-def _quietly(*command: object, path: Path | None = None) -> str:
-    environment = os.environ if path is None else {**os.environ, "PATH": f"{path}:{os.environ['PATH']}"}
+def _quietly(*command: object, path: Path | None = None, **variables: str) -> str:
+    environment = {**os.environ, **variables}
+    if path is not None:
+        environment["PATH"] = f"{path}:{os.environ['PATH']}"
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True, timeout=LIMIT_S, check=True, cwd=REPOSITORY,
         env=environment,

