@@ -93,7 +93,8 @@ cdef extern from "Python.h":
     ctypedef PyObject *(*vectorcallfunc)(PyObject *, PyObject *const *, size_t, PyObject *) except NULL
     size_t PyVectorcall_NARGS(size_t n_args)
     unsigned long Py_TPFLAGS_HAVE_VECTORCALL
-    ctypedef object (*newfunc)(object kind, object args, PyObject *kwargs)
+    ctypedef struct PyTypeObject
+    ctypedef object (*newfunc)(PyTypeObject *kind, object args, PyObject *kwargs)
     ctypedef struct PyTypeObject:
         newfunc tp_new
         Py_ssize_t tp_vectorcall_offset

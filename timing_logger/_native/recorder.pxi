@@ -71,7 +71,8 @@ cdef class RecordingCalls:
         return span
 
     def begin_operation(self, kind, operation, message_size, layer_name, group, group_size, peer):
-        cdef Span span = (<PyTypeObject *> kind).tp_new(kind, NO_ARGUMENTS, NULL)
+        cdef PyTypeObject *made = <PyTypeObject *> kind
+        cdef Span span = made.tp_new(made, NO_ARGUMENTS, NULL)
         span.caller = self.caller()
         self.fill(span, operation, message_size, layer_name, group, group_size, peer)
         return span
