@@ -173,7 +173,12 @@ def _quietly(*command: object, path: Path | None = None, **variables: str) -> st
 
 
 def _last_line(error: subprocess.SubprocessError) -> str:
-    told = str(getattr(error, "stderr", "") or error).strip().splitlines()
+    """Return the last thing that the command said, or else how it ended."""
+    told = str(getattr(error, "stderr", None) or "").strip().splitlines()
+    if not told and isinstance(error, subprocess.TimeoutExpired):
+        told = [f"not done in {error.timeout:.0f} s"]
+    if not told and isinstance(error, subprocess.CalledProcessError):
+        told = [f"ended with status {error.returncode}"]
     return told[-1][:120].replace("|", "/") if told else "no reason given"
 
 
