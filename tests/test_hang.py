@@ -51,6 +51,26 @@ def test_a_rank_that_never_arrives_is_named_with_what_it_did_last(tmp_path: Path
     )
 
 
+def test_of_a_rank_that_was_killed_it_is_said_that_it_is_gone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_run(tmp_path, waiting(), waiting(), Rank(sidecar={"killed": True}), waiting())
+    assert main(["hang", str(folder)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Rank 2 ended without closing its log, as a killed process does; the last that it" in said
+    assert "2 gone - - ALLREDUCE" in said
+
+
+def test_of_a_job_that_was_killed_as_a_whole_it_is_said_where_each_rank_was(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stuck = Rank(sidecar={"killed": True, "idle_stack": ["train.py:88 in load_batch"]})
+    folder = write_run(tmp_path, waiting(killed=True), stuck, waiting(killed=True))
+    assert main(["hang", str(folder)]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Rank 1 was last seen at train.py:88 in load_batch" in said
+
+
 def test_the_command_says_it_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = write_run(tmp_path, waiting(), waiting(), Rank(), waiting())
     assert main(["hang", str(folder)]) == 0

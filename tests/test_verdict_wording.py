@@ -6,12 +6,17 @@ import math
 
 import pytest
 
-from timing_logger.analysis import Gate, Verdict
+from timing_logger.analysis import Gate, RunEnd, Verdict
+from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
 
 COST = {"cost_ms": 840.0, "cost_share": 0.5}
 COSTS = "costs this run 0.84 s, 50% of the recorded time"
+ONE_FAILED = StuckGroup(
+    group="world", group_size=2, seq=9, operation="ALLREDUCE", missing=(1,), failed={0: "error:RuntimeError"}
+)
+BROKEN_OFF = RunEnd(state="hang", groups=(ONE_FAILED,))
 
 
 def of_rank(**further: object) -> Verdict:
@@ -55,6 +60,11 @@ def of_rank(**further: object) -> Verdict:
             "0.84 s, 50% of the recorded time.",
         ),
         (Verdict(verdict="hang"), "The run hung, and until then no rank is known to have been slow."),
+        (
+            Verdict(verdict="hang", end=BROKEN_OFF),
+            "The run broke off in a collective that failed, and until then no rank is known to have been "
+            "slow.",
+        ),
     ],
 )  # fmt: skip
 def test_each_verdict_has_a_headline(verdict: Verdict, said: str) -> None:

@@ -69,7 +69,7 @@ def _row(end: RunEnd, rank: RankEnd) -> dict[str, object]:
 def _state(rank: RankEnd) -> str:
     if rank.closed:
         return "closed"
-    return "gone" if rank.gone else "" if rank.closed is None else "not closed"
+    return "gone" if rank.gone or rank.killed else "" if rank.closed is None else "not closed"
 
 
 def _inside(end: RunEnd, rank: RankEnd) -> tuple[str, float | None]:

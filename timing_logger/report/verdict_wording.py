@@ -121,7 +121,10 @@ def _healthy(verdict: Verdict) -> str:
 
 
 def _hang(verdict: Verdict) -> str:
-    return "the run hung, and until then no rank is known to have been slow"
+    end = verdict.end
+    failed = bool(end.groups) and not end.messages and not any(group.inside for group in end.groups)
+    what = "broke off in a collective that failed" if failed else "hung"
+    return f"the run {what}, and until then no rank is known to have been slow"
 
 
 _WHO = {

@@ -159,6 +159,7 @@ def _rank_end(ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame
         incarnation=one.incarnation,
         closed=one.closed,
         gone=gone,
+        killed=one.killed and not all(each.killed for each in ending.words.values()),
         silent_s=ending.before_the_end_s(seen_s),
         operation="" if last is None else str(last["operation"]),
         layer_name="" if last is None else str(last["layer_name"]),

@@ -21,6 +21,8 @@ class RankEnd:
         rank, incarnation: of its newest process.
         closed: whether its logger was closed; None if unknown.
         gone: whether it fell silent long before the others: its process is gone, stopped, or stuck in C code.
+        killed: whether its process is known to have ended without closing its logger, as a killed one does,
+            and those of other ranks are not: of a job that was killed as a whole it is False.
         silent_s: time in s from its last sign of life to the run's last one; None if unknown.
         operation, layer_name, iteration, status: of the row that ended last; "" and None without such a row.
         ended_s: time in s from the end of that row to the run's last sign of life; None if unknown.
@@ -34,6 +36,7 @@ class RankEnd:
     incarnation: int
     closed: bool | None
     gone: bool
+    killed: bool
     silent_s: float | None
     operation: str
     layer_name: str

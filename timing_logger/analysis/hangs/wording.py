@@ -181,6 +181,8 @@ def _on_rank(end: RunEnd, rank: RankEnd) -> str:
 
 def _where(end: RunEnd, rank: RankEnd) -> str:
     """State what the rank was doing, in words that begin with a verb."""
+    if rank.killed:
+        return "ended without closing its log, as a killed process does"
     if rank.gone:
         return f"is gone, stopped, or stuck in C code: its last sign of life was {_ago(rank.silent_s)}"
     if rank.closed:
