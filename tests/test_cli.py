@@ -209,6 +209,19 @@ def test_an_unknown_command_is_an_error(capsys: pytest.CaptureFixture[str]) -> N
     assert said.endswith("Did you mean 'summary'?\n")
 
 
+@pytest.mark.parametrize(
+    ("typed", "end"),
+    [("--wy", "--wy. Did you mean '--why'?\n"), ("--once", "unrecognized arguments: --once\n")],
+    ids=["mistyped", "of another command"],
+)
+def test_what_a_mistyped_option_was_meant_to_be_is_said(
+    typed: str, end: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["stragglers", "logs", typed])
+    assert capsys.readouterr().err.endswith(end)
+
+
 def test_a_wrong_choice_like_no_other_is_not_guessed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["zzz", "logs"])

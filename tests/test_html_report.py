@@ -183,7 +183,7 @@ def test_ten_columns_are_enough_for_a_report() -> None:
     full = data_parallel(factors(30, 3))
     page = visible_text(report_html(full[[*COLUMNS[:10], "rank"]]))
     assert "Time of the step" in page
-    assert "The table says nothing of its files." in page
+    assert "Nothing is known about the files that these rows came from." in page
 
 
 def test_a_run_without_iterations_has_no_heatmap() -> None:

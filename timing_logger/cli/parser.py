@@ -60,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of all commands, which sets ``command`` to the function that does what was asked."""
     parser = _Parser(
         prog="timing-logger",
-        description="Says where the time of a logged training run went.",
+        description="Says where the time of a logged training run went, and which rank is slow.",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=18),
     )
     parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
@@ -78,12 +78,25 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose error for a mistyped choice says what was probably meant."""
+    """A parser whose error for a mistyped choice or option says what was probably meant."""
 
     def error(self, message: str) -> NoReturn:
-        wrong = re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message)
-        meant = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        meant: list[str] = []
+        if wrong := re.search(r"invalid choice: '(.*)' \(choose from (.*)\)", message):
+            meant = get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1)
+        elif wrong := re.search(r"unrecognized arguments: (--[\w-]+)", message):
+            known = self._options_of_commands()
+            meant = [] if wrong[1] in known else get_close_matches(wrong[1], known, 1)
         super().error(f"{message}. Did you mean {meant[0]!r}?" if meant else message)
+
+    def _options_of_commands(self) -> set[str]:
+        text = "".join(
+            parser.format_usage()
+            for action in self._actions
+            if isinstance(action, argparse._SubParsersAction)
+            for parser in action.choices.values()
+        )
+        return set(re.findall(r"--[\w-]+", text))
 
 
 # -- commands --------------------------------------------------------------------------------------
@@ -94,20 +107,25 @@ _Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 def _add_run(subparsers: _Commands) -> None:
     run: argparse.ArgumentParser = subparsers.add_parser(
         "run",
-        help="run a job whose code is unchanged, timed; who is slow, at its end",
-        description="Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) as it is. Every rank times "
-        "its collectives and the parts of its steps. Output, signals and exit code are the job's own; what "
-        "this command says at the end goes to stderr.",
+        help="time a job without changing its code; at its end, say who is slow",
+        description="Runs COMMAND (python, torchrun, mpiexec, accelerate, ...) exactly as written. Every "
+        "rank times its collectives and the parts of its steps. Output, signals and exit code are those of "
+        "the job; what this command says at the end goes to stderr.",
         epilog="example: timing-logger run -- torchrun --nproc-per-node 4 train.py",
     )
-    run.add_argument("--log-dir", default="logs/run", metavar="DIR", help="the timing files (logs/run)")
+    run.add_argument(
+        "--log-dir",
+        default="logs/run",
+        metavar="DIR",
+        help="where to write the timing files (default logs/run)",
+    )
     run.add_argument("--report", metavar="FILE", help="also write the HTML report at the end")
     run.add_argument("--every", type=options.count, default=1, metavar="N", help="record every Nth iteration")
     run.add_argument(
-        "--native-mpi", action="store_true", help="time the calls of MPI alone, of a program in any language"
+        "--native-mpi", action="store_true", help="time only MPI calls, in a program in any language"
     )
     run.add_argument("--quiet", action="store_true", help="say nothing at the end")
-    run.add_argument("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="after --: what to run")
+    run.add_argument("job", metavar="COMMAND", nargs=argparse.REMAINDER, help="what to run, after --")
     run.set_defaults(command=launch.run)
 
 
@@ -116,7 +134,7 @@ def _add_report(subparsers: _Commands) -> None:
         subparsers,
         "report",
         commands.report,
-        "one HTML file with all of it, which opens offline",
+        "everything in one HTML file that opens offline",
         "The verdict with its evidence, a heatmap of rank by iteration, operations, bandwidth, overlap, "
         "compression, a timeline that zooms, the logger's own accounting, and what could not be known.",
         "example: timing-logger report logs/timing",
@@ -146,8 +164,8 @@ def _add_convert(subparsers: _Commands) -> None:
     convert: argparse.ArgumentParser = subparsers.add_parser(
         "convert",
         help="timing files as Parquet, CSV or JSON lines",
-        description="All rows of all incarnations, typed and sorted by rank and start. Parquet can be read "
-        "instead of the timing files.",
+        description="Converts all rows, including those of earlier runs in the same folder, sorted by rank "
+        "and start. Parquet files can be read in place of the timing files.",
         epilog="example: timing-logger convert logs/timing --to parquet -o logs/timing-parquet",
     )
     _add_logdir(convert)
@@ -163,14 +181,14 @@ def _add_watch(subparsers: _Commands) -> None:
     watch: argparse.ArgumentParser = subparsers.add_parser(
         "watch",
         help="a live table of a run in progress",
-        description="Per rank: iterations and rows per second, communication, waits, open operations, drops, "
-        "and since when it is silent; and the verdict on the last seconds. Reads the ends of the files and "
-        "changes nothing. Ends with Ctrl-C.",
+        description="For each rank: iterations and rows per second, communication, waits, open operations, "
+        "drops, and how long it has been silent; then the verdict on the last seconds. Reads the ends of "
+        "the files and changes nothing. Stop it with Ctrl-C.",
         epilog="example: timing-logger watch logs/timing",
     )
     watch.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
     watch.add_argument(
-        "--interval", type=options.seconds, default=2.0, metavar="S", help="seconds between looks (2)"
+        "--interval", type=options.seconds, default=2.0, metavar="S", help="seconds between updates (2)"
     )
     watch.add_argument(
         "--window", type=options.seconds, default=30.0, metavar="S", help="seconds of the run to look at (30)"
@@ -182,9 +200,9 @@ def _add_watch(subparsers: _Commands) -> None:
 def _add_recover(subparsers: _Commands) -> None:
     recover: argparse.ArgumentParser = subparsers.add_parser(
         "recover",
-        help="write what killed processes had recorded into their files",
-        description="Records of a process that was killed wait in a file of its machine until they are "
-        "written. Every command that reads the folder there writes them first; this one does nothing else.",
+        help="add what killed processes had recorded to their files",
+        description="The last records of a killed process wait in a file on its machine. Every command that "
+        "reads the log folder on that machine first adds them to the timing files; this one does only that.",
         epilog="example: timing-logger recover logs/timing",
     )
     recover.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
@@ -211,7 +229,8 @@ def _add_question(subparsers: _Commands, question: Question) -> None:
 def _add_scheduler(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler", metavar="ADDRESS",
-        help="let the workers of this Dask scheduler read the files; they see them under the same paths",
+        help="have the workers of this Dask scheduler read the files; they must see them under the same "
+        "paths",
     )  # fmt: skip
 
 
@@ -229,20 +248,22 @@ def _about_rows(
         name, help=short, description=long, epilog=example
     )
     _add_logdir(parser)
-    parser.add_argument("--ranks", type=options.ranks, metavar="LIST", help="only these, such as 0,2,8-15")
+    parser.add_argument(
+        "--ranks", type=options.ranks, metavar="LIST", help="only these ranks, such as 0,2,8-15"
+    )
     if of_iterations:
         parser.add_argument(
             "--iterations", type=options.iterations, metavar="A:B",
-            help="only those from A on and before B, in every epoch; either may be left out",
+            help="only iterations from A up to, but not including, B, in every epoch; either may be left out",
         )  # fmt: skip
     parser.add_argument(
         "--run", type=options.run, default="last", metavar="last|all|N",
-        help="after restarts into the same folder: the last run (default), all, or the one with this number, "
-        "such as 2 for that of the files called .run2",
+        help="if the job was restarted into the same folder: the last run (default), all runs, or the one "
+        "with this number, such as 2 for the files named .run2",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=_ENGINES, default="auto",
-        help="what reads the files: by default pyarrow for large ones, see docs/large-runs.md",
+        help="what reads the files (default: pyarrow for large ones)",
     )  # fmt: skip
     parser.set_defaults(command=command, **({} if of_iterations else {"iterations": None}))
     return parser
@@ -250,7 +271,7 @@ def _about_rows(
 
 def _add_logdir(parser: argparse.ArgumentParser) -> None:
     logdir = parser.add_argument(
-        "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv, or such files"
+        "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv files, or the files"
     )
     vars(logdir)["complete"] = shtab.FILE  # this completes folders, too
 

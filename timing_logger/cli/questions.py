@@ -158,8 +158,8 @@ QUESTIONS = (
     Question(
         "summary",
         "operations by rank, totals by rank, files and counters",
-        "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall "
-        "time. Per rank: totals. Per file: rows read, and what its logger counted.",
+        "Per operation and rank: count, bytes, median and 99th percentile, total and share of wall time. "
+        "Per rank: totals. Per file: rows read, and what its logger counted.",
         _summary,
         [
             ("--by", {
@@ -171,9 +171,9 @@ QUESTIONS = (
     ),
     Question(
         "stragglers",
-        "which rank is slow, in which phase, since when, at what cost; or nobody",
-        "The verdict, what it is based on, and the windows of iterations in which a rank was slower than its "
-        "peers. Ranks that were given the same labels are peers.",
+        "which rank is slow, in which phase, since when and at what cost, if any",
+        "The verdict, its evidence, and the iterations in which a rank was slower than its peers. Ranks "
+        "with the same labels are peers.",
         _stragglers,
         [
             _fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these"),
@@ -182,11 +182,12 @@ QUESTIONS = (
     ),
     Question(
         "hang",
-        "did the run end, and if not: who hangs in what, and who never came",
-        "Per collective that did not end: which ranks are inside since when, which never entered it and what "
-        "they did last, whether ranks disagree; messages without a partner; processes that are gone.",
+        "did the run end? If not: which ranks hang, in what, and which never got there",
+        "For each collective that did not end: which ranks are in it and for how long, which never entered "
+        "it and what they did last, and whether ranks disagree. Also messages without a partner, and "
+        "processes that are gone.",
         _hang,
-        [_fail_on(options.ends, options.ENDS, "the run ended so")],
+        [_fail_on(options.ends, options.ENDS, "the run ended like this")],
         of_iterations=False,  # the end of a run is in its last
     ),
     Question(
@@ -217,13 +218,13 @@ QUESTIONS = (
     ),
     Question(
         "compression",
-        "does compressing pay, layer by layer",
-        "Per compressed layer: what it takes, what an uncompressed allreduce of its size would take at the "
-        "bandwidth measured, bytes saved, and the break-even.",
+        "does compression pay off, layer by layer",
+        "For each compressed layer: how long it takes, how long an uncompressed allreduce of its size would "
+        "take at the measured bandwidth, bytes saved, and the break-even point.",
         _compression,
         [
             ("--dense", {
-                "metavar": "LOGDIR", "help": "take the uncompressed bandwidth from this run instead",
+                "metavar": "LOGDIR", "help": "take the uncompressed bandwidth from another run",
             }),
         ],
     ),

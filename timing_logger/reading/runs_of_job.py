@@ -51,7 +51,7 @@ def of_run(sources: list[Source], incarnations: Incarnations) -> tuple[list[Sour
     runs = _numbered_runs(sources)
     if incarnations not in runs:
         there = ", ".join(map(str, sorted(runs)))
-        raise ConfigurationError(f"incarnations={incarnations}: no run has this number. There are {there}.")
+        raise ConfigurationError(f"There is no run {incarnations} in these files. The runs in them: {there}.")
     others = {id(source): number for number, run in runs.items() for source in run if number != incarnations}
     left_out = [LeftOut(s.path, f"of run {others[id(s)]}") for s in sources if id(s) in others]
     return runs[incarnations], left_out

@@ -99,8 +99,10 @@ def _operation_chart(operation: str, rows: pd.DataFrame, most: float) -> Operati
         Bar(f"rank {rank}", percent(part), (_length(part, most),))
         for rank, part in zip(ranks, shares, strict=True)
     ]
-    least, longest = int(shares.argmin()), int(shares.argmax())
-    spread = f"{bars[least].value} (rank {ranks[least]}) to {bars[longest].value} (rank {ranks[longest]})"
+    least, longest = (
+        f"{bars[at].value} (rank\N{NO-BREAK SPACE}{ranks[at]})" for at in (shares.argmin(), shares.argmax())
+    )
+    spread = f"{least} to {longest}"
     return OperationChart(escape_text(operation), spread if len(bars) > 1 else bars[0].value, bars)
 
 

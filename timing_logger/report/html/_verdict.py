@@ -65,7 +65,7 @@ def _suspects(verdict: Verdict) -> Table:
         [listed_ranks(suspect.ranks), suspect.phase, percent(suspect.share), percent(suspect.likelihood)]
         for suspect in verdict.suspects
     ]
-    caption = "Suspects: who may be slow, for certain or not; several ranks that act as one are one"
+    caption = "Suspects: ranks that are or may be slow; ranks that act as one are one suspect"
     return table(caption, ["ranks", "phase", "of the lost time", "likelihood"], rows)
 
 
@@ -78,7 +78,7 @@ def _figure(value: float) -> str:
 def _windows(findings: Findings) -> Table:
     return table_of(
         findings.windows,
-        "Stretches in which a rank was slower than its peers, also those too short for a verdict",
+        "Stretches in which a rank was slower than its peers, including those too short for a verdict",
         {
             "phase": Column("phase", text),
             "rank": Column("rank", integer),
