@@ -13,6 +13,8 @@ TEST_WORKERS ?= 2
 RANDOM_ROUNDS ?= 5
 CONFORMANCE_ARGS ?=
 FAULTS_ARGS ?=
+# What make sanitize builds with: all of address thread memcheck, or some.
+SANITIZERS ?=
 BENCH_ARGS ?=
 LOCK_ARGS ?=
 # Which environments of tests/matrix make test-matrix tries; by default all that take no gigabytes.
@@ -48,7 +50,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
-	conformance docs faults lock notebook picture sample sample-compressed test-matrix
+	conformance docs faults lock notebook picture sample sanitize sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -67,6 +69,7 @@ help:
 	@echo "make bench-verdicts how good the verdicts on slow ranks are (an hour; BENCH_ARGS='--quick --seeds 6' for a glance)"
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
+	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
@@ -192,6 +195,9 @@ conformance: $(TEST)
 
 faults: $(TEST)
 	@PYTHONPATH=.:tests:tests/faults OMP_NUM_THREADS=1 $(BIN)/python -m campaign $(or $(FAULTS_ARGS),--write docs/reliability.md)
+
+sanitize: $(TEST)
+	@tests/sanitize/run.sh $(BIN)/python $(SANITIZERS)
 
 # The moving picture of a terminal at the head of README.md.
 picture: $(DEV)

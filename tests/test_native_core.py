@@ -113,6 +113,37 @@ def test_threads_that_bring_new_names_at_one_moment_do_not_mix_them_up() -> None
 
 
 @needs_native
+def test_lines_are_whole_that_are_written_while_other_threads_bring_new_names() -> None:
+    channel = core.new_channel(50_000)
+    done = threading.Event()
+
+    def put(thread: int) -> None:
+        for i in range(4000):
+            name = f"layer {thread} {i}"
+            channel.put((i, 0, name, "A", "", 8, 1, 2, HOST_CLOCK, "", 1, 1, 1, name, OK, "", None))
+
+    def write() -> None:
+        nonlocal lines
+        while not done.is_set() or len(channel):
+            found, new = taken(channel)
+            records.extend(found)
+            lines += new
+
+    records: list[tuple[Any, ...]] = []
+    lines = b""
+    writer = threading.Thread(target=write)
+    threads = [threading.Thread(target=put, args=(number,)) for number in range(3)]
+    for thread in (writer, *threads):
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done.set()
+    writer.join()
+    assert len(records) == 12_000
+    assert lines == format_records(records, 10**18).encode()
+
+
+@needs_native
 def test_a_ring_that_went_round_many_times_has_lost_nothing() -> None:
     channel = core.new_channel(10)
     for i in range(100_000):

@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Builds the native core with sanitizers into build/sanitize and runs the tests that reach it over each build.
+# Usage: tests/sanitize/run.sh PYTHON [address|thread|memcheck ...]
+#
+# What was found is in files, which also processes that tests start, kill or expect to fail leave behind: one that
+# is not empty is a failure, whatever the tests say.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+python=$(realpath -s "$1")
+shift
+here=$PWD/tests/sanitize
+built=$PWD/build/sanitize
+
+# Everything that touches a ring, without jobs of mpiexec and what takes minutes even so.
+left_out="not job and not five_hundred and not dataloader"
+recording=(test_native_core.py test_record.py test_logger.py test_sampling.py test_open_calls.py test_inflight_rows.py
+    faults/test_recovery.py faults/test_accounting.py faults/test_flush.py faults/test_fork.py faults/test_exit.py)
+threads=(test_native_core.py test_open_calls.py faults/test_accounting.py faults/test_flush.py)
+few=(test_native_core.py)
+
+tools() { # what pip would fetch anew for each build
+    [ -x "$built/tools/bin/cython" ] || {
+        "$python" -m venv "$built/tools"
+        "$built/tools/bin/pip" install --quiet --disable-pip-version-check "setuptools>=64" "cython>=3.1"
+    }
+}
+
+build() { # NAME FLAGS: of a copy, as the objects of another build would be taken for this one's
+    rm -rf "${built:?}/$1"
+    mkdir -p "$built/$1/packages" "$built/$1/found"
+    git ls-files -z timing_logger allreduce_instrumentation setup.py setup.cfg README.md LICENSE |
+        xargs -0 cp --parents -t "$built/$1/packages"
+    (cd "$built/$1/packages" &&
+        CFLAGS="-g -fno-omit-frame-pointer $2" "$built/tools/bin/python" setup.py --quiet build_ext --inplace &&
+        ls timing_logger/_native/core.*.so > /dev/null) # setup.py goes on without it
+}
+
+# The working directory is first on the path of a `python -c`; so it is the build's.
+tests() { # NAME FILES, under the command in `under`
+    local name=$1 failed=0
+    shift
+    (cd "$built/$name/packages" &&
+        env PYTHONPATH="$PWD" TIMING_LOGGER_CORE=native PYTHONMALLOC=malloc "${under[@]}" \
+            "$python" -m pytest -q -p no:cacheprovider -c ../../../../pyproject.toml --rootdir ../../../.. \
+            --timeout 600 "${@/#/../../../../tests/}" -m "not slow" -k "$left_out") || failed=1
+    local reports
+    mapfile -t reports < <(find "$built/$name/found" -type f -size +0)
+    if [ ${#reports[@]} -gt 0 ]; then
+        head -n 60 "${reports[0]}"
+        failed=1
+    fi
+    echo "== $name: ${#reports[@]} reports in build/sanitize/$name/found"
+    return $failed
+}
+
+# A process that is to die of a signal in a test does so; leaks are CPython's, which frees little at its end.
+address() {
+    build address "-fsanitize=address,undefined"
+    local options="log_path=$built/address/found/report:handle_segv=0:handle_abort=0:print_stacktrace=1"
+    under=(env LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+        ASAN_OPTIONS="detect_leaks=0:$options" UBSAN_OPTIONS="$options")
+    tests address "${recording[@]}"
+}
+
+thread() {
+    build thread "-fsanitize=thread"
+    # Without a fixed layout of memory the ThreadSanitizer of older compilers does not start on newer kernels.
+    under=(setarch -R env LD_PRELOAD="$(gcc -print-file-name=libtsan.so)"
+        TSAN_OPTIONS="log_path=$built/thread/found/report:die_after_fork=0")
+    tests thread "${threads[@]}"
+}
+
+memcheck() {
+    build memcheck ""
+    under=(valgrind -q --log-file="$built/memcheck/found/report.%p" --suppressions="$here/memcheck.supp"
+        --num-callers=30)
+    tests memcheck "${few[@]}"
+}
+
+[ $# -gt 0 ] || set -- address thread memcheck
+tools
+for which in "$@"; do
+    echo "== $which"
+    $which
+done
