@@ -84,7 +84,7 @@ def _run(chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float)
         again = f"--seed {options.seed}" + " --short" * options.short
         _say(f"what was left of the broken ones is in {folder}; seen again by {again} --only NAME")
         _say(f"once they are mended: --resume {folder} tries them again, and nothing else")
-    else:
+    elif options.resume is None:  # else it may hold what other campaigns found
         shutil.rmtree(folder, ignore_errors=True)
     return results
 
