@@ -169,7 +169,7 @@ def test_an_operation_in_the_background_and_who_waits_for_it_are_rows(
     impatient: TimingLogger, sink: MemorySink
 ) -> None:
     operation = impatient.begin_operation(HostOperation, "IALLREDUCE", 8, None, "world", 2, None)
-    operation.start(True, impatient)
+    operation.begin(True, impatient)
     wait = impatient.begin_wait((operation,))
     impatient.flush()
     wait.leave()

@@ -107,7 +107,7 @@ def test_a_handle_that_cannot_say_whether_it_has_ended_hides_no_error(
 
 def test_nor_does_that_of_an_operation_in_the_background(logger: TimingLogger, sink: MemorySink) -> None:
     operation: Any = logger.begin_operation(HostOperation, "IALLREDUCE", 8, None, "world", 2, None)
-    operation.start(True, logger)
+    operation.begin(True, logger)
     work: Any = Work(fail)
     work.is_completed = lambda: 1 // 0
     with pytest.raises(ConnectionError):

@@ -16,7 +16,7 @@ from allreduce_instrumentation.nccl._open_groups import OPEN_GROUPS, end
 from timing_logger.recording.core import Span
 from timing_logger.recording.device.host_or_device import stream_of_handle
 from timing_logger.recording.device.intervals import open_interval
-from timing_logger.recording.spans import DeviceSpan
+from timing_logger.recording.device.span import DeviceSpan
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from timing_logger.record import UNRESOLVED
 from timing_logger.recording.core import Span
-from timing_logger.recording.spans import DeviceSpan
+from timing_logger.recording.device.span import DeviceSpan
 
 Failure: TypeAlias = "type[BaseException] | None"
 """What a call raised; None if nothing."""

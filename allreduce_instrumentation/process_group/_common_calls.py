@@ -65,7 +65,7 @@ def common_first(name: str, untimed: Untimed) -> Untimed:
             if is_common and logger.recording:
                 columns = operation, size, layer, peer
                 is_bucket = by_reducer and names_bucket(layer)
-                return issue_in_background(timing, name, columns, tensor, call, group, args, is_bucket)
+                return issue_in_background(timing, name, columns, tensor, call, (group, *args), is_bucket)
         return issue(timing, name, call, group, args, kwargs)
 
     return timed

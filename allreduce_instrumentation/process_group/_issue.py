@@ -17,6 +17,7 @@ from allreduce_instrumentation.process_group._layer_names import (
     fsdp_layer,
 )
 from allreduce_instrumentation.process_group._methods import (
+    IN_BACKGROUND,
     METHODS,
     Arguments,
     Keywords,
@@ -77,16 +78,12 @@ def issue(
     if not (in_background or in_stream or timing.batch is not None):
         call = partial(untimed, **kwargs) if kwargs else untimed
         return timing.logger.time_call(*columns, timing.identity, dist.Work, call, (group, *args))
-    operation = begin(timing, columns, in_background, in_stream, device)
+    call = partial(untimed, **kwargs) if kwargs else untimed
+    operation, work = _begin_and_call(
+        timing, columns, method.collective, in_background, in_stream, device, call, (group, *args)
+    )
     if operation is None:
         return _issue_unrecorded(timing, name, untimed, group, args, kwargs, in_background)
-    if method.collective:  # before the call, which may hang: its open row needs the number
-        operation.seq = timing.identity.next_collective()
-    try:
-        work = untimed(group, *args, **kwargs)
-    except BaseException as error:
-        refuse(timing, operation, error)
-        raise
     if not method.collective:
         operation.seq = _count_message(timing, method, args, kwargs)
     if name == "recv_anysource" and isinstance(operation, HostOperation):
@@ -105,7 +102,6 @@ def issue_in_background(
     columns: Columns,
     tensor: torch.Tensor,
     untimed: Untimed,
-    group: dist.ProcessGroup,
     args: Arguments,
     is_bucket: bool,
 ) -> dist.Work | None:
@@ -119,24 +115,24 @@ def issue_in_background(
         columns: operation, bytes sent, layer and peer.
         tensor: the tensor that is sent.
         untimed: torch's untimed method.
-        group: the group to pass to ``untimed``.
-        args: the further arguments of the call.
+        args: its arguments, of which the group is the first.
         is_bucket: whether the call comes from DDP's reducer. The reducer only takes the future of what it
             gets, so it gets the backend's own work, which saves a handle.
     """
-    in_stream = timing.has_streams and timing.in_stream(tensor.device)
-    operation = begin(timing, columns, True, in_stream, tensor.device)
-    if operation is None:
-        return _issue_unrecorded(timing, name, untimed, group, args, {}, True)
-    operation.seq = timing.identity.next_collective()
-    try:
-        work = untimed(group, *args)
-    except BaseException as error:
-        refuse(timing, operation, error)
-        raise
+    if timing.has_streams and timing.in_stream(tensor.device):
+        operation, work = _begin_and_call(timing, columns, True, True, True, tensor.device, untimed, args)
+        if operation is None:
+            return _issue_unrecorded(timing, name, untimed, args[0], args[1:], {}, True)
+    else:  # _begin_and_call inlined, for speed
+        row, size, layer, peer = columns
+        operation, work = timing.logger.issue_call(
+            HostOperation, IN_BACKGROUND[row], size, layer, peer, timing.identity, True, True, untimed, args
+        )
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
-    future = future_of(timing, name, work) if is_bucket and isinstance(work, dist.Work) else None
+    if not is_bucket:
+        return _handle(timing, name, operation, work)
+    future = future_of(timing, name, work) if isinstance(work, dist.Work) else None
     if future is None:
         return _handle(timing, name, operation, work)
     operation.end_by(future)
@@ -219,6 +215,39 @@ def _issue_unrecorded(
         raise
 
 
+def _begin_and_call(
+    timing: GroupTiming,
+    columns: Columns,
+    numbered: bool,
+    in_background: bool,
+    in_stream: bool,
+    device: torch.device | None,
+    call: Untimed,
+    args: Arguments,
+) -> tuple[Begun | None, dist.Work | None]:
+    """Begin the operation's row and make the call; the row says so if the call raises.
+
+    Returns:
+        The operation and what ``call`` returned. No operation, and nothing called, if there is to be no row.
+    """
+    if not in_stream:
+        operation, size, layer, peer = columns
+        row = IN_BACKGROUND[operation] if in_background else operation
+        return timing.logger.issue_call(
+            HostOperation, row, size, layer, peer, timing.identity, numbered, in_background, call, args
+        )
+    on_device = begin(timing, columns, in_background, in_stream, device)
+    if on_device is None:
+        return None, None
+    if numbered:  # before the call, which may hang: its open row needs the number
+        on_device.seq = timing.identity.next_collective()
+    try:
+        return on_device, call(*args)
+    except BaseException as error:
+        refuse(timing, on_device, error)
+        raise
+
+
 def refuse(timing: GroupTiming, operation: Begun, error: BaseException) -> None:
     """Note that the call of ``operation`` raised ``error``, and take back its sequence number.
 
@@ -266,12 +295,13 @@ def begin(
     """Begin the operation's row; return None if there is to be none, as a graph is being captured."""
     logger, identity = timing.logger, timing.identity
     operation, size, layer, peer = columns
-    row = "I" + operation if in_background else operation, size, layer, identity.name, identity.size, peer
+    name = IN_BACKGROUND[operation] if in_background else operation
+    row = name, size, layer, identity.name, identity.size, peer
     if in_stream:
         on_device = logger.begin_operation(DeviceOperation, *row)
         return on_device if on_device.begin(in_background, logger, device) else None
     on_host = logger.begin_operation(HostOperation, *row)
-    on_host.start(in_background, logger)
+    on_host.begin(in_background, logger)
     return on_host
 
 

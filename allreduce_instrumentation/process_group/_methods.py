@@ -184,3 +184,7 @@ METHODS: dict[str, Method] = {
     "recv_anysource": Method("RECV", *_IN_PLACE, collective=False),
 }  # fmt: skip
 """The methods of a process group that return a ``Work``, by name; not every torch has all of them."""
+
+_OPERATIONS = [name for method in METHODS.values() for name in (method.operation, method.operation + "V")]
+IN_BACKGROUND = {operation: "I" + operation for operation in _OPERATIONS}
+"""What an operation is called in the rows if it goes on in the background: one string, known by identity."""

@@ -16,14 +16,13 @@ from weakref import WeakSet
 import torch
 
 from allreduce_instrumentation.process_group._future_callbacks import call_when_done, let_end
-from timing_logger.record import OK, UNRESOLVED, WAIT
+from timing_logger.record import UNRESOLVED, WAIT
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.core import BackgroundSpan, Span
 from timing_logger.recording.device.host_or_device import stream_elsewhere
 from timing_logger.recording.device.intervals import DeviceInterval, open_interval
+from timing_logger.recording.device.span import DeviceSpan
 from timing_logger.recording.no_span import Timer
-from timing_logger.recording.protocols import has_ended
-from timing_logger.recording.spans import DeviceSpan, Wait
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -69,60 +68,12 @@ class Operation(Protocol):
 
 
 class HostOperation(BackgroundSpan):
-    """An operation that is timed on the host's clock, and its row.
+    """An operation that is timed on the host's clock, and its row."""
 
-    Attributes:
-        learn: fills in what only the completed operation tells; None if nothing is missing.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_logger", "_waited", "goes_on", "learn")
-
-    goes_on: bool
-    learn: Callable[[], None] | None
     value_of = staticmethod(torch._C.Future.value)  # torch.futures.Future has one in Python around it
-
-    def start(self, goes_on: bool, logger: TimingLogger) -> None:
-        """Begin the operation now."""
-        self._logger = logger
-        self._waited = False
-        self.goes_on = goes_on
-        self.learn = None
-        self.begin()
-
-    def end(self, failure: Failure) -> None:
-        self.end_at(perf_counter_ns(), _status(failure))
-
-    def lose(self) -> None:
-        if self.ended_ns is None and self.claim():
-            self.write(self.operation, self.start_ns, None, UNRESOLVED)
-
-    def end_by(self, future: torch.futures.Future[object]) -> None:
-        if future.done():  # torch would call back at once, and swallow what a signal handler raises there
-            self.end_of(future)
-        else:
-            call_when_done(future, self.end_of)
-
-    def wait(self, work: dist.Work, *args: timedelta, **kwargs: timedelta) -> bool:
-        blocked = self._logger.begin_wait((self,))
-        try:
-            result = work.wait(*args, **kwargs)
-        except BaseException as error:
-            if has_ended(work):  # else only this wait failed
-                self.end(type(error))
-            self._end_wait(blocked, type(error))
-            raise
-        if self.learn is not None:
-            self.learn()
-        if self.ended_ns is None:
-            self.end(None)
-        self._end_wait(blocked, None)
-        return result
-
-    def _end_wait(self, blocked: Wait, failure: Failure) -> None:
-        end_ns = blocked.leave()
-        if self.goes_on and not self._waited:
-            self._waited = failure is None
-            self.write(WAIT, blocked.start_ns, end_ns, _status(failure), blocked.thread)
+    call_when_done = staticmethod(call_when_done)
 
 
 class DeviceOperation(DeviceSpan):
@@ -268,7 +219,3 @@ def finish_with(logger: TimingLogger) -> None:
 
 def _is_of(channel: Channel, operation: object) -> bool:
     return isinstance(operation, Span) and operation.caller.channel is channel
-
-
-def _status(failure: Failure) -> str:
-    return OK if failure is None else f"error:{failure.__name__}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class TimedWork(dist.Work):
-    """The ``Work`` that a timed group returns for an operation under way.
+    """The ``Work`` that a timed group returns for an operation under way, whose end a future tells.
 
     All methods and attributes but ``wait`` and ``get_future`` are those of the backend's own ``Work``,
     errors included.
@@ -26,29 +26,46 @@ class TimedWork(dist.Work):
         untimed: the backend's own ``Work``.
     """
 
+    __slots__ = ("_operation", "untimed")
+
     untimed: dist.Work
     _operation: Operation
-    _has_future = True  # for an object whose construction was interrupted: __del__ has nothing to do then
 
     def wait(self, *args: timedelta, **kwargs: timedelta) -> bool:
-        return self._operation.wait(self.untimed, *args, **kwargs)
+        if args or kwargs:
+            return self._operation.wait(self.untimed, *args, **kwargs)
+        return self._operation.wait(self.untimed)
 
     def get_future(self) -> torch.futures.Future[Any]:
         future = self.untimed.get_future()
         if self._operation.goes_on:
-            if not self._has_future:  # the caller may keep the future and drop this handle
-                self._has_future = True
-                self._operation.end_by(future)
+            self._end_by(future)
             note_use_in_backward(self._operation, future)
         return future
 
+    def _end_by(self, future: torch.futures.Future[Any]) -> None:
+        """Have the operation end by ``future``, which the caller may keep when it drops this handle."""
+
     def __getattr__(self, name: str) -> Any:
-        if name in ("untimed", "_operation"):  # not set yet: looking it up here would recurse
+        if name in ("untimed", "_operation", "_has_future"):  # not set yet: looking it up here would recurse
             raise AttributeError(name)
         return getattr(self.untimed, name)
 
+
+class UntoldWork(TimedWork):
+    """A handle on an operation whose end no future tells as yet: it may end with the wait, or be lost."""
+
+    __slots__ = ("_has_future",)
+
+    _has_future: bool
+
+    def _end_by(self, future: torch.futures.Future[Any]) -> None:
+        if not self._has_future:
+            self._has_future = True
+            self._operation.end_by(future)
+
     def __del__(self) -> None:
-        if not self._has_future:  # else its future tells the end
+        if not getattr(self, "_has_future", True):  # not set if the construction was interrupted
             self._operation.lose()
 
 
@@ -61,10 +78,13 @@ def timed_work(work: dist.Work, operation: Operation, has_future: bool) -> Timed
         has_future: whether a future will tell the operation's end, even if nobody waits.
     """
     # Not by an __init__ in Python, which would double the cost.
-    handle = TimedWork()
+    if has_future:
+        handle = TimedWork()
+    else:
+        handle = UntoldWork()
+        handle._has_future = False
     handle.untimed = work
     handle._operation = operation
-    handle._has_future = has_future
     return handle
 
 
@@ -86,3 +106,4 @@ for _name in dir(dist.Work):
         setattr(TimedWork, _name, _ask_the_backends(_name))
 
 leave_uncompiled(TimedWork)
+leave_uncompiled(UntoldWork)

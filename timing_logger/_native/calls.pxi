@@ -251,61 +251,6 @@ cdef inline Span new_span(Caller caller):
     return span
 
 
-cdef class BackgroundSpan(Span):
-    """An operation that goes on when its call returns: whoever sees its end first writes its row."""
-
-    cdef int64_t ended, blocked_from # 0 where not set
-    cdef BackgroundSpan behind
-
-    @property
-    def ended_ns(self):
-        """When it was seen to end, on the axis of ``perf_counter_ns``; None before."""
-        return self.ended or None
-
-    def begin(self):
-        """Begin the operation now."""
-        self.start = perf_counter_ns()
-        self.leave_running()
-
-    def end_at(self, int64_t end_ns, status):
-        """Note that the operation ended; the first call writes the row, on any thread."""
-        self.note_end(end_ns, status)
-
-    def end_of(self, future):
-        """Note that the operation ended now, as ``future`` tells: to be called back by it."""
-        cdef int64_t end_ns = perf_counter_ns() # first, as what follows takes time
-        status = OK_
-        try:
-            self.value_of(future)
-        except Exception as error:
-            status = f"error:{type(error).__name__}"
-        self.note_end(end_ns, status)
-
-    def block_from(self, int64_t instant_ns, BackgroundSpan behind):
-        """Have a ``WAIT`` row written when the operation has ended: its thread is blocked until then."""
-        self.behind = behind
-        self.blocked_from = instant_ns
-        self.write_wait()
-
-    cdef int note_end(self, int64_t end_ns, object status) except -1:
-        if not self.ended and self.claim():
-            self.put(self.operation, self.start, end_ns, status, self.thread)
-            self.ended = end_ns
-            self.write_wait()
-        return 0
-
-    cdef int write_wait(self) except -1:
-        cdef int64_t start_ns = self.blocked_from
-        cdef BackgroundSpan behind = self.behind
-        if not start_ns or not self.ended:
-            return 0
-        self.blocked_from = 0
-        while behind is not None:
-            start_ns = max(start_ns, min(behind.ended or self.ended, self.ended))
-            behind = behind.behind
-        return self.put(WAIT_, start_ns, max(start_ns, self.ended), OK_, self.thread)
-
-
 cdef class Unrecorded(Span):
     """A call in an iteration that sampling leaves out: it has a row only if the process hangs in it."""
 
@@ -314,6 +259,22 @@ cdef class Unrecorded(Span):
 
     def write_open(self, status):
         """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
+
+
+cdef class CollectiveCount:
+    """Counts the collectives that this rank has begun in one group of ranks."""
+
+    cdef public int64_t collectives
+
+    def next_collective(self):
+        """Return the sequence number of the collective that begins now, from 0."""
+        self.collectives += 1
+        return self.collectives - 1
+
+    def take_back(self, error):
+        """Take back the number of the latest collective, whose call raised ``error``. Always True."""
+        self.collectives -= 1
+        return True
 
 
 cdef allow_vectorcalls():

@@ -124,6 +124,24 @@ cdef class RecordingCalls:
             span.put(operation, span.start, span.end, OK_, span.thread)
         return begun
 
+    def issue_call(
+        self, kind, operation, message_size, layer_name, peer, group, bint numbered, bint goes_on, call, args,
+    ):
+        cdef PyTypeObject *made = <PyTypeObject *> kind
+        cdef BackgroundSpan span = made.tp_new(made, NO_ARGUMENTS, NULL)
+        span.caller = self.caller()
+        self.fill(span, operation, message_size, layer_name, group.name, group.size, peer)
+        if numbered: # before the call, which may hang: its open row needs the number
+            span.seq = group.next_collective()
+        span.begin(goes_on, self)
+        try:
+            return span, call(*args)
+        except BaseException as error:
+            if numbered and group.take_back(error):
+                span.seq = None
+            span.end(type(error))
+            raise
+
     def record_timing(
         self, operation=None, elapsed_ms=None, layer_name=None, message_size=None, phase=None, iteration=None,
         epoch=None, start_counter=None, end_counter=None, *, group="", group_size=None, seq=None, peer=None,

@@ -42,12 +42,33 @@ MOST_SLOTS = 2**20
 
 if TYPE_CHECKING or NAME == "python":
     from timing_logger.recording.channel import Channel
-    from timing_logger.recording.python_core import BackgroundSpan, Caller, OpenCall, Span, Unrecorded
+    from timing_logger.recording.python_background import BackgroundSpan, Wait
+    from timing_logger.recording.python_core import Caller, CollectiveCount, OpenCall, Span, Unrecorded
 else:
-    from timing_logger._native.core import BackgroundSpan, Caller, Channel, OpenCall, Span, Unrecorded
+    from timing_logger._native.core import (
+        BackgroundSpan,
+        Caller,
+        Channel,
+        CollectiveCount,
+        OpenCall,
+        Span,
+        Unrecorded,
+        Wait,
+    )
 
 
-__all__ = ["NAME", "BackgroundSpan", "Caller", "Channel", "OpenCall", "Span", "Unrecorded", "new_channel"]
+__all__ = [
+    "NAME",
+    "BackgroundSpan",
+    "Caller",
+    "Channel",
+    "CollectiveCount",
+    "OpenCall",
+    "Span",
+    "Unrecorded",
+    "Wait",
+    "new_channel",
+]
 
 
 def new_channel(capacity: int) -> Channel:

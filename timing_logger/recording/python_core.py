@@ -1,16 +1,16 @@
 """The Python core: what a recording call makes and links, where there is no native core.
 
 :mod:`timing_logger._native` has the same classes in C; :mod:`timing_logger.recording.core` chooses.
+Operations in the background are in :mod:`timing_logger.recording.python_background`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
-from typing import Any
 
-from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK, UNRESOLVED, WAIT, RawRecord
+from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK, UNRESOLVED, RawRecord
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.protocols import Waitable, has_ended
@@ -230,76 +230,6 @@ class Span(OpenCall):
         )  # fmt: skip
 
 
-class BackgroundSpan(Span):
-    """An operation that goes on when its call returns: whoever sees its end first writes its row.
-
-    With the native core no Python code runs when a future tells of the end. On a thread that Python did not
-    start, the first frame of each callback would have memory mapped and unmapped, which stops all cores.
-
-    Attributes:
-        ended_ns: when it was seen to end, on the axis of ``perf_counter_ns``; None before.
-        value_of: returns the value of a future, or raises what went wrong: a class attribute.
-    """
-
-    __slots__ = ("_behind", "_blocked_from_ns", "ended_ns")
-
-    ended_ns: int | None
-    _blocked_from_ns: list[
-        int
-    ]  # of one instant, which the one who writes takes, in one step and without a lock
-    _behind: BackgroundSpan | None
-    value_of: Callable[[Any], object]
-
-    def begin(self) -> None:
-        """Begin the operation now."""
-        self.ended_ns = self._behind = None
-        self._blocked_from_ns = []
-        self.start_ns = perf_counter_ns()
-        self.leave_running()
-
-    def end_at(self, end_ns: int, status: str) -> None:
-        """Note that the operation ended; the first call writes the row, on any thread."""
-        if self.ended_ns is None and self.claim():
-            self.write(self.operation, self.start_ns, end_ns, status)
-            self.ended_ns = end_ns
-            self._write_wait()
-
-    def end_of(self, future: object) -> None:
-        """Note that the operation ended now, as ``future`` tells: to be called back by it."""
-        end_ns = perf_counter_ns()  # first, as what follows takes time
-        status = OK
-        try:
-            self.value_of(future)
-        except Exception as error:
-            status = f"error:{type(error).__name__}"
-        self.end_at(end_ns, status)
-
-    def block_from(self, instant_ns: int, behind: BackgroundSpan | None) -> None:
-        """Have a ``WAIT`` row written when the operation has ended: its thread is blocked until then.
-
-        Args:
-            instant_ns: now.
-            behind: the operation that the thread waits for first; None for none.
-        """
-        self._behind = behind
-        self._blocked_from_ns.append(instant_ns)
-        self._write_wait()
-
-    def _write_wait(self) -> None:
-        end_ns = self.ended_ns
-        if end_ns is None:
-            return
-        try:
-            start_ns = self._blocked_from_ns.pop()
-        except IndexError:
-            return
-        behind = self._behind
-        while behind is not None:
-            start_ns = max(start_ns, end_ns if behind.ended_ns is None else min(behind.ended_ns, end_ns))
-            behind = behind._behind
-        self.write(WAIT, start_ns, max(start_ns, end_ns), OK)
-
-
 class Unrecorded(Span):
     """A call in an iteration that sampling leaves out: it has a row only if the process hangs in it."""
 
@@ -310,3 +240,34 @@ class Unrecorded(Span):
 
     def write_open(self, status: str) -> None:
         """Write nothing either: only a process that hangs in it has its row, by ``open_records``."""
+
+
+class CollectiveCount:
+    """Counts the collectives that this rank has begun in one group of ranks.
+
+    Attributes:
+        collectives: how many were begun.
+    """
+
+    __slots__ = ("collectives",)
+
+    def __init__(self) -> None:
+        self.collectives = 0
+
+    def next_collective(self) -> int:
+        """Return the sequence number of the collective that begins now, from 0."""
+        # No lock: neither MPI nor torch allows two collectives at a time on one group.
+        seq = self.collectives
+        self.collectives = seq + 1
+        return seq
+
+    def take_back(self, error: BaseException) -> bool:
+        """Take back the number of the latest collective, whose call raised ``error``.
+
+        The collective did not begin, and a repeated call gets the same number.
+
+        Returns:
+            Always True.
+        """
+        self.collectives -= 1
+        return True

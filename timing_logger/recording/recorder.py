@@ -15,13 +15,13 @@ from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.recording import core
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.core import Caller, Span, Unrecorded
+from timing_logger.recording.core import BackgroundSpan, Caller, Span, Unrecorded, Wait
 from timing_logger.recording.device.host_or_device import timed_block
+from timing_logger.recording.device.span import DeviceSpan
 from timing_logger.recording.no_span import NO_SPAN, Timer
 from timing_logger.recording.open_calls import Callers, OpenCalls
 from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
 from timing_logger.recording.sampling import StepPolicy
-from timing_logger.recording.spans import DeviceSpan, Wait
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from timing_logger.recording.device.intervals import DeviceInterval
 
 S = TypeVar("S", bound=Span)
+B = TypeVar("B", bound=BackgroundSpan)
 R = TypeVar("R")
 
 
@@ -218,6 +219,49 @@ class Recorder:
             raise
         span.finish(OK)
         return begun
+
+    def issue_call(
+        self,
+        kind: type[B],
+        operation: str,
+        message_size: int | None,
+        layer_name: str | None,
+        peer: int | None,
+        group: NumberedGroup,
+        numbered: bool,
+        goes_on: bool,
+        call: Callable[..., R],
+        args: tuple[object, ...],
+    ) -> tuple[B, R]:
+        """Make a call that begins an operation, and record the operation: for instrumentation.
+
+        The caller sees to it that the operation's end is noted, and checks whether the current iteration is
+        recorded.
+
+        Args:
+            kind: the class of the operation.
+            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
+            group: supplies the name, the size and, if it is ``numbered``, the sequence number.
+            goes_on: whether a wait for the operation is a separate row.
+            call, args: the function and its arguments.
+
+        Returns:
+            The operation, and what ``call`` returns.
+
+        Raises:
+            BaseException: whatever the call raises; the row's status records it.
+        """
+        span = self.begin_operation(kind, operation, message_size, layer_name, group.name, group.size, peer)
+        if numbered:  # before the call, which may hang: its open row needs the number
+            span.seq = group.next_collective()
+        span.begin(goes_on, self)
+        try:
+            return span, call(*args)
+        except BaseException as error:
+            if numbered and group.take_back(error):
+                span.seq = None
+            span.end(type(error))
+            raise
 
     def record_device_operation(
         self,

@@ -1,37 +1,18 @@
-"""Timed blocks other than the plain :class:`Span`: waits, and work of a device."""
+"""Timed blocks of work that a device does."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, WAIT, RawRecord
-from timing_logger.recording.core import Caller, OpenCall, Span
+from timing_logger.record import DEVICE_CLOCK, NS_PER_MS, OK, RawRecord
+from timing_logger.recording.core import Span
 from timing_logger.recording.device.intervals import HostInterval, Interval, open_interval
 
 if TYPE_CHECKING:
     import torch
-
-
-class Wait(OpenCall):
-    """A call that blocks its thread until operations that were left running have ended."""
-
-    __slots__ = ("of", "thread")
-
-    def __init__(self, of: Sequence[Span], caller: Caller) -> None:
-        """Begin a wait of ``caller`` for these operations."""
-        self.of = of
-        self.caller = caller
-        self.thread = caller.thread
-        self.enter()
-
-    def open_records(self, status: str) -> Iterator[RawRecord]:
-        """Yield a record for each operation that is still waited for."""
-        for span in self.of:
-            if span in span.caller.running:
-                yield span._record(WAIT, self.start_ns, None, status, self.thread)
 
 
 class DeviceSpan(Span):
