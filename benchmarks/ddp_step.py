@@ -47,7 +47,7 @@ TO_REACH_PERCENT = 0.5
 Step = Callable[[], None]
 
 
-UNTIMED, PASSED_ON, TOLD, TIMED = "untimed", "passed on by Python", "and told when done", "timed"
+UNTIMED, PASSED_ON, TOLD, TIMED = "untimed", "passed through Python", "plus an empty callback", "timed"
 
 
 class PassingGroup(TimedProcessGroup):
@@ -183,7 +183,7 @@ def report(training: Training, measured: Measured) -> None:
     quarter, _, three_quarters = statistics.quantiles([one.wall for one in untimed], n=4)
     print(f"{training}: {calls:.0f} timed calls per step, n = {len(rounds)} steps of each kind")
     print(
-        f"  untimed step {step_us:.0f} us (half of them: {quarter:.0f} to {three_quarters:.0f}),",
+        f"  untimed step {step_us:.0f} us (middle half: {quarter:.0f} to {three_quarters:.0f}),",
         f"{processor_us:.0f} us of CPU in all threads",
     )
     print(f"  {'per step':22} {'adds us':>8}  {'% of the step (95% interval)':32} {'adds CPU us':>11}")
@@ -192,9 +192,9 @@ def report(training: Training, measured: Measured) -> None:
         added = estimate(one.wall - bare.wall for one, bare in pairs)
         processor = estimate(one.processor - bare.processor for one, bare in pairs)
         print(f"  {kind:22} {added.median:8.1f}  {in_percent(added, step_us):32} {processor.median:11.1f}")
-    print(f"  {'writing the rows':22} {measured.writing_us:8.1f}  by another thread, not in the above")
+    print(f"  {'writing the rows':22} {measured.writing_us:8.1f}  by another thread, not included above")
     met = "met" if 100 * added.high / step_us < TO_REACH_PERCENT else "missed"
-    print(f"  to reach: timed under {TO_REACH_PERCENT}% at the upper end: {met}")
+    print(f"  target: timed adds under {TO_REACH_PERCENT}% at the upper end: {met}")
 
 
 def train(rank: int, folder: str, trainings: Sequence[Training]) -> None:
@@ -222,7 +222,7 @@ def main() -> None:
     parser.add_argument("--large-rounds", type=int, default=TRAININGS[-1].rounds, help="of the largest model")
     *others, large = TRAININGS
     trainings = [*others, large._replace(rounds=parser.parse_args().large_rounds)]
-    print(f"a step of DDP, {RANKS} ranks, gloo, torch {torch.__version__}; seen from rank 0")
+    print(f"a step of DDP, {RANKS} ranks, gloo, torch {torch.__version__}; measured on rank 0")
     print(f"adds: {METHOD}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         torch.multiprocessing.spawn(train, args=(folder, trainings), nprocs=RANKS)

@@ -99,7 +99,7 @@ def main() -> None:
     print(f"{'per call':34} {'median ns':>10} {'x marks':>8}")
     for name, ratio in ratios(found).items():
         print(f"{name:34} {statistics.median(found[name]):10.0f} {ratio:8.2f}")
-    print(f"to reach: a device span at or under {TO_REACH} x two bare marks")
+    print(f"target: a device span at or under {TO_REACH} x two bare marks")
 
 
 if __name__ == "__main__":

@@ -322,8 +322,8 @@ def main() -> None:
                 raise SystemExit("records were dropped: these figures are worthless")
         beside = beside_the_flusher(folder)
         print_figure("rows written per second and core", f"{flusher_rows_per_second(folder / 'rate'):,.0f}")
-    print_figure("busy loop beside 100,000 rows/s being written", f"{beside.slower:+.1%}")
-    print_figure("the longest that it was held up by that, ms", f"{beside.longest_ms:.2f}")
+    print_figure("slowdown of a busy loop by 100,000 rows/s", f"{beside.slower:+.1%}")
+    print_figure("longest delay of that loop, ms", f"{beside.longest_ms:.2f}")
     print_figure("import timing_logger, ms", f"{import_ms():.1f}")
     if options.draw:
         draw(options.draw, quiet, peers)

@@ -199,7 +199,7 @@ def measure_and_print(backends: Sequence[str], logger: TimingLogger, off: dist.P
             how = "async and wait()" if async_op else "synchronous"
             added = print_table(f"{backend}, {how}", measure(chosen, async_op, between))
             met = "met" if added.high < TO_REACH_US else "missed"
-            print(f"to reach: {TIMED!r} adds less than {TO_REACH_US:g} us at the upper end: {met}")
+            print(f"target: {TIMED!r} adds less than {TO_REACH_US:g} us at the upper end: {met}")
 
 
 class Place(NamedTuple):
