@@ -29,34 +29,34 @@ class Noise(NamedTuple):
 
 
 def steady(rng: np.random.Generator, shape: Shape) -> Noise:
-    """Lognormal, 3%, each step on its own."""
+    """Lognormal, 3%, independent in each step."""
     return Noise(np.exp(rng.normal(0.0, 0.03, shape)), np.zeros(shape))
 
 
 def correlated(rng: np.random.Generator, shape: Shape) -> Noise:
-    """Lognormal, 4%, with a correlation of 0.8 between a rank's step and its next."""
+    """Lognormal, 4%, with a correlation of 0.8 between consecutive steps of a rank."""
     return Noise(np.exp(_with_memory(rng, shape, 0.04, 0.8)), np.zeros(shape))
 
 
 def pauses(rng: np.random.Generator, shape: Shape) -> Noise:
-    """3% with heavy tails (Student's t, 3 degrees); in 1% of its steps a rank pauses, on average 50 ms."""
+    """3%, heavy-tailed (Student's t, 3 degrees); in 1% of its steps a rank pauses, for 50 ms on average."""
     factor = np.exp(0.03 * np.clip(rng.standard_t(3, shape), -8, 8))
     return Noise(factor, rng.exponential(50.0, shape) * (rng.random(shape) < 0.01))
 
 
 def unequal(rng: np.random.Generator, shape: Shape) -> Noise:
-    """Ranks that differ for good, by up to 3%, beside noise of 2%."""
+    """Ranks differ permanently by up to 3%, plus noise of 2%."""
     return Noise(rng.uniform(1.0, 1.03, shape[1]) * np.exp(rng.normal(0.0, 0.02, shape)), np.zeros(shape))
 
 
 def lengths(rng: np.random.Generator, shape: Shape) -> Noise:
-    """All ranks alike take 40% more or less from step to step, as sequences have lengths; beside it 3%."""
+    """All ranks together take 40% more or less from step to step, as with sequence lengths; plus 3% each."""
     common = np.exp(rng.normal(0.0, 0.4, (shape[0], 1)))
     return Noise(common * np.exp(rng.normal(0.0, 0.03, shape)), np.zeros(shape))
 
 
 def wandering(rng: np.random.Generator, shape: Shape) -> Noise:
-    """Each rank drifts by 6%, slowly (a correlation of 0.95 from step to step), beside noise of 3%."""
+    """Each rank drifts slowly by 6% (a correlation of 0.95 from step to step), plus noise of 3%."""
     return Noise(np.exp(_with_memory(rng, shape, 0.06, 0.95) + rng.normal(0.0, 0.03, shape)), np.zeros(shape))
 
 

@@ -33,10 +33,13 @@ def write(path: Path, results: Results) -> None:
 def _worst_line(results: Results) -> Iterator[str]:
     """Yield the line in which innocents are named most, and those in which costly faults are found least."""
     named, missed = worst_lines(results, "wrong_name", 1), least_found(results, 1)
-    where = f"in {named[0][1]:.0f}% of the runs of {named[0][0]}" if named else "in no run"
-    yield f"**Of {len(results)} lines at worst an innocent is named {where}.**"
+    where = f"in {named[0][1]:.0f}% of the runs ({named[0][0]})" if named else "in no run"
+    yield f"**In the worst of {len(results)} lines, an innocent rank is named {where}.**"
     for scenario, figure in missed:
-        yield f"**What costs 1% of a run or more is found least in {scenario}: in {figure:.0f}%.**"
+        yield (
+            f"**A fault that costs 1% of the run or more is found least often in {scenario}: "
+            f"in {figure:.0f}% of the runs.**"
+        )
 
 
 def _targets(results: Results) -> Iterator[str]:
@@ -48,25 +51,25 @@ def _targets(results: Results) -> Iterator[str]:
 
 def _worst(results: Results) -> Iterator[str]:
     columns = (
-        ("an innocent is named", worst_lines(results, "wrong_name", 8)),
-        ("an innocent is suspected", worst_lines(results, "wrong_suspect", 8)),
-        ("least is found of what costs 1% or more", least_found(results, 8)),
+        ("an innocent rank is named", worst_lines(results, "wrong_name", 8)),
+        ("an innocent rank is suspected", worst_lines(results, "wrong_suspect", 8)),
+        ("a fault that costs 1% or more is found least often", least_found(results, 8)),
     )
-    yield from ("| line | where | % of runs |", "|---|---|---|")
+    yield from ("| what | line | % of runs |", "|---|---|---|")
     for words, lines in columns:
         yield from (f"| {words} | {scenario} | {figure:.0f} |" for scenario, figure in lines)
     claims = [outcome for outcomes in results.values() for outcome in outcomes]
     if known(claims, "claimed"):
         yield from (
             "",
-            f"False alarms say that they cost {median_percent(claims, 'claimed'):.1f}% of the run (median).",
+            f"False alarms claim to cost {median_percent(claims, 'claimed'):.1f}% of the run (median).",
         )
 
 
 def _likelihoods(results: Results) -> Iterator[str]:
     bins = calibration(results)
     if not bins:
-        yield "No verdict stated one."
+        yield "No verdict stated a likelihood."
         return
     yield from ("| stated | suspects | stated on average | right |", "|---|---|---|---|")
     yield from (f"| {b.low:.2f} to {b.high:.2f} | {b.n} | {b.stated:.2f} | {b.right:.2f} |" for b in bins)
