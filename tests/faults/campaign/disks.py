@@ -123,7 +123,7 @@ def read_only(trial: Trial) -> str:
             run = _on_tmpfs(folder, _READ_ONLY)
             assert run.returncode == _EXIT_CODE, run.stderr
             assert "Read-only file system" in run.stdout
-    return "a file system with a file open for writing cannot be made read-only: in mid-run see EROFS"
+    return "a file system with a file open for writing cannot be made read-only; for that case see EROFS"
 
 
 def gone(trial: Trial, way: str) -> str:

@@ -131,7 +131,7 @@ def planted(trial: Trial) -> str:
         with trial.new_folder() as folder, trial.one(f"rank={rank!r}"):
             _refused(TimingLogger, TimingLoggerError, rank, folder / "logs")
             assert not list(folder.rglob("*.csv"))
-    return f"{', '.join(PLANTS)}; {len(RANKS)} ranks that are none"
+    return f"{', '.join(PLANTS)}; {len(RANKS)} values that are not ranks"
 
 
 def _refused(logger_class: Any, error: type[Exception], rank: Any, folder: Path) -> None:

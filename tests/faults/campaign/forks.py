@@ -23,4 +23,4 @@ def forks(trial: Trial) -> str:
                 trial.count(each, [f"forks {number * each} to {(number + 1) * each}: {error}"])
             else:
                 trial.count(each)
-    return "two threads of the parent record meanwhile"
+    return "two threads of the parent are recording"

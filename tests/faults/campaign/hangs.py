@@ -26,7 +26,7 @@ def hangs(trial: Trial) -> str:
             with trial.new_folder() as folder, trial.one(f"{scenario} over {backend}, {number}"):
                 hang(scenario, backend, folder / "logs", _HANGS_FOR_S)
                 _check(scenario, _answer(folder / "logs"))
-    return "" if trial.short else f"{', '.join(SCENARIOS)}; each over {' and '.join(BACKENDS)}"
+    return "" if trial.short else f"{', '.join(SCENARIOS)}; each with {' and '.join(BACKENDS)}"
 
 
 def _check(scenario: str, answer: dict[str, Any]) -> None:

@@ -129,7 +129,7 @@ def mpiexec(trial: Trial) -> str:
             first_ns = _interrupt_job(list(map(str, command)), OPEN_MPI, folder, after_s)
             for rank in range(2):
                 _check_rank(folder, rank, first_ns)
-    return "files need not be closed then: mpiexec does not pass the interrupt on"
+    return "the files need not be closed, since mpiexec does not forward the interrupt"
 
 
 def _interrupt_job(command: list[str], environment: dict[str, str], folder: Path, after_s: float) -> int:

@@ -48,7 +48,7 @@ def kills(trial: Trial, way_name: str, *, may_be_late: bool = False) -> str:
 def recoveries(trial: Trial) -> str:
     """Check that every record whose call had returned is in the file once, after a recovery."""
     if core.NAME != "native":
-        raise Untried("the Python core keeps records in the process alone")
+        raise Untried("the Python core keeps records only in the process")
     recorded = 0
     for number in range(trial.times(300, 3)):
         way = WAYS[trial.chance(number).choice(["quiet", "100,000 records/s"])]
@@ -58,7 +58,7 @@ def recoveries(trial: Trial) -> str:
             recorded += kill.recorded
             _check_file(folder / "logs", kill.recovered)
             assert kill.lost == 0, kill
-    return f"of {recorded:,} records none was lost"
+    return f"none of {recorded:,} records was lost"
 
 
 def _check_file(folder: Path, n_rows: int) -> None:

@@ -63,7 +63,7 @@ def hostile_names(trial: Trial) -> str:
                     with trial.one(f"names {i} of file {number} by {engine}"):
                         expected = (_as_read(operation, str.upper), _as_read(layer), _as_read(group))
                         assert row == expected, f"{row!a} and not {expected!a}"
-    return "each by pandas and by pyarrow"
+    return "each with pandas and with pyarrow"
 
 
 _VALUES: tuple[Any, ...] = (

@@ -88,7 +88,7 @@ def versions(short: bool, fuzz_s: float) -> list[str]:
     """Return a list of everything that the figures depend on, without names of machines and paths."""
     form = "the short form: a few times each" if short else "the long form"
     lines = [
-        f"- tried in {form}; each reader fuzzed for {fuzz_s:g} s",
+        f"- tried in {form}; each reader was fuzzed for {fuzz_s:g} s",
         f"- commit of {_commit_date()}",
         f"- {platform.python_implementation()} {platform.python_version()}",
         f"- {platform.system()} {_numbers(platform.release())}, {os.cpu_count()} cores",

@@ -75,7 +75,7 @@ def wall_clock(trial: Trial) -> str:
             (row,) = rows(folder / "timing-rank0.csv")
             assert 0 <= float(row[7]) <= (after_ns - before_ns) / 1e6
             assert before_ns / 1e9 - 1e-3 <= float(row[8]) <= float(row[9]) <= after_ns / 1e9 + 1e-3
-    return "the logger's reading of it is shifted: the machine's own clock is left alone"
+    return "what the logger reads is shifted; the machine's own clock is not changed"
 
 
 def flushes(trial: Trial) -> str:
@@ -95,7 +95,7 @@ def flushes(trial: Trial) -> str:
                     assert logger.flush()
                     assert logger.path is not None
                     assert len(rows(logger.path)) == n_rows
-    return "every other with a dead flush thread"
+    return "every second one with a dead flush thread"
 
 
 def exceptions(trial: Trial) -> str:
