@@ -10,7 +10,7 @@ from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._buffer_size import spec_bytes
 from allreduce_instrumentation.mpi._comm_identity import CommIdentity
-from allreduce_instrumentation.mpi._operations import Arguments, Size
+from allreduce_instrumentation.mpi._operations import SEND_FIRST_BUFFER, Arguments, Size
 from allreduce_instrumentation.mpi._pending import Pending, Timing, as_rank
 
 Method = Callable[..., Any]
@@ -64,6 +64,11 @@ class Collective:
     def tells_nothing(self) -> bool:
         """Whether its arguments tell neither a size nor a root, as those of ``Barrier``."""
         return self._size is None and self._root_at is None
+
+    @property
+    def sends_first_buffer(self) -> bool:
+        """Whether its row has no root, and the bytes of its first buffer unless the call is in place."""
+        return self._size in SEND_FIRST_BUFFER and self._root_at is None
 
     def size_and_root(self, given: Arguments, comm: CommIdentity) -> tuple[int | None, int | None]:
         """Return the bytes that this rank sends and the rank of the root; None for either if unknown."""

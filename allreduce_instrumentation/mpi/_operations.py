@@ -62,6 +62,9 @@ def _is_here(root: SupportsIndex, comm: CommIdentity) -> bool:
         return False
 
 
+SEND_FIRST_BUFFER: tuple[Size | None, ...] = (_the_buffer, _sent, _sent_block)
+"""The functions that return the bytes of the first buffer, if the call is not in place."""
+
 COLLECTIVES: dict[str, Size | None] = {
     "Allgather": _sent_block,
     "Allgatherv": _sent_block,

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from mpi4py import MPI
 
+from allreduce_instrumentation.mpi._buffer_size import plain_bytes
 from allreduce_instrumentation.mpi._calls import Collective, Message, Method, Parameters, with_status
 from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import (
@@ -46,7 +47,7 @@ _Call = TypeVar("_Call", Collective, Message)
 def collective(method: Method, size: Size | None) -> Method:
     """Return the timed form of ``method``, a blocking collective; ``size`` as in :class:`Collective`."""
     call = Collective(method, size)
-    tells_nothing = call.tells_nothing
+    operation, tells_nothing, sends_first_buffer = call.operation, call.tells_nothing, call.sends_first_buffer
 
     @functools.wraps(method)
     def timed(self: TimedComm, *args: object, **kwargs: object) -> object:
@@ -54,14 +55,14 @@ def collective(method: Method, size: Size | None) -> Method:
         logger = timing.logger
         size = root = None
         if logger.recording:
-            if not tells_nothing:
+            if sends_first_buffer and args:
+                size = plain_bytes(args[0])
+            if size is None and not tells_nothing:
                 size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
         elif not logger.enabled:
             return _counted(timing, method, (self, *args), kwargs)
         bound = partial(method, **kwargs) if kwargs else method
-        return logger.time_call(
-            call.operation, size, None, root, timing, NeverWaitedFor, bound, (self, *args)
-        )
+        return logger.time_call(operation, size, None, root, timing, NeverWaitedFor, bound, (self, *args))
 
     return timed
 

@@ -112,7 +112,7 @@ cdef class RecordingCalls:
         span.start = perf_counter_ns()
         try:
             begun = call(*args)
-            if isinstance(begun, handle):
+            if begun is not None and isinstance(begun, handle):
                 begun.wait()
         except BaseException as error:
             counts = begun is not None or not group.take_back(error)
