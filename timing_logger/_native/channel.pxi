@@ -72,15 +72,19 @@ cdef class Channel:
             ring_put(&self.ring, &slot)
         return True
 
-    def keep_open(self, records):
-        """Have the file say which calls are open now, by the records that they would leave."""
-        cdef Slot slots[RING_MOST_OPEN]
+    def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
+        """Have the file say where the process stands: see ``timing_logger.recording.channel``."""
+        cdef Slot slots[RING_MOST_STANDING]
         cdef uint64_t count = 0
-        for record in records:
-            if count < RING_MOST_OPEN and self.packed(&slots[count], record):
+        for name, size, issued, completed in groups:
+            record = (None, None, "", "", "", None, 0, None, HOST, name, size, issued, completed, "", "", "", None)
+            if count < RING_MOST_STANDING and self.packed(&slots[count], record):
+                slots[count].has |= IS_GROUP
                 count += 1
-        if count or self.ring.header.open >= 2:
-            ring_keep_open(&self.ring, slots, count)
+        for record in open_records:
+            if count < RING_MOST_STANDING and self.packed(&slots[count], record):
+                count += 1
+        ring_note_standing(&self.ring, slots, count, now_ns, progressed_ns)
 
     def count_overflow(self):
         """Count a record that is not put."""

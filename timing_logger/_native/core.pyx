@@ -27,7 +27,7 @@ from timing_logger.recording.no_span import NO_SPAN as _NO_SPAN
 from timing_logger.recording.protocols import has_ended
 
 cdef extern from "csrc/ring.h" nogil:
-    enum: N_NAMES, N_NUMBERS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC, RING_MOST_OPEN
+    enum: N_NAMES, N_NUMBERS, HAS_END, ELSEWHERE, RING_MOST_NAMES, RING_PATH_BYTES, RING_MAGIC, RING_MOST_STANDING, IS_GROUP
     enum: LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM
     enum: ITERATION, EPOCH, SIZE, GROUP_SIZE, SEQ, PEER
 
@@ -47,7 +47,7 @@ cdef extern from "csrc/ring.h" nogil:
         uint64_t head
         uint64_t taken
         uint64_t released
-        uint64_t open
+        uint64_t standing
         char path[3072]
 
     ctypedef struct Ring:
@@ -61,7 +61,7 @@ cdef extern from "csrc/ring.h" nogil:
     int ring_abandon(Ring *ring)
     void ring_close(Ring *ring)
     int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
-    void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls)
+    void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
     void ring_put(Ring *ring, const Slot *record)
 
 cdef extern from "csrc/csv_lines.h" nogil:

@@ -75,13 +75,12 @@ def recover_file(timing_file: Path) -> Recovery | None:
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
             return None
-        with open(descriptor, "rb", closefd=False) as file:
-            ring = read_ring(file.read())
+        ring = read_ring(descriptor)
         if ring.started_unix_ns != sidecar.get("started_unix_ns"):
             return None
         rows = _write_missing(timing_file, ring)
         with suppress(OSError):  # where nothing can be written, all rows were there before
-            _mark_killed(sidecar_path(timing_file))
+            _mark_killed(sidecar_path(timing_file), ring)
             if not _is_a_copy(timing_file, ring):
                 path.unlink()
         return Recovery(timing_file, rows, _lost(ring))
@@ -142,10 +141,12 @@ def _locked(descriptor: int, path: Path) -> bool:
     return False
 
 
-def _mark_killed(sidecar: Path) -> None:
-    """Have the sidecar say that its process is gone, which nobody could know before."""
+def _mark_killed(sidecar: Path, ring: Ring) -> None:
+    """Have the sidecar say that its process is gone, which nobody could know before, and how far it came."""
     content = json.loads(sidecar.read_text())
     content["killed"] = True
+    if ring.groups:
+        content["groups"] = [group._asdict() for group in ring.groups]
     draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
     draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
     with draft.open("x") as file:

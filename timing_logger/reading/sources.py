@@ -17,6 +17,7 @@ from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
 from timing_logger.reading.file_problems import inexact_numbers
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
+from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
@@ -109,8 +110,11 @@ class Source:
 
     @cached_property
     def sidecar(self) -> dict[str, Any] | None:
-        """The content of the sidecar; None if there is none that can be used."""
-        return read_sidecar(self.path)
+        """The content of the sidecar, with where the process stands if it runs here.
+
+        None if there is no sidecar that can be used.
+        """
+        return as_it_stands(read_sidecar(self.path))
 
     @cached_property
     def lifetime(self) -> Lifetime | None:

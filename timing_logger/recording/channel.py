@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from timing_logger.record import RawRecord
+from timing_logger.run_info import GroupProgress
 
 BYTES_PER_RECORD = 400
 """Upper bound of the size of one queued record, without its names, which are shared with the caller."""
@@ -79,8 +80,20 @@ class Channel:
         except IndexError:
             return None
 
-    def keep_open(self, records: Iterable[RawRecord]) -> None:
-        """Have the file that backs the channel say which calls are open now: there is none."""
+    def note_standing(
+        self,
+        open_records: Iterable[RawRecord],
+        groups: Iterable[GroupProgress],
+        now_ns: int,
+        progressed_ns: int,
+    ) -> None:
+        """Have the file that backs the channel say where the process stands: there is none.
+
+        Args:
+            open_records: of the calls that are open now, as far as they are known.
+            groups: how far each group of ranks has come.
+            now_ns, progressed_ns: when this holds, and when anything was last begun or recorded.
+        """
 
     def remove_file(self) -> None:
         """Remove the file that backs the channel: there is none."""

@@ -10,7 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message, repaired
+from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_message
 from timing_logger.recording.autograd_threads import from_innermost
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
@@ -68,7 +68,8 @@ class HangWatch:
             accepted: the number of records accepted so far, from which progress is detected.
         """
         self._note_progress(accepted)
-        self._open_calls.channel.keep_open(self._open_now())
+        now_ns = perf_counter_ns()
+        self._open_calls.channel.note_standing(self._open_now(), self._groups(), now_ns, self._progress_ns)
         # Each entry keeps its call alive, so that no other object can get the same id.
         told = {id(call): (call, records) for call, records in self._too_old(held_back)}
         for key in told.keys() - self._told.keys():
@@ -78,8 +79,9 @@ class HangWatch:
     def standing(self) -> Standing:
         """Return how far the process has come and what hangs, for its sidecar."""
         hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
+        told = [record for _, records in self._told.values() for record in records]
         return Standing(
-            open_calls=[_info(record) for _, told in self._told.values() for record in told][:_MOST_TOLD],
+            open_calls=[OpenCallInfo.of(record) for record in told[:_MOST_TOLD]],
             groups=self._groups(),
             idle_stack=list(islice(_main_thread_stack(), _MOST_FRAMES)) if hangs else [],
             last_progress_counter_ns=self._progress_ns,
@@ -121,14 +123,6 @@ class HangWatch:
             GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
             for group, name in self._open_calls.groups()
         ]
-
-
-def _info(record: RawRecord) -> OpenCallInfo:
-    raw = repaired(record)
-    return OpenCallInfo(
-        raw.thread, raw.operation, raw.layer_name, raw.iteration, raw.epoch, raw.group, raw.group_size,
-        raw.seq, raw.peer, raw.message_size_bytes, raw.start_ns,
-    )  # fmt: skip
 
 
 def _main_thread_stack() -> Iterator[str]:

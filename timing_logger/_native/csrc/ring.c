@@ -14,7 +14,10 @@
 #define MAP_POPULATE 0
 #endif
 
-enum { FIRST_OPEN = RING_HEADER_BYTES + RING_NAMES_BYTES, FIRST_SLOT = FIRST_OPEN + 2 * RING_MOST_OPEN * sizeof(Slot) };
+enum {
+    FIRST_STANDING = RING_HEADER_BYTES + RING_NAMES_BYTES,
+    FIRST_SLOT = FIRST_STANDING + 2 * RING_MOST_STANDING * sizeof(Slot)
+};
 enum { MOST_DESCRIPTORS = 4096, HIGH_DESCRIPTORS = 64 };
 
 static int moved_up(int descriptor);
@@ -70,8 +73,8 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     }
     ring->header = (Header *)memory;
     ring->names = memory + RING_HEADER_BYTES;
-    ring->open[0] = (Slot *)(memory + FIRST_OPEN);
-    ring->open[1] = ring->open[0] + RING_MOST_OPEN;
+    ring->standing[0] = (Slot *)(memory + FIRST_STANDING);
+    ring->standing[1] = ring->standing[0] + RING_MOST_STANDING;
     ring->slots = (Slot *)(memory + FIRST_SLOT);
     ring->n_slots = n_slots;
     ring->mapped_bytes = n_bytes;
@@ -83,7 +86,7 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     }
     ring->header->header_bytes = RING_HEADER_BYTES;
     ring->header->names_bytes = RING_NAMES_BYTES;
-    ring->header->open_bytes = FIRST_SLOT - FIRST_OPEN;
+    ring->header->standing_bytes = FIRST_SLOT - FIRST_STANDING;
     ring->header->slot_bytes = sizeof(Slot);
     ring->header->slots = n_slots;
     ring->header->pid = getpid();
@@ -128,15 +131,17 @@ int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
     return 0;
 }
 
-void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls)
+void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
 {
-    uint64_t which = 1 - ring->header->open % 2;
-    for (uint64_t i = 0; i < n_calls; i++) {
-        Slot *slot = &ring->open[which][i];
-        slot->checksum = ring_copy(slot, &calls[i]) + i + 1;
+    uint64_t which = 1 - ring->header->standing % 2;
+    for (uint64_t i = 0; i < n_entries; i++) {
+        Slot *slot = &ring->standing[which][i];
+        slot->checksum = ring_copy(slot, &entries[i]) + i + 1;
         slot->ticket = i + 1;
     }
-    __atomic_store_n(&ring->header->open, 2 * n_calls + which, __ATOMIC_RELEASE);
+    ring->header->looked_ns = now_ns;
+    ring->header->progressed_ns = progressed_ns;
+    __atomic_store_n(&ring->header->standing, 2 * n_entries + which, __ATOMIC_RELEASE);
 }
 
 /* The kernel gives out the lowest number: other code that closes everything and opens files of its own would

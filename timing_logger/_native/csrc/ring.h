@@ -1,7 +1,8 @@
 /* The ring: records in a mapped file, which outlives the process that writes them.
  *
- * The file is a header, an area of names, two lists of the calls that were open when the flush thread last looked
- * (one is valid, the other one is being written), and slots of one record each; timing_logger/ring_file.py reads it.
+ * The file is a header, an area of names, two lists of where the process stood when the flush thread last looked (one
+ * is valid, the other one is being written), and slots of one record each; timing_logger/ring_file.py reads it.
+ * A list has the calls that were open, and for each group of ranks how many collectives were begun and completed.
  * A position counts records from 0; position p lies in slot p % slots. The positions below `released` are
  * written elsewhere, those from there to `taken` are being written, and those from there to `head` wait.
  * The names that a record holds are numbers, which count the entries of the area of names.
@@ -12,18 +13,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RING_MAGIC 0x31474e4952474c54ULL /* "TLGRING1" in memory, on a little-endian machine */
+#define RING_MAGIC 0x32474e4952474c54ULL /* "TLGRING2" in memory, on a little-endian machine */
 #define RING_HEADER_BYTES 4096
 #define RING_NAMES_BYTES (1 << 20)
 #define RING_MOST_NAMES 16384
 #define RING_PATH_BYTES 3072
-#define RING_MOST_OPEN 64
+#define RING_MOST_STANDING 128 /* entries of such a list */
 
 enum { N_NAMES = 8, N_NUMBERS = 6 };
 enum { LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM };
 enum { ITERATION, EPOCH, SIZE, GROUP_SIZE, SEQ, PEER };
 
 #define HAS_END (1u << N_NUMBERS) /* the bits below say which of the numbers there are */
+#define IS_GROUP (1u << 7)        /* no call but a group: SEQ collectives begun, PEER of them completed */
 #define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
 
 typedef struct {
@@ -40,19 +42,20 @@ typedef struct {
 
 typedef struct {
     uint64_t magic;
-    uint32_t header_bytes, names_bytes, open_bytes, slot_bytes;
+    uint32_t header_bytes, names_bytes, standing_bytes, slot_bytes;
     uint64_t slots;
     int64_t started_unix_ns, wall_offset_ns, pid;
     uint64_t head, taken, released;
     uint64_t n_names, names_used; /* entries and bytes of the area of names */
-    uint64_t open;                /* of the valid list of open calls: its length times two, plus which it is */
+    uint64_t standing;            /* of the valid list: its length times two, plus which it is */
+    int64_t looked_ns, progressed_ns; /* when the list was made, and when anything was last begun or recorded before */
     char path[RING_PATH_BYTES];   /* of the timing file that the records belong to */
 } Header;
 
 typedef struct {
     Header *header; /* NULL while the ring is closed */
     char *names;
-    Slot *open[2];
+    Slot *standing[2];
     Slot *slots;
     uint64_t n_slots;
     uint64_t next; /* the slot of the next position, which saves a division */
@@ -104,7 +107,7 @@ static inline void ring_put(Ring *ring, const Slot *record)
     __atomic_store_n(&header->head, position + 1, __ATOMIC_RELEASE);
 }
 
-/* Replaces the list of open calls. */
-void ring_keep_open(Ring *ring, const Slot *calls, uint64_t n_calls);
+/* Replaces the list of where the process stands. */
+void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns);
 
 #endif
