@@ -15,6 +15,7 @@ from campaign import (
     names,
     reading,
     records,
+    rings,
     stalls,
 )  # fmt: skip
 from campaign.trial import Campaign, Trial, Untried
@@ -207,6 +208,13 @@ CAMPAIGNS: tuple[Campaign, ...] = (
     Campaign("fuzz-watch", _READ, "damaged files, read by `watch`", fuzzing.fuzz_watch, records=False),
     Campaign(
         "fuzz-commands", _READ, "complete commands on damaged folders", fuzzing.fuzz_commands, records=False
+    ),
+    Campaign(
+        "fuzz-rings",
+        f"{_READ}; no row that was not recorded, none twice",
+        "damaged and half-written rings, of processes that are gone or run",
+        rings.fuzz_rings,
+        records=False,
     ),
     Campaign(
         "killed-queue",
