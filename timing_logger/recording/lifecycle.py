@@ -10,8 +10,11 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -44,6 +47,25 @@ class Closable:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
+
+
+def refuse_sub_interpreters() -> None:
+    """Refuse to go on outside of the process's main interpreter.
+
+    Others have neither signal handlers nor, from Python 3.12 on, daemon threads, which writing files needs.
+
+    Raises:
+        ConfigurationError: this is a sub-interpreter.
+    """
+    for name in ("_interpreters", "_xxsubinterpreters"):  # since Python 3.13, and before
+        with contextlib.suppress(ImportError):
+            interpreters: Any = import_module(name)
+            if interpreters.get_current() == interpreters.get_main():
+                return
+            raise ConfigurationError(
+                "this is a sub-interpreter, in which no logger can write files: make the TimingLogger in the "
+                "main interpreter, or pass enabled=False here."
+            )
 
 
 def at_exit(function: Callable[[], None]) -> None:

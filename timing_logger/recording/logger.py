@@ -13,7 +13,12 @@ from timing_logger.recording.clock import WallClock
 from timing_logger.recording.core import new_channel
 from timing_logger.recording.flusher import Flusher
 from timing_logger.recording.hang_watch import HangWatch
-from timing_logger.recording.lifecycle import Closable, at_exit, detach_in_forked_children
+from timing_logger.recording.lifecycle import (
+    Closable,
+    at_exit,
+    detach_in_forked_children,
+    refuse_sub_interpreters,
+)
 from timing_logger.recording.options import Options
 from timing_logger.recording.recorder import ChosenRecorder
 from timing_logger.recording.ring import back
@@ -74,7 +79,7 @@ class TimingLogger(ChosenRecorder, Closable):
         sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
 
     Raises:
-        ConfigurationError: an option is out of range or contradicts another.
+        ConfigurationError: an option is out of range or contradicts another, or this is a sub-interpreter.
         LogPathError: the folder or file cannot be used.
     """
 
@@ -200,6 +205,7 @@ class TimingLogger(ChosenRecorder, Closable):
     # -- start and end ------------------------------------------------------------------------------
 
     def _start(self, log_dir: str | os.PathLike[str] | None, options: Options, sinks: Sequence[Sink]) -> None:
+        refuse_sub_interpreters()
         if options.handle_sigterm:
             at_sigterm(self._see_sigterm)
         clock = WallClock()

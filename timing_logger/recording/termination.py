@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import threading
@@ -31,6 +30,9 @@ class TerminationWatch:
         self.told: list[Told] = []
         self.came = False
         self._previous = signal.getsignal(signal.SIGTERM)
+        import ctypes  # here: sub-interpreters of Python 3.12 cannot load it, and few processes need it
+
+        self._handle_in_c = ctypes.CDLL(None).signal  # Python lets only the main thread set handlers
         self._read, self._write = os.pipe()
         os.set_blocking(self._write, False)
         self._previous_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
@@ -59,7 +61,7 @@ class TerminationWatch:
             with contextlib.suppress(Exception):
                 told(ends)
         if ends:
-            ctypes.CDLL(None).signal(signal.SIGTERM, 0)  # Python lets only the main thread do that
+            self._handle_in_c(signal.SIGTERM, 0)
             os.kill(os.getpid(), signal.SIGTERM)
 
     def leave_child(self) -> None:
