@@ -210,5 +210,15 @@ def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
         core._chosen()
 
 
+def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # what such a Python says of itself stands in for one
+    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    monkeypatch.delenv(core.VARIABLE, raising=False)
+    assert core._chosen() == "python"
+    monkeypatch.setenv(core.VARIABLE, "native")
+    assert core._chosen() == "native"
+
+
 def test_the_package_says_which_core_runs() -> None:
     assert timing_logger.core == core.NAME

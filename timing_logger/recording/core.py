@@ -1,12 +1,14 @@
 """The core that this process records with: the native one, or the Python one that has the same classes.
 
 The environment variable ``TIMING_LOGGER_CORE`` decides: ``python``, or ``native``, with which an import fails
-where the native core was not built. Without it the native one is used if it is there.
+where the native core was not built. Without it the native one is used if it is there, unless this Python runs
+without its global lock: loading the native core would switch the lock on.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -20,7 +22,8 @@ def _chosen() -> str:
     wanted = os.environ.get(VARIABLE, "")
     if wanted not in ("", "python", "native"):
         raise ConfigurationError(f"{VARIABLE} must be 'python' or 'native', and is {wanted!r}.")
-    if wanted != "python":
+    has_global_lock: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if wanted == "native" or (wanted == "" and has_global_lock):
         try:
             import_module(_NATIVE)
         except ImportError as error:
