@@ -19,6 +19,7 @@ from timing_logger.analysis.stragglers.verdict import judgement_of
 from timing_logger.analysis.tables import opened
 from timing_logger.errors import NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.inflight import without_replaced
+from timing_logger.reading.living import as_it_stands
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class _Tail:
         last = max(parts)
         self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
-        self.sidecar = read_sidecar(parts[last]) or {}
+        self.sidecar = as_it_stands(read_sidecar(parts[last])) or {}
 
     def _to_read(self, parts: dict[int, Path]) -> list[int]:
         """Return the parts to read: for the first snapshot the last few, then those not read to the end."""
