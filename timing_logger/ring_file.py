@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from timing_logger.record import RawRecord, Record, unescape_text
+from timing_logger.record import INFLIGHT, RawRecord, Record, unescape_text
 from timing_logger.run_info import GroupProgress
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 MAGIC = int.from_bytes(b"TLGRING2", "little")
-_HEADER = struct.Struct("=Q4IQ3q6Q2q3072s")
+_HEADER = struct.Struct("=Q6IQ3q6Q2q3072s")
 _LISTS = 2  # of where the process stands
 SLOT = [
     ("ticket", "u8"), ("checksum", "u8"), ("start_ns", "i8"), ("end_ns", "i8"), ("numbers", "i8", 6),
@@ -48,8 +48,8 @@ class Ring(NamedTuple):
         looked_ns: when the process last looked where it stands, in ns of ``perf_counter_ns``; 0 for never.
         progressed_ns: when, by then, it had last begun or recorded anything.
         records: the records that were not known to be written, in order.
-        open_calls: the records of the calls that were open when the process last looked, without an end; also
-            of those that have ended since.
+        open_calls: the records of calls of the instrumentation that are open, and of all calls that were open
+            when the process last looked, without an end; some of these may have ended since.
         groups: how far the process had come in each group of ranks when it last looked.
         elsewhere: how many more there were that no slot could hold; they are lost.
         damaged: how many slots are incomplete or do not fit their checksum.
@@ -107,7 +107,8 @@ def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
     header = _header(part(0, _HEADER.size))
     n_slots, released, head = header.slots, header.released, header.head
     first_standing = header.header_bytes + header.names_bytes
-    first_slot = first_standing + header.standing_bytes
+    first_open = first_standing + header.standing_bytes
+    first_slot = first_open + header.open_bytes
     if header.slot_bytes != SLOT_BYTES or not n_slots or first_slot + n_slots * SLOT_BYTES > size:
         raise NotARing("it is shorter than its header says")
     if not released <= head <= released + n_slots or head >= 2**63:
@@ -124,6 +125,8 @@ def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
     count, which = min(most, header.standing // _LISTS), header.standing % _LISTS
     noted = slots_at(first_standing + which * most * SLOT_BYTES, count)
     noted = noted[_are_whole(noted, np.arange(len(noted), dtype=np.uint64), len(names))]
+    inside = slots_at(first_open, header.open_bytes // SLOT_BYTES)
+    inside = inside[_are_whole(inside, np.arange(len(inside), dtype=np.uint64), len(names))]
     at = released % n_slots
     before_the_end = min(head - released, n_slots - at)
     slots = np.concatenate([
@@ -141,7 +144,7 @@ def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
         looked_ns=header.looked_ns,
         progressed_ns=header.progressed_ns,
         records=[_record(slot, names) for slot in plain],
-        open_calls=[_record(slot, names) for slot in noted[~is_group]],
+        open_calls=list(_once(_record(slot, names) for slot in np.concatenate([noted[~is_group], inside]))),
         groups=[_group(Record._make(_record(slot, names))) for slot in noted[is_group]],
         elsewhere=len(held) - len(plain),
         damaged=len(slots) - len(held),
@@ -155,7 +158,9 @@ class _Header(NamedTuple):
     header_bytes: int
     names_bytes: int
     standing_bytes: int
+    open_bytes: int
     slot_bytes: int
+    unused: int
     slots: int
     started_unix_ns: int
     wall_offset_ns: int
@@ -228,3 +233,14 @@ def _record(slot: Any, names: list[str]) -> RawRecord:
 
 def _group(record: Record) -> GroupProgress:
     return GroupProgress(record.group, record.group_size or 0, record.seq or 0, record.peer or 0)
+
+
+def _once(records: Iterable[RawRecord]) -> Iterator[RawRecord]:
+    """Yield the records of open calls, each call once."""
+    seen = set()
+    for raw in records:
+        record = Record._make(raw)
+        call = record.operation, record.group, record.start_ns
+        if call not in seen:
+            seen.add(call)
+            yield tuple(record._replace(status=INFLIGHT))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from timing_logger import TimingLogger, read_timings
+from timing_logger.analysis import hang
 from timing_logger.reading.living import as_it_stands
 from timing_logger.record import HOST_CLOCK, INFLIGHT, OK, Record
 from timing_logger.recording import core
 from timing_logger.recording.clock import perf_counter_ns
+from timing_logger.ring_file import read_ring
 from timing_logger.run_info import GroupProgress, boot_id, host_name
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
@@ -65,13 +71,13 @@ def test_a_call_that_ended_since_is_not_open(process: Process) -> None:
     assert process.told()["open_calls"] == []
 
 
-def test_before_the_first_look_the_sidecar_stands(process: Process) -> None:
-    assert process.told() is process.sidecar
+def test_before_the_first_look_nothing_is_known_of_groups_and_progress(process: Process) -> None:
+    assert process.told() == process.sidecar
 
 
 def test_a_process_that_stopped_looking_gives_no_new_sign_of_life(process: Process) -> None:
     process.look(at_ns=perf_counter_ns() - 10**10)
-    assert process.told() is process.sidecar
+    assert process.told()["updated_unix_ns"] == process.sidecar["updated_unix_ns"]
 
 
 def test_a_look_in_the_future_is_not_believed(process: Process) -> None:
@@ -94,7 +100,132 @@ def test_the_sidecar_of_another_process_stands(process: Process, other: dict[str
 
 def test_more_than_the_list_holds_is_left_out(process: Process) -> None:
     process.channel.note_standing(
-        [tuple(BARRIER._replace(seq=i)) for i in range(200)], GROUPS, perf_counter_ns(), 1
+        [tuple(BARRIER._replace(seq=i, start_ns=1000 + i)) for i in range(200)], GROUPS, perf_counter_ns(), 1
     )
     assert [one["seq"] for one in process.told()["open_calls"]] == list(range(126))
     assert len(process.told()["groups"]) == 2
+
+
+# -- calls of the instrumentation, which are told from their very beginning ------------------------------
+
+
+class Group:
+    name, size = "world", 4
+
+    def __init__(self) -> None:
+        self.counts = core.CollectiveCount()
+        self.next_collective, self.take_back = self.counts.next_collective, self.counts.take_back
+
+
+class Work:
+    def wait(self) -> None: ...
+
+    def is_completed(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def logger(tmp_path: Path) -> Iterator[TimingLogger]:
+    with TimingLogger(0, tmp_path / "logs", ring_dir=tmp_path, flush_interval=3600) as made:
+        made.set_current_iteration(3)
+        yield made
+
+
+def open_calls(folder: Path) -> list[Any]:
+    """Return what the ring in ``folder`` lists now as open: operation, sequence number, status and end."""
+    (path,) = folder.glob("*.ring")
+    with path.open("rb") as file:
+        calls = map(Record._make, read_ring(file.fileno()).open_calls)
+        return [(call.operation, call.seq, call.status, call.end_ns) for call in calls]
+
+
+def assert_none_is_open(folder: Path) -> None:
+    """Wait for the next look if there was one meanwhile: it notes for itself what is open."""
+    until_s = time.monotonic() + 30
+    while open_calls(folder):
+        assert time.monotonic() < until_s, open_calls(folder)
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_a_call_is_told_at_once_and_only_as_long_as_it_lasts(tmp_path: Path, every: int) -> None:
+    inside = []
+    with TimingLogger(
+        0, tmp_path / "logs", ring_dir=tmp_path, flush_interval=3600, record_every_n_steps=every
+    ) as logger:
+        logger.set_current_iteration(3)  # recorded, or left out by sampling
+        for _ in range(2):
+            logger.time_call(
+                "BARRIER", 0, None, None, Group(), Work, lambda: inside.append(open_calls(tmp_path)), ()
+            )
+        assert inside == [[("BARRIER", 0, INFLIGHT, None)]] * 2
+        assert_none_is_open(tmp_path)
+
+
+def test_a_call_that_raises_is_told_no_more(logger: TimingLogger, tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        logger.time_call("BARRIER", 0, None, None, Group(), Work, lambda: 1 / 0, ())
+    assert_none_is_open(tmp_path)
+
+
+def test_an_operation_in_the_background_is_told_until_its_end_is_seen(
+    logger: TimingLogger, tmp_path: Path
+) -> None:
+    operation, _ = logger.issue_call(
+        core.BackgroundSpan, "IALLREDUCE", 8, None, None, Group(), True, True, Work, ()
+    )
+    assert open_calls(tmp_path) == [("IALLREDUCE", 0, INFLIGHT, None)]
+    operation.end(None)
+    assert_none_is_open(tmp_path)
+
+
+def test_more_calls_than_the_list_holds_are_timed_all_the_same(logger: TimingLogger, tmp_path: Path) -> None:
+    group, begun = Group(), []
+    for _ in range(100):
+        begun.append(
+            logger.issue_call(core.BackgroundSpan, "IALLREDUCE", 8, None, None, group, True, True, Work, ())
+        )
+    assert len(open_calls(tmp_path)) >= 64
+    for operation, _ in begun:
+        operation.end(None)
+    assert logger.flush()
+    assert logger.stats.written == 100
+    assert_none_is_open(tmp_path)
+
+
+HOLDS_THE_LOCK = """
+import ctypes, sys
+from timing_logger import TimingLogger
+from timing_logger.recording import core
+class Group:
+    name, size = "world", 4
+    def __init__(self):
+        counts = self.counts = core.CollectiveCount()
+        self.next_collective, self.take_back = counts.next_collective, counts.take_back
+class Work: pass
+logger = TimingLogger(0, sys.argv[1], ring_dir=sys.argv[2])
+logger.set_current_iteration(3)
+logger.flush()
+sleep_with_the_lock = ctypes.PyDLL(None).sleep
+logger.time_call("BARRIER", 0, None, None, Group(), Work, sleep_with_the_lock, (3600,))
+"""
+
+
+def test_a_call_that_holds_the_interpreters_lock_is_told_though_no_thread_of_ours_can_run(
+    tmp_path: Path,
+) -> None:
+    logs = tmp_path / "logs"
+    process = subprocess.Popen([sys.executable, "-c", HOLDS_THE_LOCK, logs, tmp_path])
+    try:
+        until_s = time.monotonic() + 60
+        while not (list(logs.glob("*.meta.json")) and open_calls(tmp_path)):
+            assert time.monotonic() < until_s
+            time.sleep(0.01)
+        (group,) = hang(read_timings(logs), now_unix_s=time.time()).younger
+        assert (group.operation, group.seq, group.inside) == ("BARRIER", 0, (0,))
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.warns(UserWarning, match="1 row added that a killed process had not written"):
+        rows = read_timings(logs)
+    assert rows[["operation", "seq", "status"]].to_numpy().tolist() == [["BARRIER", 0, INFLIGHT]]

@@ -34,18 +34,39 @@ cdef class BackgroundSpan(Span):
     cdef public object learn
     cdef public bint goes_on
     cdef bint waited
+    cdef Channel channel # of the entry ...
+    cdef Slot *entry # ... in the list of open calls; NULL if it is in none
 
     @property
     def ended_ns(self):
         """When it was seen to end, on the axis of ``perf_counter_ns``; None before."""
         return self.ended or None
 
-    cpdef begin(self, bint goes_on, RecordingCalls recorder):
+    def begin(self, bint goes_on, RecordingCalls recorder):
         """Begin the operation now; ``recorder`` knows the threads that will wait for it."""
+        self.begin_now(goes_on, recorder)
+
+    cdef int begin_now(self, bint goes_on, RecordingCalls recorder) except -1:
         self.recorder = recorder
         self.goes_on = goes_on
+        cdef Fields fields
+        cdef Slot slot
         self.start = perf_counter_ns()
         self.caller.running.add(self)
+        if type(self.caller.channel) is Channel:
+            self.channel = <Channel> self.caller.channel
+            self.put_into(&fields, self.operation, self.start, -1, OK_, self.thread)
+            if self.channel.pack(&slot, &fields):
+                self.entry = ring_enter(&self.channel.ring, &slot)
+        return 0
+
+    cdef bint claimed(self) except -1:
+        if not OpenCall.claimed(self):
+            return False
+        if self.entry != NULL:
+            ring_leave(&self.channel.ring, self.entry)
+            self.entry = NULL
+        return True
 
     # -- the end --------------------------------------------------------------------------------------
 
@@ -56,27 +77,30 @@ cdef class BackgroundSpan(Span):
     def end_by(self, future):
         """Have the operation end when ``future`` completes; does not wait."""
         if future.done(): # torch would call back at once, and swallow what a signal handler raises there
-            self.end_of(future)
+            self.end_now(future)
         else:
             self.call_when_done(future, self.end_of)
 
-    cpdef end_of(self, future):
+    def end_of(self, future):
         """Note that the operation ended now, as ``future`` tells: to be called back by it."""
+        self.end_now(future)
+
+    cdef int end_now(self, future) except -1:
         cdef int64_t end_ns = perf_counter_ns() # first, as what follows takes time
         status = OK_
         try:
             self.value_of(future)
         except Exception as error:
             status = _status(type(error))
-        self.note_end(end_ns, status)
+        return self.note_end(end_ns, status)
 
     def lose(self):
         """Write the row as unresolved, unless it is written already: the end cannot be seen any more."""
-        if not self.ended and self.claim():
+        if not self.ended and self.claimed():
             self.put(self.operation, self.start, -1, UNRESOLVED, self.thread)
 
     cdef int note_end(self, int64_t end_ns, object status) except -1:
-        if not self.ended and self.claim():
+        if not self.ended and self.claimed():
             self.put(self.operation, self.start, end_ns, status, self.thread)
             self.ended = end_ns
             self.write_wait()

@@ -105,6 +105,9 @@ cdef class OpenCall:
 
     def claim(self):
         """Return whether the calling thread is the one to write this operation: at most one thread gets True."""
+        return self.claimed()
+
+    cdef bint claimed(self) except -1:
         try:
             self.caller.running.remove(self)
         except KeyError:
@@ -184,10 +187,10 @@ cdef class Span(OpenCall):
             self.operation, self.start, self.end, OK_ if kind is None else "error:" + kind.__name__, self.thread
         )
 
-    cdef int put(self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread) except -1:
-        """Put a record; an end of -1 is none."""
-        cdef object channel = self.caller.channel
-        cdef Fields fields
+    cdef inline void put_into(
+        self, Fields *fields, object operation, int64_t start_ns, int64_t end_ns, object status, object thread
+    ):
+        """Put the columns of a record into ``fields``; an end of -1 is none."""
         fields.names = [
             <PyObject *> self.layer_name, <PyObject *> operation, <PyObject *> self.phase, <PyObject *> HOST,
             <PyObject *> self.group, <PyObject *> thread, <PyObject *> status, <PyObject *> NOTHING,
@@ -197,6 +200,12 @@ cdef class Span(OpenCall):
             <PyObject *> self.group_size, <PyObject *> self.seq, <PyObject *> self.peer,
         ]
         fields.start_ns, fields.end_ns = start_ns, end_ns
+
+    cdef int put(self, object operation, int64_t start_ns, int64_t end_ns, object status, object thread) except -1:
+        """Put a record; an end of -1 is none."""
+        cdef object channel = self.caller.channel
+        cdef Fields fields
+        self.put_into(&fields, operation, start_ns, end_ns, status, thread)
         if type(channel) is not Channel or not (<Channel> channel).put_fields(&fields):
             channel.put(self._record(operation, start_ns, None if end_ns < 0 else end_ns, status, thread))
         return 0

@@ -72,6 +72,14 @@ cdef class Channel:
             ring_put(&self.ring, &slot)
         return True
 
+    cdef inline int put_packed(self, const Slot *slot) except -1:
+        """Queue a record that is packed already, or count it as overflowed."""
+        if self.is_full():
+            self.n_overflows += 1
+        else:
+            ring_put(&self.ring, slot)
+        return 0
+
     def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
         """Have the file say where the process stands: see ``timing_logger.recording.channel``."""
         cdef Slot slots[RING_MOST_STANDING]

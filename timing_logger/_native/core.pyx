@@ -63,6 +63,8 @@ cdef extern from "csrc/ring.h" nogil:
     int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
     void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
     void ring_put(Ring *ring, const Slot *record)
+    Slot *ring_enter(Ring *ring, const Slot *call)
+    void ring_leave(Ring *ring, Slot *entry)
 
 cdef extern from "csrc/csv_lines.h" nogil:
     ctypedef struct Cell:

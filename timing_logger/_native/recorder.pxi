@@ -100,27 +100,48 @@ cdef class RecordingCalls:
         cdef bint recording = self.recording
         cdef Caller caller = self.caller()
         cdef Span span
+        cdef Channel channel = None
+        cdef Fields fields
+        cdef Slot slot
+        cdef Slot *entry = NULL # in the list of open calls: what the process is in if it hangs, or is killed
         if recording:
             span = new_span(caller)
         else:
             span = Unrecorded.__new__(Unrecorded)
             span.caller = caller
         self.fill(span, operation, message_size, layer_name, group.name, group.size, peer)
-        span.seq = group.next_collective()
+        if type(caller.channel) is Channel:
+            span.put_into(&fields, operation, 0, -1, OK_, span.thread)
+            if (<Channel> caller.channel).pack(&slot, &fields):
+                channel = <Channel> caller.channel
         begun = None
+        span.seq = group.next_collective() # last: whatever fails before it takes no number
+        if channel is not None and not _number(&slot, SEQ, <PyObject *> span.seq):
+            channel = None
         span.link()
         span.start = perf_counter_ns()
+        if channel is not None:
+            slot.start_ns = span.start
+            entry = ring_enter(&channel.ring, &slot)
         try:
             begun = call(*args)
             if begun is not None and isinstance(begun, handle):
                 begun.wait()
         except BaseException as error:
+            if entry != NULL:
+                ring_leave(&channel.ring, entry)
             counts = begun is not None or not group.take_back(error)
             span.fail(error, begun if isinstance(begun, handle) else None, counts)
             raise
         span.end = perf_counter_ns()
         span.out()
-        if recording:
+        if entry != NULL:
+            ring_leave(&channel.ring, entry)
+        if recording and channel is not None and span.caller is caller: # else the logger was closed meanwhile
+            slot.end_ns = span.end
+            slot.has |= HAS_END
+            channel.put_packed(&slot)
+        elif recording:
             span.put(operation, span.start, span.end, OK_, span.thread)
         return begun
 
@@ -133,7 +154,7 @@ cdef class RecordingCalls:
         self.fill(span, operation, message_size, layer_name, group.name, group.size, peer)
         if numbered: # before the call, which may hang: its open row needs the number
             span.seq = group.next_collective()
-        span.begin(goes_on, self)
+        span.begin_now(goes_on, self)
         try:
             return span, call(*args)
         except BaseException as error:

@@ -31,17 +31,20 @@ def as_it_stands(sidecar: Sidecar | None) -> Sidecar | None:
     if sidecar is None or not _may_be_here(sidecar):
         return sidecar
     ring = _ring_at(Path(str(sidecar["ring_path"])))
-    if ring is None or ring.started_unix_ns != sidecar.get("started_unix_ns") or not ring.looked_ns:
+    if ring is None or ring.started_unix_ns != sidecar.get("started_unix_ns"):
         return sidecar
-    looked_unix_ns = ring.looked_ns + ring.wall_offset_ns
-    if not sidecar.get("updated_unix_ns", 0) <= looked_unix_ns <= time.time_ns() + NS_PER_S:
+    open_calls = _still_open(ring)
+    lived_unix_ns = max([ring.looked_ns, *(call.start_ns for call in open_calls)]) + ring.wall_offset_ns
+    if lived_unix_ns > time.time_ns() + NS_PER_S:  # damaged
         return sidecar
-    return sidecar | {
-        "open_calls": [OpenCallInfo.of(record)._asdict() for record in _still_open(ring)],
-        "groups": [group._asdict() for group in ring.groups],
-        "last_progress_counter_ns": ring.progressed_ns,
-        "updated_unix_ns": looked_unix_ns,
+    found = sidecar | {
+        "open_calls": [OpenCallInfo.of(call)._asdict() for call in open_calls],
+        "updated_unix_ns": max(lived_unix_ns, sidecar.get("updated_unix_ns", 0)),
     }
+    if not ring.looked_ns:
+        return found
+    groups = [group._asdict() for group in ring.groups]
+    return found | {"groups": groups, "last_progress_counter_ns": ring.progressed_ns}
 
 
 def _may_be_here(sidecar: Sidecar) -> bool:

@@ -40,7 +40,8 @@ while not read_ring(descriptor).open_calls:
     time.sleep(0.01)
 os.kill(os.getpid(), signal.SIGKILL)
 """
-_USED = 4096 + 2**20 + 300 * 128  # header, names, standing and the first slots
+_FIRST_SLOT = 4096 + 2**20 + (2 * 128 + 64) * 128  # after header, names, and the lists of open calls
+_USED = _FIRST_SLOT + 80 * 128
 
 
 def fuzz_rings(trial: Trial) -> str:
@@ -113,7 +114,7 @@ def _scramble(content: bytearray, _: Sequence[bytes], chance: random.Random) -> 
 
 def _half_written(content: bytearray, _: Sequence[bytes], chance: random.Random) -> None:
     """Put back a part of a slot, as where a process was killed while it wrote."""
-    first = 4096 + 2**20 + 256 * 128 + 128 * chance.randrange(_RECORDS)
+    first = _FIRST_SLOT + 128 * chance.randrange(_RECORDS)
     length = 8 * chance.randrange(16)
     content[first : first + length] = bytes(length)
 

@@ -16,7 +16,8 @@
 
 enum {
     FIRST_STANDING = RING_HEADER_BYTES + RING_NAMES_BYTES,
-    FIRST_SLOT = FIRST_STANDING + 2 * RING_MOST_STANDING * sizeof(Slot)
+    FIRST_OPEN = FIRST_STANDING + 2 * RING_MOST_STANDING * sizeof(Slot),
+    FIRST_SLOT = FIRST_OPEN + RING_MOST_OPEN * sizeof(Slot)
 };
 enum { MOST_DESCRIPTORS = 4096, HIGH_DESCRIPTORS = 64 };
 
@@ -75,6 +76,9 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     ring->names = memory + RING_HEADER_BYTES;
     ring->standing[0] = (Slot *)(memory + FIRST_STANDING);
     ring->standing[1] = ring->standing[0] + RING_MOST_STANDING;
+    ring->open = (Slot *)(memory + FIRST_OPEN);
+    for (ring->n_free_open = 0; ring->n_free_open < RING_MOST_OPEN; ring->n_free_open++)
+        ring->free_open[ring->n_free_open] = (uint8_t)(RING_MOST_OPEN - 1 - ring->n_free_open);
     ring->slots = (Slot *)(memory + FIRST_SLOT);
     ring->n_slots = n_slots;
     ring->mapped_bytes = n_bytes;
@@ -86,7 +90,8 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     }
     ring->header->header_bytes = RING_HEADER_BYTES;
     ring->header->names_bytes = RING_NAMES_BYTES;
-    ring->header->standing_bytes = FIRST_SLOT - FIRST_STANDING;
+    ring->header->standing_bytes = FIRST_OPEN - FIRST_STANDING;
+    ring->header->open_bytes = FIRST_SLOT - FIRST_OPEN;
     ring->header->slot_bytes = sizeof(Slot);
     ring->header->slots = n_slots;
     ring->header->pid = getpid();

@@ -3,6 +3,7 @@
  * The file is a header, an area of names, two lists of where the process stood when the flush thread last looked (one
  * is valid, the other one is being written), and slots of one record each; timing_logger/ring_file.py reads it.
  * A list has the calls that were open, and for each group of ranks how many collectives were begun and completed.
+ * Calls of the instrumentation are in a list of their own from the moment when they begin until they end.
  * A position counts records from 0; position p lies in slot p % slots. The positions below `released` are
  * written elsewhere, those from there to `taken` are being written, and those from there to `head` wait.
  * The names that a record holds are numbers, which count the entries of the area of names.
@@ -19,6 +20,7 @@
 #define RING_MOST_NAMES 16384
 #define RING_PATH_BYTES 3072
 #define RING_MOST_STANDING 128 /* entries of such a list */
+#define RING_MOST_OPEN 64      /* calls in the list of their own */
 
 enum { N_NAMES = 8, N_NUMBERS = 6 };
 enum { LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM };
@@ -42,7 +44,7 @@ typedef struct {
 
 typedef struct {
     uint64_t magic;
-    uint32_t header_bytes, names_bytes, standing_bytes, slot_bytes;
+    uint32_t header_bytes, names_bytes, standing_bytes, open_bytes, slot_bytes, unused;
     uint64_t slots;
     int64_t started_unix_ns, wall_offset_ns, pid;
     uint64_t head, taken, released;
@@ -56,6 +58,9 @@ typedef struct {
     Header *header; /* NULL while the ring is closed */
     char *names;
     Slot *standing[2];
+    Slot *open;
+    uint8_t free_open[RING_MOST_OPEN]; /* which of them no call is in: a stack */
+    int n_free_open;
     Slot *slots;
     uint64_t n_slots;
     uint64_t next; /* the slot of the next position, which saves a division */
@@ -105,6 +110,25 @@ static inline void ring_put(Ring *ring, const Slot *record)
     slot->checksum = ring_copy(slot, record) + position + 1;
     __atomic_store_n(&slot->ticket, position + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&header->head, position + 1, __ATOMIC_RELEASE);
+}
+
+/* Puts a call that begins into the list of open calls. Returns its entry, for ring_leave; NULL if there is no room. */
+static inline Slot *ring_enter(Ring *ring, const Slot *call)
+{
+    if (!ring->n_free_open)
+        return NULL;
+    uint64_t which = ring->free_open[--ring->n_free_open];
+    Slot *entry = &ring->open[which];
+    entry->checksum = ring_copy(entry, call) + which + 1; /* its ticket is 0 so far */
+    __atomic_store_n(&entry->ticket, which + 1, __ATOMIC_RELEASE);
+    return entry;
+}
+
+static inline void ring_leave(Ring *ring, Slot *entry)
+{
+    __atomic_store_n(&entry->ticket, 0, __ATOMIC_RELAXED);
+    __atomic_signal_fence(__ATOMIC_SEQ_CST);
+    ring->free_open[ring->n_free_open++] = (uint8_t)(entry - ring->open);
 }
 
 /* Replaces the list of where the process stands. */
