@@ -181,8 +181,16 @@ def test_a_recovery_that_was_interrupted_is_finished_by_the_next(tmp_path: Path,
     (logs / FILE).write_bytes(b"".join(lines[:40]) + lines[40][: 30 * torn])
     ring.write_bytes(content)
     recover(logs)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the torn line
+    assert (logs / FILE).read_bytes().splitlines(keepends=True)[:100] == lines[:100]
+    assert read_timings(logs).iteration.tolist() == list(range(100))  # without a warning of a torn line
+
+
+def test_a_torn_line_of_which_the_whole_is_not_known_stays_apart(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    with (logs / FILE).open("ab") as file:
+        file.write(b"1999-12-31T23:59")
+    recover(logs)
+    with pytest.warns(UserWarning, match="1 damaged line was skipped"):
         assert read_timings(logs).iteration.tolist() == list(range(100))
 
 

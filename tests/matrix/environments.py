@@ -7,7 +7,7 @@ from typing import NamedTuple
 RECORDING = (
     "test_record.py", "test_logger.py", "test_sampling.py", "test_inflight_rows.py",
     "test_jsonl_sink.py", "test_native_core.py", "faults/test_accounting.py", "faults/test_flush.py",
-    "faults/test_fork.py", "faults/test_recovery.py",
+    "faults/test_fork.py", "faults/test_recovery.py", "faults/test_living.py",
 )  # fmt: skip
 ANALYSIS = (
     "test_reading.py", "test_converting.py", "test_summary.py", "test_matching.py", "test_waiting.py",

@@ -182,7 +182,7 @@ def _write_missing(timing_file: Path, ring: Ring) -> int:
         else:
             missing.append(line)
     if missing:
-        _append(parts[-1], "".join(missing).encode())
+        _append(parts[-1], [line.encode() for line in missing])
     return len(missing)
 
 
@@ -223,15 +223,16 @@ def _without_timestamp(line: bytes) -> bytes:
     return line.partition(b",")[2]
 
 
-def _append(path: Path, lines: bytes) -> None:
+def _append(path: Path, lines: Sequence[bytes]) -> None:
+    """Append whole lines. A torn line at the end is replaced if it is one of them, and else ended by a NUL."""
     # Not through a link, which root would follow into a file that who laid it may not write.
     with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
         size = file.seek(0, os.SEEK_END)
-        head = HEADER.encode() if not size else b""
-        if size:
-            file.seek(size - 1)
-            head = b"" if file.read(1) == b"\n" else _END_OF_TORN
-        file.seek(size)
-        file.write(head + lines)
+        file.seek(max(0, size - _SLACK_BYTES))
+        torn = file.read().rpartition(b"\n")[2]
+        is_among_them = any(line.startswith(torn) for line in lines)
+        file.seek(size - len(torn) if is_among_them else size)
+        head = HEADER.encode() if not size else b"" if is_among_them else _END_OF_TORN
+        file.write(head + b"".join(lines))  # longer than what it is written over
         file.flush()
         os.fsync(file.fileno())
