@@ -224,7 +224,7 @@ def _without_timestamp(line: bytes) -> bytes:
 
 
 def _append(path: Path, lines: Sequence[bytes]) -> None:
-    """Append whole lines. A torn line at the end is replaced if it is one of them, and else ended by a NUL."""
+    """Append whole lines. A torn line at the end is replaced if it is one of them, else ended by a NUL."""
     # Not through a link, which root would follow into a file that who laid it may not write.
     with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
         size = file.seek(0, os.SEEK_END)
