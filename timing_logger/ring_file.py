@@ -29,6 +29,9 @@ SLOT = [
 ]  # fmt: skip
 """The fields of a slot, as a structured type of NumPy."""
 
+MOST_BYTES = 2**28
+"""Twice the largest ring: what is larger is none."""
+
 SLOT_BYTES = 128
 _SLOT_WORDS = 13
 HAS_END = 1 << 6

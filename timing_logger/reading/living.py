@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from timing_logger.record import INFLIGHT, NS_PER_S, Record
-from timing_logger.ring_file import NotARing, Ring, read_ring
+from timing_logger.ring_file import MOST_BYTES, NotARing, Ring, read_ring
 from timing_logger.run_info import OpenCallInfo, boot_id, host_name
 
 Sidecar = dict[str, Any]
@@ -60,7 +60,8 @@ def _ring_at(path: Path) -> Ring | None:
     with suppress(OSError, NotARing):
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            about = os.fstat(descriptor)
+            if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES:
                 return read_ring(descriptor)
         finally:
             os.close(descriptor)

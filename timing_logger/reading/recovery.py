@@ -16,13 +16,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from timing_logger.record import HEADER, RawRecord, format_records
-from timing_logger.ring_file import NotARing, Ring, read_ring
+from timing_logger.ring_file import MOST_BYTES, NotARing, Ring, read_ring
 from timing_logger.run_info import TimingFile, boot_id, host_name, read_sidecar, sidecar_path
 
 _END_OF_TORN = b"\0\n"
 _SLACK_BYTES = 2**20  # of rows among them that no slot held
-
-_MOST_BYTES = 2**28
 
 
 class Recovery(NamedTuple):
@@ -73,7 +71,7 @@ def recover_file(timing_file: Path) -> Recovery | None:
         if not _locked(descriptor, path):
             return None
         about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
             return None
         ring = read_ring(descriptor)
         if ring.started_unix_ns != sidecar.get("started_unix_ns"):
