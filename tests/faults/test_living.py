@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from timing_logger.reading.living import as_it_stands
 from timing_logger.record import HOST_CLOCK, INFLIGHT, OK, Record
 from timing_logger.recording import core
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.ring_file import read_ring
+from timing_logger.ring_file import Ring, read_ring
 from timing_logger.run_info import GroupProgress, boot_id, host_name
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
@@ -131,12 +132,23 @@ def logger(tmp_path: Path) -> Iterator[TimingLogger]:
         yield made
 
 
-def open_calls(folder: Path) -> list[Any]:
-    """Return what the ring in ``folder`` lists now as open: operation, sequence number, status and end."""
+def ring_in(folder: Path) -> Ring:
     (path,) = folder.glob("*.ring")
     with path.open("rb") as file:
-        calls = map(Record._make, read_ring(file.fileno()).open_calls)
-        return [(call.operation, call.seq, call.status, call.end_ns) for call in calls]
+        return read_ring(file.fileno())
+
+
+def open_calls(folder: Path) -> list[Any]:
+    """Return what the ring in ``folder`` lists now as open: operation, sequence number, status and end."""
+    calls = map(Record._make, ring_in(folder).open_calls)
+    return [(call.operation, call.seq, call.status, call.end_ns) for call in calls]
+
+
+def wait_for_a_look(folder: Path) -> None:
+    before_ns, until_s = ring_in(folder).looked_ns, time.monotonic() + 30
+    while ring_in(folder).looked_ns == before_ns:
+        assert time.monotonic() < until_s
+        time.sleep(0.001)
 
 
 def assert_none_is_open(folder: Path) -> None:
@@ -160,6 +172,14 @@ def test_a_call_is_told_at_once_and_only_as_long_as_it_lasts(tmp_path: Path, eve
             )
         assert inside == [[("BARRIER", 0, INFLIGHT, None)]] * 2
         assert_none_is_open(tmp_path)
+
+
+def test_a_call_that_ended_is_told_no_more_though_a_look_came_while_it_lasted(
+    logger: TimingLogger, tmp_path: Path
+) -> None:
+    wait = partial(wait_for_a_look, tmp_path)
+    logger.time_call("BARRIER", 0, None, None, Group(), Work, wait, ())
+    assert open_calls(tmp_path) == []  # before the next look, a quarter of a second later
 
 
 def test_a_call_that_raises_is_told_no_more(logger: TimingLogger, tmp_path: Path) -> None:

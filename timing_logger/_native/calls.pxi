@@ -33,6 +33,7 @@ cdef class OpenCall:
 
     cdef public Caller caller
     cdef public OpenCall outer
+    cdef public bint is_in_ring # whether the ring has listed the call since it began
     cdef int64_t start, end # 0 where not set
 
     @property
@@ -253,6 +254,7 @@ cdef inline Span new_span(Caller caller):
         span = <Span> caller.spare
         span.start = span.end = 0
         span.outer = None
+        span.is_in_ring = False
     else:
         caller.spare = span = Span.__new__(Span)
         span.called = call_span

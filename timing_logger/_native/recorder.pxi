@@ -123,6 +123,7 @@ cdef class RecordingCalls:
         if channel is not None:
             slot.start_ns = span.start
             entry = ring_enter(&channel.ring, &slot)
+            span.is_in_ring = entry != NULL
         try:
             begun = call(*args)
             if begun is not None and isinstance(begun, handle):

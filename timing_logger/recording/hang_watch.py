@@ -97,7 +97,8 @@ class HangWatch:
 
     def _open_now(self) -> Iterator[RawRecord]:
         for call in self._open_calls:
-            yield from call.open_records(INFLIGHT)
+            if not call.is_in_ring:
+                yield from call.open_records(INFLIGHT)
 
     def _too_old(self, held_back: HeldBack) -> Iterator[tuple[object, list[RawRecord]]]:
         at_once, self.at_once = self.at_once, False

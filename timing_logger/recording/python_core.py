@@ -26,6 +26,7 @@ class OpenCall:
         caller: the thread that is in the call.
         outer: the call around this one; None if there is none.
         start_ns, end_ns: instants of ``perf_counter_ns``; ``end_ns`` is not set while the call is open.
+        is_in_ring: whether the ring has listed the call since it began, so that nobody need note it there.
     """
 
     __slots__ = ("caller", "end_ns", "outer", "start_ns")
@@ -34,6 +35,7 @@ class OpenCall:
     outer: OpenCall | None
     start_ns: int
     end_ns: int
+    is_in_ring = False
 
     def enter(self) -> None:
         """Begin the call now, as the innermost one of its thread."""
