@@ -155,8 +155,8 @@ cdef class RecordingCalls:
         self.fill(span, operation, message_size, layer_name, group.name, group.size, peer)
         if numbered: # before the call, which may hang: its open row needs the number
             span.seq = group.next_collective()
-        span.begin_now(goes_on, self)
         try:
+            span.begin_now(goes_on, self)
             return span, call(*args)
         except BaseException as error:
             if numbered and group.take_back(error):
