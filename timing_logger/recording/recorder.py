@@ -254,8 +254,8 @@ class Recorder:
         span = self.begin_operation(kind, operation, message_size, layer_name, group.name, group.size, peer)
         if numbered:  # before the call, which may hang: its open row needs the number
             span.seq = group.next_collective()
+        span.begin(goes_on, self)
         try:
-            span.begin(goes_on, self)
             return span, call(*args)
         except BaseException as error:
             if numbered and group.take_back(error):
