@@ -14,6 +14,7 @@ from torch._C._distributed_c10d import AllgatherOptions
 
 from allreduce_instrumentation.process_group import TimedProcessGroup
 from allreduce_instrumentation.process_group._backends import backends_of, control_device, members_of
+from allreduce_instrumentation.process_group.existing_groups import leave_to_its_maker
 from timing_logger.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ def _group_like(group: dist.ProcessGroup, ranks: list[int]) -> dist.ProcessGroup
 def _timed(group: dist.ProcessGroup, logger: TimingLogger) -> TimedProcessGroup:
     if isinstance(group, TimedProcessGroup):
         return group
+    leave_to_its_maker(group)  # else its calls would have two rows under instrument()
     return TimedProcessGroup(group, logger, backends_of(group))
 
 

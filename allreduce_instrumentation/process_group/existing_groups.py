@@ -88,6 +88,11 @@ def logger_timing(group: dist.ProcessGroup) -> TimingLogger | None:
     return None if timing is None else timing.logger
 
 
+def leave_to_its_maker(group: dist.ProcessGroup) -> None:
+    """Have :func:`instrument` see no calls over ``group`` that C++ code issues: who made it times it."""
+    _instrumentation.uncover(group)
+
+
 class _Instrumentation:
     """The state of :func:`instrument`: the logger, the timed groups, and what was changed for them."""
 
@@ -135,6 +140,11 @@ class _Instrumentation:
         if timing is not None:
             dispatched_calls.DispatchedCalls(timing).observe(group)
             self._hooked.add(group)
+
+    def uncover(self, group: dist.ProcessGroup) -> None:
+        if group in self._hooked:
+            self._hooked.discard(group)
+            dispatched_calls.forget(group)
 
     def _add_model(self, model: DistributedDataParallel, logger: TimingLogger) -> None:
         group = model.process_group
