@@ -214,6 +214,7 @@ def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # what such a Python says of itself stands in for one
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
+    monkeypatch.setitem(sys.modules, "timing_logger._native.core", ModuleType("core"))  # as if built
     monkeypatch.delenv(core.VARIABLE, raising=False)
     assert core._chosen() == "python"
     monkeypatch.setenv(core.VARIABLE, "native")
