@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from types import ModuleType
 from typing import Any
 
 import pytest
