@@ -119,15 +119,11 @@ def issue_in_background(
         is_bucket: whether the call comes from DDP's reducer. The reducer only takes the future of what it
             gets, so it gets the backend's own work, which saves a handle.
     """
-    if timing.has_streams and timing.in_stream(tensor.device):
-        operation, work = _begin_and_call(timing, columns, True, True, True, tensor.device, untimed, args)
-        if operation is None:
-            return _issue_unrecorded(timing, name, untimed, args[0], args[1:], {}, True)
-    else:  # _begin_and_call inlined, for speed
-        row, size, layer, peer = columns
-        operation, work = timing.logger.issue_call(
-            HostOperation, IN_BACKGROUND[row], size, layer, peer, timing.identity, True, True, untimed, args
-        )
+    device = tensor.device if timing.has_streams else None
+    in_stream = device is not None and timing.in_stream(device)
+    operation, work = _begin_and_call(timing, columns, True, True, in_stream, device, untimed, args)
+    if operation is None:
+        return _issue_unrecorded(timing, name, untimed, args[0], args[1:], {}, True)
     if timing.backend_durations is not None:
         timing.backend_durations.note(operation)
     if not is_bucket:
