@@ -226,6 +226,23 @@ except KeyError:
     assert rows["thread"].nunique() == 2
 
 
+def test_a_second_training_counts_on_while_the_first_optimizer_is_alive(tmp_path: Path) -> None:
+    program = """
+import torch
+weight = torch.nn.Parameter(torch.ones(1))
+def train(steps):
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    for _ in range(steps):
+        (weight ** 2).sum().backward(); optimizer.step()
+    return optimizer
+kept = [train(5), train(7)]
+"""
+    timed(tmp_path, [sys.executable, "-c", program])
+    rows = read_timings(tmp_path)
+    steps = rows[rows["operation"] == "OPTIMIZER"]["iteration"]
+    assert list(steps) == list(range(12))
+
+
 def test_torchs_function_may_be_replaced_by_ours(tmp_path: Path) -> None:
     program = f"""
 import torch.distributed as dist

@@ -1,17 +1,17 @@
 """Rows of the parts of a training step, by hooks of torch: DATA, FORWARD, BACKWARD and OPTIMIZER.
 
-An iteration ends with the step of the optimizer that took the first step of all.
+An iteration ends with a step of the optimizer that leads (``leading_optimizer.py``).
 """
 
 from __future__ import annotations
 
 import functools
 import threading
-import weakref
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from timing_logger.autologging.leading_optimizer import LeadingOptimizer
 from timing_logger.autologging.root_modules import RootModules
 from timing_logger.autologging.session import Session
 from timing_logger.integrations._phases import (
@@ -38,7 +38,7 @@ class TorchPhases:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._of_thread = threading.local()
-        self._leading: weakref.ref[Optimizer] | None = None
+        self._leading = LeadingOptimizer()
         self._iteration: int | None = None
         self._guard = session.harmless
         self._roots = RootModules(self._guard(self._forward_begins), self._guard(self._forward_ends))
@@ -76,10 +76,7 @@ class TorchPhases:
         phases = self._recording()
         phases.end(OPTIMIZER)
         self._roots.look_for_those_of(optimizer)
-        leading = None if self._leading is None else self._leading()
-        if leading is None:
-            self._leading = weakref.ref(optimizer)
-        if leading is None or leading is optimizer:
+        if self._leading.ends_iteration(optimizer):
             assert self._iteration is not None
             self._iteration += 1
             phases.logger.set_current_iteration(self._iteration)
