@@ -15,10 +15,10 @@ _A_TRAINING = 2
 class LeadingOptimizer:
     """Follows the optimizer whose steps end iterations: the one that steps, whatever others are still there.
 
-    Several optimizers may step in each iteration, such as those of two networks: the first one leads. The lead
-    passes on when another one steps twice while the leading one does not, and when one takes its first step of
-    all after a training of at least :data:`_A_TRAINING` steps: a program that trains twice, or a learning-rate
-    finder.
+    Several optimizers may step in each iteration, such as those of two networks: the first one leads. The
+    lead passes on when another one steps twice while the leading one does not, and when one takes its first
+    step of all after a training of at least :data:`_A_TRAINING` steps: a program that trains twice, or a
+    learning-rate finder.
     """
 
     def __init__(self) -> None:
