@@ -254,4 +254,5 @@ $(VENV)/installed-%: setup.cfg pyproject.toml constraints.txt | $(VENV)/created
 	PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip install -c constraints.txt -e '.[$*]' > $(LOG) 2>&1 || { \
 		tail -n 30 $(LOG); echo "pip failed; all it said is in $(LOG)"; exit 1; }; \
 	echo "    done in $$(($$(date +%s) - start)) s"
+	@echo "    $$($(BIN)/python -m timing_logger --version)"
 	@touch $(foreach set,$(HOLDS_$*),$(VENV)/installed-$(set))

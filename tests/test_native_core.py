@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 import threading
-from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import timing_logger
 from timing_logger import TimingLogger
-from timing_logger.errors import ConfigurationError
 from timing_logger.record import HOST_CLOCK, OK, Record, format_records
 from timing_logger.recording import core
 from timing_logger.recording.channel import Channel as PythonChannel
@@ -179,48 +174,3 @@ def test_a_recording_call_of_the_native_core_has_the_documentation_of_the_other(
     from timing_logger.recording.recorder import Recorder
 
     assert TimingLogger.record_mpi_operation.__doc__ == Recorder.record_mpi_operation.__doc__
-
-
-# -- which core ---------------------------------------------------------------------------------------------
-
-
-def core_with(value: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "import timing_logger; print(timing_logger.core)"],
-        env={**os.environ, "TIMING_LOGGER_CORE": value},
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-
-
-def test_the_python_core_can_be_asked_for() -> None:
-    assert core_with("python").stdout == "python\n"
-
-
-def test_an_unknown_core_is_refused_with_the_names_of_those_there_are() -> None:
-    assert "TIMING_LOGGER_CORE must be 'python' or 'native', and is 'rust'" in core_with("rust").stderr
-
-
-def test_a_native_core_that_was_not_built_is_refused_only_if_it_was_asked_for(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "timing_logger._native.core", None)
-    monkeypatch.delenv(core.VARIABLE, raising=False)
-    assert core._chosen() == "python"
-    monkeypatch.setenv(core.VARIABLE, "native")
-    with pytest.raises(ConfigurationError, match="the native core cannot be imported"):
-        core._chosen()
-
-
-def test_where_python_runs_without_its_global_lock_nothing_switches_it_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:  # what such a Python says of itself stands in for one
-    monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    monkeypatch.setitem(sys.modules, "timing_logger._native.core", ModuleType("core"))  # as if built
-    monkeypatch.delenv(core.VARIABLE, raising=False)
-    assert core._chosen() == "python"
-    monkeypatch.setenv(core.VARIABLE, "native")
-    assert core._chosen() == "native"
-
-
-def test_the_package_says_which_core_runs() -> None:
-    assert timing_logger.core == core.NAME

@@ -6,13 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from timing_logger import _moved
-from timing_logger.recording.core import NAME as core
 from timing_logger.recording.global_logger import (
     get_timing_logger,
     init_timing_logger,
     shutdown_timing_logger,
 )
 from timing_logger.recording.logger import TimingLogger
+from timing_logger.which_core import NAME as core
+from timing_logger.which_core import NOTE as core_note
 
 if TYPE_CHECKING:
     from timing_logger.autologging.start import autolog
@@ -34,6 +35,7 @@ __all__ = [
     "autolog",
     "convert",
     "core",
+    "core_note",
     "get_timing_logger",
     "init_timing_logger",
     "read_timings",

@@ -341,6 +341,8 @@ class RunInfo:
             A process that closes its logger removes it.
         killed: whether a reader found that file left behind: the process is gone, and had not closed its
             logger.
+        core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
+        core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
 
     file: str
@@ -368,6 +370,8 @@ class RunInfo:
     behind_s: float = 0.0
     ring_path: str = ""
     killed: bool = False
+    core: str = ""
+    core_note: str = ""
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)

@@ -15,6 +15,7 @@ from typing import NoReturn, TextIO, TypeAlias
 
 import shtab
 
+from timing_logger import which_core
 from timing_logger.cli import commands, launch, options
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.questions import QUESTIONS, Question
@@ -63,7 +64,12 @@ def build_parser() -> argparse.ArgumentParser:
         description="Says where the time of a logged training run went, and which rank is slow.",
         formatter_class=partial(argparse.HelpFormatter, max_help_position=18),
     )
-    parser.add_argument("--version", action="version", version=f"timing-logger {version('timing_logger')}")
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=_version(),
+        help="print the version, and which core records",
+    )
     shtab.add_argument_to(parser, "--print-completion", help="print what completes commands in this shell")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     _add_run(subparsers)
@@ -75,6 +81,11 @@ def build_parser() -> argparse.ArgumentParser:
     _add_recover(subparsers)
     _add_watch(subparsers)
     return parser
+
+
+def _version() -> str:
+    note = f": {which_core.NOTE}." if which_core.NOTE else "."
+    return f"timing-logger {version('timing_logger')}. Records with the {which_core.NAME} core{note}"
 
 
 class _Parser(argparse.ArgumentParser):

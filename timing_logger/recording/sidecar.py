@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from timing_logger import which_core
 from timing_logger.errors import LogPathError
 from timing_logger.recording.clock import WallClock, unix_ns
 from timing_logger.recording.hang_watch import Standing
@@ -83,6 +84,8 @@ class Sidecar:
             incarnation=file.incarnation,
             started_unix_ns=clock.anchors[0].unix_ns,
             ring_path=ring_path,
+            core=which_core.NAME,
+            core_note=which_core.NOTE,
             **constants,
         )
         try:

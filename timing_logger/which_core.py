@@ -1,0 +1,69 @@
+"""Which core this process records with: the native one, or the Python one that has the same classes.
+
+The environment variable ``TIMING_LOGGER_CORE`` decides: ``python``, or ``native``, with which an import fails
+where the native core was not built. Without it the native one is used if it is there, unless this Python runs
+without its global lock: loading the native core would switch the lock on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Literal, NamedTuple
+
+from timing_logger.errors import ConfigurationError
+
+VARIABLE = "TIMING_LOGGER_CORE"
+_NATIVE = "timing_logger._native.core"
+
+_WAY_OUT = (
+    "Install a C compiler and the headers of Python (on Debian: gcc and python3-dev), then install the "
+    "package again with pip's options --force-reinstall --no-deps --no-cache-dir"
+)
+
+
+class Choice(NamedTuple):
+    """The core that records, and why it is not the native one."""
+
+    name: Literal["native", "python"]
+    reason: str = ""
+
+
+def _chosen() -> Choice:
+    wanted = os.environ.get(VARIABLE, "")
+    if wanted not in ("", "python", "native"):
+        raise ConfigurationError(f"{VARIABLE} must be 'python' or 'native', and is {wanted!r}.")
+    if wanted == "python":
+        return Choice("python", f"{VARIABLE} asks for it; unset it for the native core")
+    has_global_lock: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if wanted == "" and not has_global_lock:
+        return Choice(
+            "python",
+            "this Python runs without its global lock, which loading the native core would switch on; "
+            f"{VARIABLE}=native loads it nevertheless",
+        )
+    try:
+        import_module(_NATIVE)
+    except ImportError as error:
+        if wanted == "native":
+            raise ConfigurationError(
+                f"{VARIABLE} is 'native', and the native core cannot be imported: {error}. {_WAY_OUT}, or "
+                "unset the variable."
+            ) from error
+        return Choice("python", f"the native core cannot be imported ({error}). {_WAY_OUT}")
+    return Choice("native")
+
+
+_CHOICE = _chosen()
+
+NAME = _CHOICE.name
+"""``"native"`` or ``"python"``."""
+
+NOTE = (
+    "a record takes several times as long as with the native core, and a kill loses those of the last "
+    f"second: {_CHOICE.reason}"
+    if NAME == "python"
+    else ""
+)
+"""What the Python core costs, why it is the one in use, and the way out; "" for the native core."""
