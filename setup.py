@@ -6,6 +6,7 @@ from glob import glob
 from setuptools import Extension, setup
 
 NATIVE = "timing_logger/_native"
+SHARED = "timing_logger/csrc"
 
 setup(
     ext_modules=[]
@@ -14,8 +15,8 @@ setup(
         Extension(
             "timing_logger._native.core",
             sources=[f"{NATIVE}/core.pyx", f"{NATIVE}/csrc/ring.c", f"{NATIVE}/csrc/csv_lines.c"],
-            depends=[*glob(f"{NATIVE}/*.pxi"), *glob(f"{NATIVE}/csrc/*.h")],
-            include_dirs=[NATIVE],
+            depends=[*glob(f"{NATIVE}/*.pxi"), *glob(f"{NATIVE}/csrc/*.h"), *glob(f"{SHARED}/*.h")],
+            include_dirs=[NATIVE, SHARED],
             extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
             optional=True,  # without it the Python core records
         )

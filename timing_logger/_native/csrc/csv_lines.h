@@ -1,13 +1,9 @@
-/* Records of a ring as lines of CSV: the same bytes as format_records in timing_logger/record.py. */
+/* Records of a ring as lines of CSV. */
 #ifndef TIMING_LOGGER_CSV_LINES_H
 #define TIMING_LOGGER_CSV_LINES_H
 
+#include "csv_line.h"
 #include "ring.h"
-
-typedef struct {
-    const char *text; /* as it stands in the file: escaped, and quoted where necessary */
-    uint32_t n_bytes;
-} Cell;
 
 /* Cells by the number of the name: one kind for operations, which are in upper case, one for all others. */
 typedef struct {

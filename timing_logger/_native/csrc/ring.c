@@ -1,14 +1,13 @@
 #include "ring.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+#include "descriptors.h"
 
 #ifndef MAP_POPULATE
 #define MAP_POPULATE 0
@@ -19,17 +18,10 @@ enum {
     FIRST_OPEN = FIRST_STANDING + 2 * RING_MOST_STANDING * sizeof(Slot),
     FIRST_SLOT = FIRST_OPEN + RING_MOST_OPEN * sizeof(Slot)
 };
-enum { MOST_DESCRIPTORS = 4096, HIGH_DESCRIPTORS = 64 };
 
-static int moved_up(int descriptor);
-
-/* Closes the ring's descriptor, unless other code did: its number may be another file's by now. */
 static void let_go(Ring *ring)
 {
-    struct stat about;
-    if (ring->descriptor >= 0 && fstat(ring->descriptor, &about) == 0 && about.st_dev == ring->device &&
-        about.st_ino == ring->inode)
-        close(ring->descriptor);
+    close_own(ring->descriptor, ring->device, ring->inode);
     ring->descriptor = -1;
 }
 
@@ -147,19 +139,4 @@ void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int
     ring->header->looked_ns = now_ns;
     ring->header->progressed_ns = progressed_ns;
     __atomic_store_n(&ring->header->standing, 2 * n_entries + which, __ATOMIC_RELEASE);
-}
-
-/* The kernel gives out the lowest number: other code that closes everything and opens files of its own would
- * get this one's. See sinks/_append_only_file.py. */
-static int moved_up(int descriptor)
-{
-    struct rlimit limit;
-    long high = MOST_DESCRIPTORS;
-    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && (long)limit.rlim_cur < high)
-        high = (long)limit.rlim_cur;
-    int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, (int)(high - HIGH_DESCRIPTORS));
-    if (moved < 0)
-        return descriptor;
-    close(descriptor);
-    return moved;
 }

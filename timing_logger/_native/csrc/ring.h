@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "columns.h"
+
 #define RING_MAGIC 0x32474e4952474c54ULL /* "TLGRING2" in memory, on a little-endian machine */
 #define RING_HEADER_BYTES 4096
 #define RING_NAMES_BYTES (1 << 20)
@@ -22,11 +24,6 @@
 #define RING_MOST_STANDING 128 /* entries of such a list */
 #define RING_MOST_OPEN 64      /* calls in the list of their own */
 
-enum { N_NAMES = 8, N_NUMBERS = 6 };
-enum { LAYER_NAME, OPERATION, PHASE, CLOCK, GROUP, THREAD, STATUS, STREAM };
-enum { ITERATION, EPOCH, SIZE, GROUP_SIZE, SEQ, PEER };
-
-#define HAS_END (1u << N_NUMBERS) /* the bits below say which of the numbers there are */
 #define IS_GROUP (1u << 7)        /* no call but a group: SEQ collectives begun, PEER of them completed */
 #define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
 

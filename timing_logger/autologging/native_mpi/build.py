@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shlex
@@ -14,11 +15,13 @@ from pathlib import Path
 
 from timing_logger.autologging.native_mpi.wrappers import real_header, wrappers
 from timing_logger.errors import ConfigurationError
+from timing_logger.record import HEADER
 
 VARIABLE = "TIMING_LOGGER_NATIVE_MPI"
 """The environment variable that names the folder of the timing files, for a program with the library."""
 
 _SOURCES = Path(__file__).parent / "csrc"
+_SHARED = Path(__file__).parents[2] / "csrc"  # what the native core has as well
 _FLAGS = (
     "-std=gnu11", "-O2", "-g", "-fPIC", "-shared", "-fvisibility=hidden", "-pthread", "-Wall", "-Wextra",
     "-Wl,--as-needed", "-Wl,-z,lazy",
@@ -65,13 +68,14 @@ def _declared_functions(compiler: list[str]) -> str:
 def _texts(declared: str) -> dict[str, str]:
     names = set(re.findall(r"\bPMPI_(\w+)\s*\(", declared))
     return {
+        "header.h": f"#define CSV_HEADER {json.dumps(HEADER)}\n",
         "real.h": real_header(names.__contains__),
         "wrappers.c": wrappers(names.__contains__),
     }
 
 
 def _digest(compiler: list[str], declared: str, texts: dict[str, str]) -> str:
-    sources = [path.read_text() for path in sorted(_SOURCES.iterdir())]
+    sources = [path.read_text() for folder in (_SOURCES, _SHARED) for path in sorted(folder.iterdir())]
     parts = [*compiler, declared, *texts.values(), *sources, *_FLAGS, os.uname().machine]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
@@ -90,7 +94,8 @@ def _build(compiler: list[str], texts: dict[str, str], path: Path) -> None:
                 Path(folder, name).write_text(text)
             draft = Path(folder, "library.so")
             files = [*sorted(map(str, _SOURCES.glob("*.c"))), str(Path(folder, "wrappers.c"))]
-            _run([*compiler, *_FLAGS, "-I", folder, "-I", str(_SOURCES), *files, "-o", str(draft), "-ldl"])
+            include = [f"-I{path}" for path in (folder, _SOURCES, _SHARED)]
+            _run([*compiler, *_FLAGS, *include, *files, "-o", str(draft), "-ldl"])
             draft.replace(path)
     except OSError as error:
         raise ConfigurationError(f"--native-mpi: {str(path.parent)!r} cannot be written: {error}.") from error

@@ -10,11 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "csv_line.h"
+#include "header.h"
 #include "native.h"
 
-#define HEADER                                                                                                     \
-    "timestamp,iteration,epoch,layer_name,operation,phase,message_size_bytes,elapsed_ms,start_counter,"            \
-    "end_counter,clock,group,group_size,seq,peer,thread,status,stream\n"
 #define BUFFER_BYTES (1 << 18)
 #define LONGEST_LINE 4096
 
@@ -55,7 +54,7 @@ bool create_file(const char *folder, int rank)
             snprintf(file_name, sizeof file_name, "timing-rank%d.run%d.csv", rank, incarnation);
         if (claims(folder)) {
             anchor = read_anchor();
-            filled = sprintf(buffer, HEADER);
+            filled = sprintf(buffer, "%s", CSV_HEADER);
             return true;
         }
         if (errno != EEXIST && errno != ENOENT && errno != 0)
@@ -129,77 +128,23 @@ char *cell_of(const char *name)
     return cell;
 }
 
-static char *digits(char *out, uint64_t value, int least)
-{
-    char reversed[24];
-    int n = 0;
-    for (; value > 0 || n < least; value /= 10)
-        reversed[n++] = '0' + value % 10;
-    while (n > 0)
-        *out++ = reversed[--n];
-    return out;
-}
+/* -- lines ------------------------------------------------------------------------------------------------------ */
 
-static char *text(char *out, const char *cell)
-{
-    size_t length = strlen(cell);
-    memcpy(out, cell, length);
-    return out + length;
-}
-
-static char *integer(char *out, int64_t value)
-{
-    *out = ',';
-    return value == BLANK ? out + 1 : digits(out + 1, value, 1);
-}
-
-static char *with_fraction(char *out, int64_t value, int64_t unit, int places)
-{
-    out = digits(out, value / unit, 1);
-    *out++ = '.';
-    return digits(out, value % unit, places);
-}
-
-static char *timestamp(char *out, int64_t unix_ns)
-{
-    static char second[32];
-    static time_t told;
-    time_t now = unix_ns / 1000000000;
-    if (now != told) {
-        struct tm utc;
-        told = now;
-        strftime(second, sizeof second, "%Y-%m-%dT%H:%M:%S", gmtime_r(&now, &utc));
-    }
-    out = text(out, second);
-    *out++ = '.';
-    return digits(out, unix_ns % 1000000000 / 1000, 6);
-}
+static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
 
 static char *line(char *out, const struct row *row)
 {
-    out = timestamp(out, row->start_ns + anchor.unix_ns - anchor.counter_ns);
-    out = text(out, ",,,,");
-    out = text(out, row->operation);
-    *out++ = ',';
-    out = integer(out, row->bytes);
-    *out++ = ',';
-    if (row->end_ns != BLANK)
-        out = with_fraction(out, row->end_ns - row->start_ns, 1000000, 6);
-    *out++ = ',';
-    out = with_fraction(out, row->start_ns, 1000000000, 9);
-    *out++ = ',';
-    if (row->end_ns != BLANK)
-        out = with_fraction(out, row->end_ns, 1000000000, 9);
-    out = text(out, ",host,");
-    out = text(out, row->group->cell);
-    out = integer(out, row->group->size);
-    out = integer(out, row->seq);
-    out = integer(out, row->peer < 0 ? BLANK : row->peer);
-    *out++ = ',';
-    out = text(out, row->thread);
-    *out++ = ',';
-    out = text(out, row->status);
-    return text(out, ",\n");
+    static WholeSecond second = {.unix_s = -1};
+    const int64_t numbers[N_NUMBERS] = {[SIZE] = row->bytes, [GROUP_SIZE] = row->group->size, [SEQ] = row->seq,
+                                        [PEER] = row->peer};
+    const Cell blank = {"", 0}, host = {"host", 4}, operation = cell(row->operation), group = cell(row->group->cell),
+               thread = cell(row->thread), status = cell(row->status);
+    uint32_t has = 1u << GROUP_SIZE | (row->bytes != BLANK) << SIZE | (row->seq != BLANK) << SEQ |
+                   (row->peer >= 0) << PEER | (row->end_ns != BLANK ? HAS_END : 0);
+    const CsvRow values = {row->start_ns, row->end_ns, numbers, has, {
+        [LAYER_NAME] = &blank, [OPERATION] = &operation, [PHASE] = &blank, [CLOCK] = &host, [GROUP] = &group,
+        [THREAD] = &thread, [STATUS] = &status, [STREAM] = &blank}};
+    return csv_line(out, &second, anchor.unix_ns - anchor.counter_ns, &values);
 }
 
 void write_rows(void)
