@@ -299,6 +299,50 @@ def test_sends_in_a_ring_are_a_circle(tmp_path: Path) -> None:
     assert "0 -> 1 -> 2 -> 3 -> 0" in end.sentences[0]
 
 
+def listening(peer: int, *more: Record, **sidecar: Any) -> Rank:
+    """Return a rank that posted a receive for a message which never has to come."""
+    return Rank([*trained(), inflight("IRECV", 1.0, peer=peer, seq=0, iteration=0), *more], sidecar=sidecar)
+
+
+def test_a_receive_that_nobody_waits_for_makes_no_circle_over_the_rank_that_is_stuck(tmp_path: Path) -> None:
+    stuck = listening(0, idle_stack=["train.py:88 in load_batch"])
+    end = ended(tmp_path, listening(3, inflight()), listening(0, inflight()), listening(1, inflight()), stuck)
+    assert (end.culprits, end.circle) == ((3,), ())
+    assert end.sentences[0].startswith("Rank 3 never entered ALLREDUCE 10 of MPI_COMM_WORLD")
+    assert end.sentences[1].startswith("Rank 3 was last seen at train.py:88 in load_batch")
+    assert end.sentences[2] == (
+        "Rank 3 has had IRECV from rank 0 (number 0 of MPI_COMM_WORLD) under way for 127 s, and is in no "
+        "call that waits for it."
+    )
+
+
+def test_a_receive_in_the_background_that_a_call_waits_for_makes_its_rank_wait(tmp_path: Path) -> None:
+    waits = inflight("WAIT", peer=1, seq=0, message_size_bytes=None)
+    stuck = Rank([*trained(), inflight("IBARRIER")], sidecar={"idle_stack": ["train.py:88 in load_batch"]})
+    end = ended(tmp_path, listening(1, waits), stuck, waiting(), waiting())
+    assert not end.messages[0].in_background
+    assert end.culprits[0] == 1
+
+
+def test_a_collective_in_the_background_that_nobody_waits_for_holds_up_nobody(tmp_path: Path) -> None:
+    begun = inflight("IALLREDUCE", 5.0, group="others", seq=0)
+    met = allreduce(9, group="others", seq=3)
+    stuck = Rank([*trained(), begun], sidecar={"idle_stack": ["train.py:88 in load_batch"]})
+    end = ended(tmp_path, waiting(met), waiting(met), stuck, waiting(met))
+    assert end.culprits == (2,)
+
+
+def test_ranks_in_different_collectives_are_told_at_once(tmp_path: Path) -> None:
+    one = Rank([*trained(), inflight()], seen_s=STUCK_AT_S + 4)
+    other = Rank([*trained(), inflight("BCAST", peer=0)], seen_s=STUCK_AT_S + 4)
+    end = ended(tmp_path, one, other)
+    assert end.state == "hang"
+    assert end.sentences[0] == (
+        "Ranks disagree on a collective (number 10) of MPI_COMM_WORLD: operations differ: ALLREDUCE on rank "
+        "0, BCAST on rank 1; ranks 0 and 1 have been in it for 4.0 s."
+    )
+
+
 def test_a_receive_whose_sender_does_something_else_tells_what(tmp_path: Path) -> None:
     receiver = Rank([*trained(), inflight("RECV", peer=1, seq=0)])
     sender = Rank(sidecar={"idle_stack": ["train.py:88 in load_batch"]})

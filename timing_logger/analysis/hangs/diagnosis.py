@@ -24,7 +24,7 @@ from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
 from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, last_words
 from timing_logger.analysis.hangs.stuck_groups import stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
-from timing_logger.analysis.hangs.who_waits import blocked, causes, who_waits
+from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
 from timing_logger.analysis.hangs.wording import in_words
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.runs import different_runs
@@ -75,7 +75,7 @@ def run_end_of(
     state = _state(ending, any(hanging) or _stands_still(ending, gone), bool(failed), now_unix_s)
     mixed = different_runs(files)
     may_blame = state == "hang" and not mixed
-    found = causes(who_waits(groups, messages, gone) if may_blame else {}, blocked(groups, messages, gone))
+    found = why_it_hangs(groups, messages, gone) if may_blame else Causes((), ())
     return in_words(
         RunEnd(
             state=state,

@@ -22,6 +22,7 @@ from timing_logger.analysis.hangs.sidecar_state import LastWords
 from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 from timing_logger.analysis.tables import Floats, dense_codes, opened
+from timing_logger.record import DEVICE_CLOCK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -47,11 +48,12 @@ class StuckGroup:
         unknown_ranks: the number of further ranks of the group, of which not even the rank is known.
         failed: the status of each rank in which the collective raised.
         unblocked: ranks that have it under way without being blocked in any call, while others are blocked.
+        pending: ranks that have it under way in the background while none of their calls waits for it.
         since_s: time in s from the earliest entry to the run's last sign of life; None if unknown.
         mismatch: what the ranks disagree in, in words; "" if they do not.
         odd: the ranks that disagree with most of the others; empty if there is no majority.
         hangs: whether it was open for longer than ``hang_after``, or failed while a rank was missing or
-            ranks disagreed.
+            ranks disagreed, or ranks are in different collectives under one number, of whatever age.
     """
 
     group: str
@@ -68,6 +70,7 @@ class StuckGroup:
     unknown_ranks: int = 0
     failed: dict[int, str] = field(default_factory=dict)
     unblocked: tuple[int, ...] = ()
+    pending: tuple[int, ...] = ()
     since_s: float | None = None
     mismatch: str = ""
     odd: tuple[int, ...] = ()
@@ -161,10 +164,13 @@ def _stuck(ending: Ending, parts: pd.DataFrame, problems: Problem, world_size: i
         unknown_ranks=n_unknown,
         failed=dict(sorted(failed.items())),
         unblocked=_unblocked(ending.rows, is_open),
+        pending=_pending(ending.rows, is_open),
         since_s=ending.before_the_end_s(entered_s),
         mismatch=mismatch,
         odd=odd,
-        hangs=bool(is_open["hangs"].any()) or bool(failed and (missing or mismatch)),
+        hangs=bool(
+            is_open["hangs"].any() or (failed and (missing or mismatch)) or _cannot_end(is_open, problems)
+        ),
     )
 
 
@@ -208,9 +214,31 @@ def _unblocked(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
     return tuple(sorted(idle)) if blocked & set(is_open["rank"]) else ()
 
 
+def _pending(rows: pd.DataFrame, is_open: pd.DataFrame) -> tuple[int, ...]:
+    """Return the ranks that have the collective under way in the background, and none of whose calls waits.
+
+    What a device has under way holds up what is queued behind it, without a call that waits.
+    """
+    on_host = is_open["operation"].map(goes_on).astype(bool) & (is_open["clock"] != DEVICE_CLOCK)
+    waits = rows[rows["is_open"] & rows["operation"].map(is_wait).astype(bool)]
+    waited = {(int(rank), group, seq) for rank, group, seq in waits[["rank", "group", "seq"]].to_numpy()}
+    parts = is_open[on_host][["rank", "group", "seq"]].to_numpy()
+    return tuple(sorted(int(rank) for rank, group, seq in parts if (int(rank), group, seq) not in waited))
+
+
 def _is_silent_since(ending: Ending, rank: int, instant_s: float) -> bool:
     """Tell whether the rank left no sign of life after an instant, and did not close its log."""
     return not ending.words[rank].closed and ending.seen_s.get(rank, -math.inf) < instant_s
+
+
+def _cannot_end(is_open: pd.DataFrame, problems: Problem) -> bool:
+    """Tell whether ranks are in different collectives of one group under one number, at the same time."""
+    differ = Problem.OPERATIONS in problems and Problem.NAME_SHARED not in problems
+    return (
+        differ
+        and bool(is_open["seq"].notna().all())
+        and is_open["operation"].map(base_operation).nunique() > 1
+    )
 
 
 def _mismatch(parts: pd.DataFrame, problems: Problem) -> tuple[str, tuple[int, ...]]:

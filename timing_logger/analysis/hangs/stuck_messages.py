@@ -37,7 +37,8 @@ class StuckMessage:
             tags.
         since_s: time in s from the start of the call to the run's last sign of life; None if unknown.
         hangs: whether the call was open for longer than ``hang_after``.
-        in_background: whether the operation is non-blocking, so that the rank need not be blocked in it.
+        in_background: whether the operation is non-blocking and no call waits for it, so that the rank need
+            not be blocked in it.
     """
 
     rank: int
@@ -96,6 +97,14 @@ def _waits_for_an_open_call(rows: pd.DataFrame, row: int) -> bool:
     return not all(map(is_wait, rows["operation"][same_call]))
 
 
+def _is_waited_for(rows: pd.DataFrame, row: int) -> bool:
+    """Tell whether a call of the same rank is blocked until this operation has ended."""
+    this = rows.iloc[row]
+    waits = rows[rows["is_open"] & (rows["rank"] == this["rank"]) & (rows["group"] == this["group"])]
+    alike = waits[["seq", "peer"]].fillna(-1.0) == this[["seq", "peer"]].astype(float).fillna(-1.0)
+    return bool(waits.loc[alike.all(axis=1), "operation"].map(is_wait).any())
+
+
 def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> StuckMessage:
     call = ending.rows.iloc[row]
     return StuckMessage(
@@ -109,5 +118,5 @@ def _message(ending: Ending, row: int, peer: int, *, has_partner: bool) -> Stuck
         has_partner=has_partner,
         since_s=ending.before_the_end_s(float(call["began_s"])),
         hangs=bool(call["hangs"]),
-        in_background=goes_on(str(call["operation"])),
+        in_background=goes_on(str(call["operation"])) and not _is_waited_for(ending.rows, row),
     )

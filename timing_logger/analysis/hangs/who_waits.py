@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
@@ -21,6 +22,28 @@ class Causes(NamedTuple):
 
     culprits: tuple[int, ...]
     circle: tuple[int, ...]
+
+
+def why_it_hangs(
+    groups: Collection[StuckGroup], messages: Collection[StuckMessage], gone: Collection[int]
+) -> Causes:
+    """Return the ranks that cause a hang.
+
+    An operation that is under way in the background holds up nobody: a receive may be posted in advance, for
+    a message that never has to come. Such operations tell who waits for whom only if no rank is blocked in
+    any call, as where a program asks them again and again whether they have ended.
+
+    The arguments are those of :func:`who_waits`.
+    """
+    blocking = [_without_pending(group) for group in groups]
+    waited_for = [message for message in messages if not message.in_background]
+    if waits := who_waits(blocking, waited_for, gone):
+        return causes(waits, blocked(blocking, waited_for, gone))
+    return causes(who_waits(groups, messages, gone), blocked(groups, messages, gone))
+
+
+def _without_pending(group: StuckGroup) -> StuckGroup:
+    return replace(group, inside=tuple(rank for rank in group.inside if rank not in group.pending))
 
 
 def who_waits(groups: Iterable[StuckGroup], messages: Iterable[StuckMessage], gone: Collection[int]) -> Waits:

@@ -48,7 +48,8 @@ def _hang(end: RunEnd) -> Iterable[str]:
     if not end.groups and not end.messages:
         yield from _standing_still(end)
     groups = sorted(end.groups, key=lambda group: _distance_from_the_end(end, group))
-    messages = sorted(end.messages, key=lambda one: one.peer not in end.culprits)
+    told = [one for one in end.messages if not one.in_background or not groups or one.rank in end.culprits]
+    messages = sorted(told, key=lambda one: (one.in_background, one.peer not in end.culprits))
     if end.circle and not any(group.mismatch for group in groups):
         yield _circle(end)
     if not groups and messages:
@@ -149,10 +150,13 @@ def _on_message(end: RunEnd, message: StuckMessage) -> str:
     where = "to" if "SEND" in message.operation.upper() else "from"
     peer = "any source" if where == "from" else "a rank that cannot be told"
     with_whom = peer if message.peer is None else f"rank {message.peer}"
-    told = (
-        f"Rank {message.rank} has been in {message.operation} {where} {with_whom}{numbered}"
-        f"{_for(message.since_s)}"
-    )
+    call = f"{message.operation} {where} {with_whom}{numbered}"
+    told = f"Rank {message.rank} has been in {call}{_for(message.since_s)}"
+    if message.in_background:
+        return (
+            f"Rank {message.rank} has had {call} under way{_for(message.since_s)}, and is in no call that "
+            "waits for it."
+        )
     if message.peer is None:
         return f"{told}."
     if message.has_partner:
@@ -188,10 +192,10 @@ def _where(end: RunEnd, rank: RankEnd) -> str:
     if rank.closed:
         return "had come to its end and closed its log"
     for group in (*end.groups, *end.younger):
-        if rank.rank in group.inside and rank.rank not in group.unblocked:
+        if rank.rank in group.inside and rank.rank not in (*group.unblocked, *group.pending):
             return f"is in {_collective(group)}{_for(group.inside_s.get(rank.rank))}"
     for message in end.messages:
-        if message.rank == rank.rank:
+        if message.rank == rank.rank and not message.in_background:
             return f"is in {message.operation}{_for(message.since_s)}"
     stack = f", at {rank.idle_stack[0]}" if rank.idle_stack else ""
     if rank.busy_with:
@@ -233,6 +237,9 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
         )
     yield from _on_silent_and_idle(end)
     for group in end.younger[:_MOST_TOLD]:
+        if group.mismatch and group.inside:
+            yield _on_group(end, group)
+            continue
         told = f"{capital(named_ranks(group.inside))} {_are(group.inside)} in {_collective(group)}"
         absent = f"; {named_ranks(group.missing)} had not entered it" if group.missing else ""
         if group.inside:
