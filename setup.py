@@ -14,7 +14,7 @@ setup(
     else [
         Extension(
             "timing_logger._native.core",
-            sources=[f"{NATIVE}/core.pyx", f"{NATIVE}/csrc/ring.c", f"{NATIVE}/csrc/csv_lines.c"],
+            sources=[f"{NATIVE}/core.pyx", *sorted(glob(f"{NATIVE}/csrc/*.c"))],
             depends=[*glob(f"{NATIVE}/*.pxi"), *glob(f"{NATIVE}/csrc/*.h"), *glob(f"{SHARED}/*.h")],
             include_dirs=[NATIVE, SHARED],
             extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import logging
 import threading
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +18,8 @@ from sidecars import sidecar_when
 from sinks import FullDiskSink, PoisonedSink
 from slow import examples
 
-from timing_logger import TimingLogger
+from timing_logger import TimingLogger, ring_file
+from timing_logger.recording import core
 from timing_logger.recording.channel import Channel
 from timing_logger.run_info import sidecar_path
 from timing_logger.sinks.memory import MemorySink
@@ -142,3 +146,50 @@ def test_records_that_come_after_close_are_spoken_of_at_exit(tmp_path: Path) -> 
         tmp_path,
     )
     assert "3 records came after close and were dropped" in run.stderr
+
+
+@pytest.fixture
+def logger_and_slots(tmp_path: Path) -> Iterator[tuple[TimingLogger, Any]]:
+    """A logger with room for 50,000 records, and the slots of its ring, as others see them."""
+    if core.NAME != "native":
+        pytest.skip("the Python core has no slots")
+    (tmp_path / "rings").mkdir()
+    with TimingLogger(0, tmp_path, maxsize=50_000, ring_dir=tmp_path / "rings", flush_interval=3600) as logger:
+        (ring,) = (tmp_path / "rings").iterdir()
+        header = ring_file._header(ring.read_bytes()[:4096])
+        first_slot = header.header_bytes + header.names_bytes + header.standing_bytes + header.open_bytes
+        yield logger, np.memmap(ring, ring_file.SLOT, "r+", first_slot, header.slots)
+
+
+def test_what_is_not_found_whole_in_memory_is_dropped_and_told_of_and_all_else_is_written(
+    logger_and_slots: tuple[TimingLogger, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    logger, slots = logger_and_slots
+    for n in range(100):
+        logger.record_timing("A", 1.0, iteration=n)
+    slots["ticket"][[0, *range(10, 20)]] = 0
+    slots["names"][30] = 1 << 15
+    slots["has"][40] = ring_file.ELSEWHERE
+    assert logger.flush()
+    assert logger.stats == (100, 87, 13, 0)
+    for n in range(100, 200):
+        logger.record_timing("A", 1.0, iteration=n)
+    logger.close()
+    assert logger.stats == (200, 187, 13, 0)
+    assert logger.path is not None
+    expected = [n for n in range(200) if n not in (0, *range(10, 20), 30, 40)]
+    assert [int(row[1]) for row in rows(logger.path)] == expected
+    told = [r.message for r in caplog.records if "damaged in memory" in r.message]
+    assert told == ["timing logger: records were damaged in memory and are dropped: 13 so far"]
+
+
+def test_memory_with_nothing_but_damage_stops_nothing(logger_and_slots: tuple[TimingLogger, Any]) -> None:
+    logger, slots = logger_and_slots
+    for n in range(20_000):
+        logger.record_interval("A", 1, 2, metadata=None if n % 1000 else {"n": n})
+    slots["ticket"] = 0
+    assert logger.flush()
+    assert logger.stats == (20_000, 0, 20_000, 0)
+    logger.record_timing("B", 1.0)
+    logger.close()
+    assert logger.stats == (20_001, 1, 20_000, 0)

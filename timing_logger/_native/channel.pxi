@@ -8,8 +8,6 @@ cdef class Channel:
 
     cdef Ring ring
     cdef Names names
-    cdef public uint64_t capacity
-    cdef uint64_t n_overflows
     cdef dict elsewhere # what no slot can hold, by position
     cdef object path
     cdef PyObject *last[N_NAMES] # of each column
@@ -17,15 +15,22 @@ cdef class Channel:
 
     def __cinit__(self, capacity):
         self.ring.descriptor = -1
-        self.capacity = capacity
         self.names = Names()
         self.elsewhere = {}
-        failed = ring_open(&self.ring, NULL, self.capacity + CHUNK)
+        failed = ring_open(&self.ring, NULL, <uint64_t> capacity + CHUNK)
         if failed:
             raise MemoryError(f"no memory for {capacity} records")
+        self.ring.capacity = capacity
+        follow_ring(&self.ring)
 
     def __dealloc__(self):
+        forget_ring(&self.ring)
         ring_close(&self.ring)
+
+    @property
+    def capacity(self):
+        """The most records that may wait."""
+        return self.ring.capacity
 
     def back_by(self, path, timing_file, int64_t started_unix_ns, int64_t wall_offset_ns):
         """Keep the records in a new file, so that they outlive the process. Called before any is put.
@@ -38,15 +43,16 @@ cdef class Channel:
         memset(&ring, 0, sizeof(ring))
         if len(of) >= RING_PATH_BYTES:
             raise OSError(36, "the path of the timing file is too long", timing_file)
-        failed = ring_open(&ring, name, self.capacity + CHUNK)
+        failed = ring_open(&ring, name, self.ring.capacity + CHUNK)
         if failed:
             raise OSError(failed, os.strerror(failed), path)
         ring.header.started_unix_ns = started_unix_ns
         ring.header.wall_offset_ns = wall_offset_ns
         memcpy(ring.header.path, PyBytes_AS_STRING(of), len(of) + 1)
         ring.header.magic = RING_MAGIC
-        ring_close(&self.ring)
-        self.ring, self.path = ring, path
+        ring.capacity = self.ring.capacity
+        ring_move(&self.ring, &ring)
+        self.path = path
 
     # -- putting --------------------------------------------------------------------------------------
 
@@ -54,10 +60,10 @@ cdef class Channel:
         """Queue ``record``, or count it as overflowed. Never blocks or raises."""
         cdef Slot slot
         cdef bint is_packed = self.packed(&slot, record) # which may let another thread put meanwhile
-        if self.is_full():
-            self.n_overflows += 1
-        elif is_packed:
-            ring_put(&self.ring, &slot)
+        if is_packed:
+            self.put_packed(&slot)
+        elif ring_is_full(&self.ring):
+            self.ring.n_overflows += 1
         else:
             self.put_elsewhere(record)
 
@@ -66,16 +72,13 @@ cdef class Channel:
         cdef Slot slot
         if not self.pack(&slot, fields): # which may let another thread put meanwhile
             return False
-        if self.is_full():
-            self.n_overflows += 1
-        else:
-            ring_put(&self.ring, &slot)
+        self.put_packed(&slot)
         return True
 
     cdef inline int put_packed(self, const Slot *slot) except -1:
         """Queue a record that is packed already, or count it as overflowed."""
-        if self.is_full():
-            self.n_overflows += 1
+        if ring_is_full(&self.ring):
+            self.ring.n_overflows += 1
         else:
             ring_put(&self.ring, slot)
         return 0
@@ -96,16 +99,13 @@ cdef class Channel:
 
     def count_overflow(self):
         """Count a record that is not put."""
-        self.n_overflows += 1
-
-    cdef inline bint is_full(self):
-        return self.ring.header.head - self.ring.header.taken >= self.capacity
+        self.ring.n_overflows += 1
 
     cdef int put_elsewhere(self, record) except -1:
         cdef Slot slot
         memset(&slot, 0, sizeof(slot))
         slot.has = ELSEWHERE
-        self.elsewhere[self.ring.header.head] = record
+        self.elsewhere[self.ring.head] = record
         ring_put(&self.ring, &slot)
         return 0
 
@@ -157,44 +157,48 @@ cdef class Channel:
 
     def take(self, uint64_t limit):
         """Remove and return the oldest records, at most ``limit``."""
-        cdef uint64_t first = self.ring.header.taken
-        cdef uint64_t count = min(limit, self.ring.header.head - first)
-        records = [self.record_at(first + i) for i in range(count)]
+        cdef uint64_t first = self.ring.taken
+        cdef uint64_t count = min(limit, self.ring.head - first)
+        records = [record for i in range(count) if (record := self.record_at(first + i)) is not None]
         for i in range(count):
             self.elsewhere.pop(first + i, None)
-        self.ring.header.taken = first + count
+        ring_take(&self.ring, count)
+        self.ring.n_unreadable += count - <uint64_t> len(records)
         return records
 
     def take_packed(self, uint64_t limit):
         """Remove and return the oldest records as a batch that knows its lines, or as a list if some are odd."""
-        cdef uint64_t first = self.ring.header.taken, n_odd = 0, i
+        cdef uint64_t first = self.ring.taken, n_odd = 0, i
         cdef uint64_t most = MOST_BYTES // csv_most_bytes(&self.names.cells, 1)
-        cdef uint64_t count = min(limit, min(<uint64_t> CHUNK, max(most, <uint64_t> 1)), self.ring.header.head - first)
+        cdef uint64_t count = min(limit, min(<uint64_t> CHUNK, max(most, <uint64_t> 1)), self.ring.head - first)
         cdef uint64_t first_odd = count
         cdef Batch batch
         with nogil:
             for i in range(count):
-                if self.ring.slots[(first + i) % self.ring.n_slots].has & ELSEWHERE:
+                if ring_is_elsewhere(&self.ring, first + i) or not ring_is_readable(&self.ring, first + i):
                     n_odd += 1
                     first_odd = min(first_odd, i)
         if first_odd == 0 or n_odd * 16 > count:
             return self.take(min(count, <uint64_t> 1024))
         batch = Batch.__new__(Batch)
         batch.channel, batch.first, batch.count = self, first, first_odd
-        self.ring.header.taken = first + first_odd
+        ring_take(&self.ring, first_odd)
         return batch
 
     def release(self):
         """Give the room of all records that were taken to new ones: they are written."""
-        self.ring.header.released = self.ring.header.taken
+        self.ring.header.released = self.ring.taken
 
     cdef inline Slot *slot_at(self, uint64_t position):
         return &self.ring.slots[position % self.ring.n_slots]
 
     cdef object record_at(self, uint64_t position):
+        """Return a record that was put; None if its slot does not hold it any more."""
         cdef Slot *slot = self.slot_at(position)
-        if slot.has & ELSEWHERE:
-            return self.elsewhere[position]
+        if not ring_is_readable(&self.ring, position):
+            return None
+        if ring_is_elsewhere(&self.ring, position):
+            return self.elsewhere.get(position)
         names = [self.names.kept[slot.names[i]][0] for i in range(N_NAMES)]
         numbers = [slot.numbers[i] if slot.has & (1 << i) else None for i in range(N_NUMBERS)]
         return (
@@ -208,12 +212,11 @@ cdef class Channel:
     @property
     def oldest(self):
         """The oldest record that waits; None if none does."""
-        cdef uint64_t first = self.ring.header.taken
-        return self.record_at(first) if first < self.ring.header.head else None
+        return self.record_at(self.ring.taken) if self.ring.taken < self.ring.head else None
 
     def close(self):
         """Let every record put from now on overflow; records that wait can still be taken."""
-        self.capacity = 0
+        self.ring.capacity = 0
 
     def remove_file(self):
         """Remove the file that backs the channel, if there is one: all that it held is written."""
@@ -227,20 +230,19 @@ cdef class Channel:
 
     def abandon(self):
         """Close the channel and discard the waiting records: in a forked child they belong to the parent."""
-        self.capacity = 0
         self.path = None
-        ring_abandon(&self.ring)
-        self.ring.header.head = self.ring.header.taken
-        self.ring.next = self.ring.header.taken % self.ring.n_slots
+        ring_abandon(&self.ring) # has been done in a child already: see csrc/forks.h
         self.elsewhere.clear()
 
     def counts(self):
         """Return counts that are consistent with each other."""
-        cdef uint64_t head = self.ring.header.head
-        return ChannelCounts(head + self.n_overflows, self.n_overflows, head - self.ring.header.taken)
+        cdef uint64_t head = self.ring.head
+        return ChannelCounts(
+            head + self.ring.n_overflows, self.ring.n_overflows, head - self.ring.taken, self.ring.n_unreadable
+        )
 
     def __len__(self):
-        return self.ring.header.head - self.ring.header.taken
+        return self.ring.head - self.ring.taken
 
 
 cdef inline bint _number(Slot *slot, int which, PyObject *value) except -1:
@@ -272,6 +274,10 @@ cdef inline bint _instant(object value, int64_t *instant) except -1:
         return False
     instant[0] = PyLong_AsLongLongAndOverflow(<PyObject *> value, &overflow)
     return not overflow and instant[0] >= 0
+
+
+if leave_rings_in_children():
+    raise MemoryError("no memory for a fork handler")
 
 
 cdef class Batch:

@@ -44,27 +44,38 @@ cdef extern from "csrc/ring.h" nogil:
         uint64_t magic
         int64_t started_unix_ns
         int64_t wall_offset_ns
-        uint64_t head
-        uint64_t taken
         uint64_t released
-        uint64_t standing
         char path[3072]
 
     ctypedef struct Ring:
         Header *header
         Slot *slots
         uint64_t n_slots
-        uint64_t next
+        uint64_t capacity
+        uint64_t head
+        uint64_t taken
+        uint64_t n_overflows
+        uint64_t n_unreadable
         int descriptor
 
     int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     int ring_abandon(Ring *ring)
+    void ring_move(Ring *to, const Ring *source)
     void ring_close(Ring *ring)
     int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
     void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
+    bint ring_is_full(const Ring *ring)
     void ring_put(Ring *ring, const Slot *record)
+    void ring_take(Ring *ring, uint64_t n_records)
+    bint ring_is_readable(const Ring *ring, uint64_t position)
+    bint ring_is_elsewhere(const Ring *ring, uint64_t position)
     Slot *ring_enter(Ring *ring, const Slot *call)
     void ring_leave(Ring *ring, Slot *entry)
+
+cdef extern from "csrc/forks.h" nogil:
+    int leave_rings_in_children()
+    void follow_ring(Ring *ring)
+    void forget_ring(Ring *ring)
 
 cdef extern from "csrc/csv_lines.h" nogil:
     ctypedef struct Cell:

@@ -29,11 +29,15 @@ MOST_AT_ONCE = 8192
 
 
 class ChannelCounts(NamedTuple):
-    """The number of records put in total, refused because the queue was full, and waiting now."""
+    """The number of records put in total, refused because the queue was full, and waiting now.
+
+    ``unreadable`` is the number of those that were taken but not found whole in memory any more.
+    """
 
     accepted: int
     overflowed: int
     waiting: int
+    unreadable: int = 0
 
 
 class Channel:

@@ -114,8 +114,8 @@ class Flusher:
     def counters(self) -> Counters:
         """The number of records by fate: exact at rest, and never negative while recording goes on."""
         written, failed, lost = self._written, self._failed, self._lost
-        accepted, overflowed, _ = self._channel.counts()
-        dropped = overflowed + failed
+        accepted, overflowed, _, unreadable = self._channel.counts()
+        dropped = overflowed + unreadable + failed
         pending = accepted - written - dropped
         return Counters(accepted, written - lost, dropped + lost, pending)
 
@@ -144,6 +144,11 @@ class Flusher:
                 lost = self.counters.pending
                 log.error("timing logger: gave up closing; %d records were not written", lost)
         return self.closed
+
+    def abandon(self) -> None:
+        """Do nothing any more: in a forked child, thread, sinks and records are the parent's."""
+        self.closed = True
+        self._in_hand = []
 
     def _progress(self) -> tuple[int, ...]:
         within_batch = getattr(self._sink, "progress", 0)
@@ -263,7 +268,8 @@ class Flusher:
         while self._in_hand or remaining:
             if not self._in_hand:
                 taken = self._take(min(self._most, remaining))
-                remaining -= len(taken)
+                # Some may have been unreadable; and in a child that a sink forked nothing waits any more.
+                remaining = min(remaining - len(taken), len(self._channel))
                 self._in_hand = self._device_rows.sift(taken) if type(taken) is list else taken
             if not self._hand_over_in_hand():
                 break
@@ -359,6 +365,8 @@ class Flusher:
             self._report(
                 "records are written late: they come faster than they can be written, or the disk is slow"
             )
+        if unreadable := self._channel.counts().unreadable:
+            self._report(f"records were damaged in memory and are dropped: {unreadable} so far")
         if self._sidecar is not None and not self.closed:
             self._sidecar.refresh(self._account())
 

@@ -128,6 +128,7 @@ class TimingLogger(ChosenRecorder, Closable):
         self.rank = options.rank
         self.path: Path | None = None
         self._flusher: Flusher | None = None
+        self._owner_pid = os.getpid()
         self._sidecar: Sidecar | None = None
         self._hang_watch = HangWatch(self._open_calls, options.hang_after)
         self._dropped_at_close = 0
@@ -143,8 +144,8 @@ class TimingLogger(ChosenRecorder, Closable):
 
         At rest the first is the sum of the others.
         """
-        if self._flusher is not None:
-            return self._flusher.counters
+        if (flusher := self._own_flusher()) is not None:
+            return flusher.counters
         overflowed = self._channel.counts().overflowed
         return Counters(accepted=overflowed, written=0, dropped=overflowed, pending=0)
 
@@ -158,25 +159,28 @@ class TimingLogger(ChosenRecorder, Closable):
             True if every such record was written or counted as dropped, within the time. False also if rows
             that had been written before are found to be gone; they count as dropped from then on.
         """
-        return self._flusher is None or self._flusher.flush(timeout)
+        flusher = self._own_flusher()
+        return flusher is None or flusher.flush(timeout)
 
     def flush_soon(self) -> None:
         """Request that completed records are written, without waiting for it."""
-        if self._flusher is not None and not self._flusher.closed:
-            self._flusher.hurry()
+        flusher = self._own_flusher()
+        if flusher is not None and not flusher.closed:
+            flusher.hurry()
 
     def close(self) -> None:
         """Write the waiting records and stop; give up on a disk that accepts nothing.
 
         Calling it again is harmless.
         """
-        if self._flusher is not None and not self._flusher.closed:
+        flusher = self._own_flusher()
+        if flusher is not None and not flusher.closed:
             while self._last_calls:  # each once, even if an interrupt aborts this close and another follows
                 self._last_calls.pop(0)()
             self._open_calls.write_all(UNRESOLVED)
             if sigterm_came(self._see_sigterm):
                 self._hang_watch.signal = "SIGTERM"
-            self._flusher.close()
+            flusher.close()
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped
 
@@ -190,9 +194,10 @@ class TimingLogger(ChosenRecorder, Closable):
 
     def add_clock_offset(self, offset: ClockOffset) -> None:
         """Add a measured offset of this process's clock to the sidecar; for instrumentation."""
-        if self._flusher is None or self._sidecar is None:
+        flusher = self._own_flusher()
+        if flusher is None or self._sidecar is None:
             return
-        if self._flusher.closed:
+        if flusher.closed:
             log.warning("timing logger: a clock offset came after close and is not in the sidecar")
             return
         self._sidecar.add_clock_offset(offset)
@@ -254,5 +259,17 @@ class TimingLogger(ChosenRecorder, Closable):
         """Let go of the file, the thread and the waiting records in a forked child: they are the parent's."""
         self._channel.abandon()
         self._open_calls.forget()
+        if self._flusher is not None:
+            self._flusher.abandon()
         self._flusher = None
         self._sidecar = None
+
+    def _own_flusher(self) -> Flusher | None:
+        """Return the flusher that works for this process.
+
+        In a forked child, no hook may have called :meth:`detach` so far: other hooks and finalizers run before
+        ours, and a child that C code forks runs none.
+        """
+        if self._flusher is not None and os.getpid() != self._owner_pid:
+            self.detach()
+        return self._flusher

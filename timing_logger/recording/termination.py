@@ -5,18 +5,28 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import struct
 import threading
 from collections.abc import Callable
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from timing_logger.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    import socket
+
+_CREDENTIALS_BYTES = 64  # of one message, or more
 
 Told = Callable[[bool], None]
 """Callback for the signal. Its argument: whether the process ends by it as soon as the callback returns."""
 
 
 class TerminationWatch:
-    """Has the C half of Python's signal handling write to a pipe, which a thread of this package reads.
+    """Has the C half of Python's signal handling write to a socket, which a thread of this package reads.
+
+    The kernel says which process wrote: a child that C code forks shares socket and handler with its parent, and
+    runs no hook in which it could let go of them.
 
     The previous handling of the signal still follows: a Python handler is called as before, and a process
     that would have ended ends by the same signal, a moment later.
@@ -33,9 +43,8 @@ class TerminationWatch:
         import ctypes  # here: sub-interpreters of Python 3.12 cannot load it, and few processes need it
 
         self._handle_in_c = ctypes.CDLL(None).signal  # Python lets only the main thread set handlers
-        self._read, self._write = os.pipe()
-        os.set_blocking(self._write, False)
-        self._previous_descriptor = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._read, self._write = _socket_pair()
+        self._previous_descriptor = signal.set_wakeup_fd(self._write.fileno(), warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._handle)
         threading.Thread(target=self._run, name="timing-logger-sigterm", daemon=True).start()
 
@@ -43,12 +52,13 @@ class TerminationWatch:
         """Handle the signal on the main thread, once that runs Python code again."""
         self.came = True
         with contextlib.suppress(OSError):
-            os.write(self._write, bytes([number]))  # other code may have replaced our wakeup descriptor
+            self._write.send(bytes([number]))  # other code may have replaced our wakeup descriptor
         if callable(self._previous):
             self._previous(number, frame)
 
     def _run(self) -> None:
-        while numbers := os.read(self._read, 4096):
+        while True:
+            numbers = _received(self._read)
             if self._previous_descriptor >= 0:
                 with contextlib.suppress(OSError):
                     os.write(self._previous_descriptor, numbers)
@@ -70,8 +80,28 @@ class TerminationWatch:
         with contextlib.suppress(OSError, ValueError):
             signal.set_wakeup_fd(self._previous_descriptor)
             signal.signal(signal.SIGTERM, self._previous)
-            os.close(self._read)
-            os.close(self._write)
+            self._read.close()
+            self._write.close()
+
+
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return a socket to read from, and one to write to, which never blocks."""
+    import socket
+
+    read, write = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+    write.setblocking(False)
+    if hasattr(socket, "SO_PASSCRED"):  # on Linux
+        read.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    return read, write
+
+
+def _received(read: socket.socket) -> bytes:
+    """Wait for something that this process wrote, and return it."""
+    while True:
+        numbers, credentials, _, _ = read.recvmsg(4096, _CREDENTIALS_BYTES)
+        writers = [struct.unpack_from("i", data)[0] for _, _, data in credentials]
+        if not writers or writers == [os.getpid()]:
+            return numbers
 
 
 _watch: TerminationWatch | None = None
@@ -111,7 +141,7 @@ def not_at_sigterm(told: Told) -> None:
             _watch.told.remove(told)
 
 
-# A signal that reaches a forked child before it has let go of the pipe would be reported to its parent, so
+# A signal that reaches a forked child before it has let go of the socket would be reported to its parent, so
 # SIGTERM is blocked until then.
 
 _masks: list[set[signal.Signals | int]] = []

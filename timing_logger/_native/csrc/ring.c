@@ -73,6 +73,8 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
         ring->free_open[ring->n_free_open] = (uint8_t)(RING_MOST_OPEN - 1 - ring->n_free_open);
     ring->slots = (Slot *)(memory + FIRST_SLOT);
     ring->n_slots = n_slots;
+    ring->head = ring->taken = ring->next = ring->n_overflows = ring->n_unreadable = 0;
+    ring->n_names = ring->names_used = ring->valid_standing = 0;
     ring->mapped_bytes = n_bytes;
     ring->descriptor = descriptor;
     struct stat about;
@@ -92,16 +94,22 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
 
 int ring_abandon(Ring *ring)
 {
+    ring->capacity = 0;
+    ring->taken = ring->head;
     if (ring->header == NULL || ring->descriptor < 0)
         return 0;
     let_go(ring);
-    Header header = *ring->header; /* how many there were, for whoever still asks */
     void *same = mmap(ring->header, ring->mapped_bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-    if (same == MAP_FAILED)
-        return errno;
-    *ring->header = header;
-    return 0;
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0);
+    return same == MAP_FAILED ? errno : 0;
+}
+
+void ring_move(Ring *to, const Ring *from)
+{
+    Ring *next_followed = to->next_followed;
+    ring_close(to);
+    *to = *from;
+    to->next_followed = next_followed;
 }
 
 void ring_close(Ring *ring)
@@ -110,27 +118,25 @@ void ring_close(Ring *ring)
         return;
     munmap(ring->header, ring->mapped_bytes);
     let_go(ring);
-    memset(ring, 0, sizeof *ring);
-    ring->descriptor = -1;
+    ring->header = NULL;
 }
 
 int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
 {
-    Header *header = ring->header;
     uint32_t length = (uint32_t)n_bytes;
-    if (header->n_names >= RING_MOST_NAMES || header->names_used + sizeof length + n_bytes > RING_NAMES_BYTES)
+    if (ring->n_names >= RING_MOST_NAMES || ring->names_used + sizeof length + n_bytes > RING_NAMES_BYTES)
         return -1;
-    char *entry = ring->names + header->names_used;
+    char *entry = ring->names + ring->names_used;
     memcpy(entry, &length, sizeof length);
     memcpy(entry + sizeof length, utf8, n_bytes);
-    header->names_used += sizeof length + n_bytes;
-    __atomic_store_n(&header->n_names, header->n_names + 1, __ATOMIC_RELEASE);
+    ring->header->names_used = ring->names_used += sizeof length + n_bytes;
+    __atomic_store_n(&ring->header->n_names, ++ring->n_names, __ATOMIC_RELEASE);
     return 0;
 }
 
 void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
 {
-    uint64_t which = 1 - ring->header->standing % 2;
+    uint64_t which = 1 - ring->valid_standing % 2;
     for (uint64_t i = 0; i < n_entries; i++) {
         Slot *slot = &ring->standing[which][i];
         slot->checksum = ring_copy(slot, &entries[i]) + i + 1;
@@ -138,5 +144,6 @@ void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int
     }
     ring->header->looked_ns = now_ns;
     ring->header->progressed_ns = progressed_ns;
-    __atomic_store_n(&ring->header->standing, 2 * n_entries + which, __ATOMIC_RELEASE);
+    ring->valid_standing = 2 * n_entries + which;
+    __atomic_store_n(&ring->header->standing, ring->valid_standing, __ATOMIC_RELEASE);
 }

@@ -7,6 +7,8 @@
  * A position counts records from 0; position p lies in slot p % slots. The positions below `released` are
  * written elsewhere, those from there to `taken` are being written, and those from there to `head` wait.
  * The names that a record holds are numbers, which count the entries of the area of names.
+ *
+ * The header is for others: its process writes it and never reads it back, as whoever maps the file may change it.
  */
 #ifndef TIMING_LOGGER_RING_H
 #define TIMING_LOGGER_RING_H
@@ -51,7 +53,7 @@ typedef struct {
     char path[RING_PATH_BYTES];   /* of the timing file that the records belong to */
 } Header;
 
-typedef struct {
+typedef struct Ring {
     Header *header; /* NULL while the ring is closed */
     char *names;
     Slot *standing[2];
@@ -60,17 +62,26 @@ typedef struct {
     int n_free_open;
     Slot *slots;
     uint64_t n_slots;
-    uint64_t next; /* the slot of the next position, which saves a division */
+    uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
+    uint64_t head, taken; /* see the header, which shows them to others */
+    uint64_t next;        /* the slot of position `head`, which saves a division */
+    uint64_t n_overflows, n_unreadable; /* records that found no room, and that were not found again in their slot */
+    uint64_t n_names, names_used, valid_standing; /* see the header */
     size_t mapped_bytes;
     int descriptor; /* -1: the memory is this process's own */
     uint64_t device, inode;
+    struct Ring *next_followed; /* see forks.h */
 } Ring;
 
 /* Maps a ring of n_slots; a path of NULL is for memory of the process's own. Returns 0, or the errno. */
 int ring_open(Ring *ring, const char *path, uint64_t n_slots);
 
-/* Lets go of the file; the memory stays, as this process's own, for whoever still points there. */
+/* Takes no record any more, forgets those that wait, and lets go of the file. The memory stays, as this process's own,
+ * for whoever still points there. Only calls that a forked child may make: see forks.h. */
 int ring_abandon(Ring *ring);
+
+/* Puts an open ring in the place of another one, which is closed. */
+void ring_move(Ring *to, const Ring *from);
 
 void ring_close(Ring *ring);
 
@@ -95,18 +106,44 @@ static inline uint64_t ring_copy(Slot *to, const Slot *from)
     return sum ^ (sum >> 32);
 }
 
+static inline int ring_is_full(const Ring *ring)
+{
+    return ring->head - ring->taken >= ring->capacity;
+}
+
 /* Copies a complete record into the slot of the next position. The caller has seen that there is room. */
 static inline void ring_put(Ring *ring, const Slot *record)
 {
-    Header *header = ring->header;
-    uint64_t position = header->head;
+    uint64_t position = ring->head;
     Slot *slot = &ring->slots[ring->next];
     ring->next = ring->next + 1 < ring->n_slots ? ring->next + 1 : 0;
     __atomic_store_n(&slot->ticket, 0, __ATOMIC_RELAXED);
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* nobody else writes: the order counts for who reads a dead ring */
     slot->checksum = ring_copy(slot, record) + position + 1;
     __atomic_store_n(&slot->ticket, position + 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&header->head, position + 1, __ATOMIC_RELEASE);
+    ring->head = position + 1;
+    __atomic_store_n(&ring->header->head, position + 1, __ATOMIC_RELEASE);
+}
+
+static inline void ring_take(Ring *ring, uint64_t n_records)
+{
+    ring->taken += n_records;
+    ring->header->taken = ring->taken;
+}
+
+/* Whether the slot of a position still holds the record that was put there, whole as far as its process needs it. */
+static inline int ring_is_readable(const Ring *ring, uint64_t position)
+{
+    const Slot *slot = &ring->slots[position % ring->n_slots];
+    int knows_names = 1;
+    for (int which = 0; which < N_NAMES; which++)
+        knows_names &= slot->names[which] < ring->n_names;
+    return slot->ticket == position + 1 && (knows_names || slot->has & ELSEWHERE);
+}
+
+static inline int ring_is_elsewhere(const Ring *ring, uint64_t position)
+{
+    return (ring->slots[position % ring->n_slots].has & ELSEWHERE) != 0;
 }
 
 /* Puts a call that begins into the list of open calls. Returns its entry, for ring_leave; NULL if there is no room. */

@@ -1,0 +1,259 @@
+"""P9: what a forked child does before this package's own fork hook runs, or where no hook of Python ever runs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import rows, run_python
+
+from timing_logger.reading.recovery import recover
+from timing_logger.recording import core
+
+needs_native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
+
+BEFORE_OUR_HOOK = """
+import os, sys
+in_child = []
+os.register_at_fork(after_in_child=lambda: [call() for call in in_child])  # before the package's own
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+def fork(child=lambda: None):
+    pid = os.fork()
+    if pid == 0:
+        status = 1
+        try:
+            child()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+def finish(expected):
+    assert logger.flush()
+    assert logger.stats == (expected, expected, 0, 0), logger.stats
+    logger.close()
+    assert logger.stats == (expected, expected, 0, 0), logger.stats
+"""
+"""A program's beginning: ``in_child`` is called in each child before any hook of the package."""
+
+FORKED_IN_C = """
+import ctypes, os, signal, sys, time
+from timing_logger import TimingLogger
+def fork():
+    return ctypes.PyDLL(None).fork()  # as a library would: no hook of Python runs in the child
+"""
+"""A program's beginning, with a fork that Python does not know of."""
+
+
+def run(program: str, folder: Path) -> str:
+    done = run_python(program, folder, timeout_s=120)
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+def operations(folder: Path) -> list[str]:
+    assert sorted(path.name for path in folder.iterdir()) == ["timing-rank0.csv", "timing-rank0.meta.json"]
+    return [row[4] for row in rows(folder / "timing-rank0.csv")]
+
+
+def test_a_record_of_an_earlier_fork_hook_leaves_the_parents_records_alone(tmp_path: Path) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+in_child.append(lambda: [logger.record_timing("CHILD", 1.0) for _ in range(7)])
+for n in range(100):
+    for _ in range(20):
+        logger.record_timing("PARENT", 1.0)
+    fork()
+finish(2000)
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"] * 2000
+
+
+def test_a_record_with_metadata_of_an_earlier_fork_hook_does_not_stop_the_parents_flush_thread(
+    tmp_path: Path,
+) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+in_child.append(lambda: logger.record_interval("CHILD", 1, 2, metadata={"a": 1}))
+for n in range(10):
+    logger.record_timing("PARENT", 1.0)
+    fork()
+    logger.record_timing("PARENT", 1.0)
+finish(20)
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"] * 20
+
+
+def test_finalizers_that_record_in_three_hundred_children_leave_the_parents_records_alone(
+    tmp_path: Path,
+) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+import gc
+class Recorded:
+    def __init__(self): self.itself = self
+    def __del__(self): logger.record_timing("FINALIZED", 1.0)
+def collect():
+    Recorded()
+    gc.collect()
+in_child.append(collect)
+for n in range(300):
+    logger.record_timing("PARENT", 1.0)
+    fork()
+finish(300)
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"] * 300
+
+
+def test_an_operation_of_the_parent_that_ends_in_an_earlier_fork_hook_stays_open_in_the_parent(
+    tmp_path: Path,
+) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+from timing_logger.recording.core import BackgroundSpan
+from timing_logger.recording.python_core import CollectiveCount
+class Group(CollectiveCount):
+    name, size = "world", 2
+span, _ = logger.issue_call(BackgroundSpan, "ISEND", 8, None, None, Group(), True, True, lambda: None, ())
+in_child.append(lambda: span.end(None))
+fork()
+span.end(None)
+finish(1)
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["ISEND"]
+
+
+def test_flush_and_close_in_an_earlier_fork_hook_neither_hang_nor_write(tmp_path: Path) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+import threading, time
+def use():
+    logger.record_timing("CHILD", 1.0)
+    began_s = time.monotonic()
+    assert logger.flush(60)
+    logger.flush_soon()
+    logger.close()
+    assert time.monotonic() - began_s < 30
+in_child.append(use)
+def child():
+    assert [thread.name for thread in threading.enumerate()] == ["MainThread"], threading.enumerate()
+    assert logger.flush(60) and logger.stats.written == logger.stats.pending == 0
+for n in range(10):
+    logger.record_timing("PARENT", 1.0)
+    fork(child)
+finish(10)
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"] * 10
+
+
+@needs_native
+def test_what_a_child_records_before_the_hook_counts_as_dropped_there(tmp_path: Path) -> None:
+    run(
+        BEFORE_OUR_HOOK
+        + """
+in_child.append(lambda: [logger.record_timing("CHILD", 1.0) for _ in range(3)])
+def child():
+    logger.record_timing("CHILD", 1.0)
+    assert logger.stats == (4, 0, 4, 0), logger.stats
+for n in range(5):
+    logger.record_timing("PARENT", 1.0)
+fork(child)
+finish(5)
+""",
+        tmp_path,
+    )
+
+
+def test_a_child_forked_in_c_that_goes_on_in_python_writes_nothing_and_ends(tmp_path: Path) -> None:
+    run(
+        FORKED_IN_C
+        + """
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+for n in range(20):
+    logger.record_timing("PARENT", 1.0)
+    pid = fork()
+    if pid == 0:
+        status = 1
+        try:
+            for _ in range(5):
+                logger.record_timing("CHILD", 1.0)
+                logger.record_interval("CHILD", 1, 2, metadata={"a": 1})
+            assert logger.flush(60)
+            logger.close()
+            assert logger.stats.written == logger.stats.pending == 0, logger.stats
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+logger.close()
+assert logger.stats == (20, 20, 0, 0), logger.stats
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"] * 20
+
+
+@needs_native
+def test_a_killed_process_can_be_recovered_while_its_child_forked_in_c_lives(tmp_path: Path) -> None:
+    program = (
+        FORKED_IN_C
+        + """
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+for _ in range(500):
+    logger.record_timing("PARENT", 1.0)
+pid = fork()
+if pid == 0:
+    signal.pause()
+print(pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        try:
+            assert parent.wait(60) == -signal.SIGKILL
+            recover(tmp_path)
+            assert operations(tmp_path) == ["PARENT"] * 500
+        finally:
+            os.kill(child, signal.SIGKILL)
+
+
+def test_sigterm_to_a_child_forked_in_c_does_not_end_the_parent(tmp_path: Path) -> None:
+    run(
+        FORKED_IN_C
+        + """
+logger = TimingLogger(0, sys.argv[1], flush_interval=3600, handle_sigterm=True)
+pid = fork()
+if pid == 0:
+    os.kill(os.getpid(), signal.SIGTERM)  # nobody in this process listens
+    os._exit(0)
+os.waitpid(pid, 0)
+logger.record_timing("PARENT", 1.0)
+time.sleep(0.5)  # for a signal that must not come
+logger.close()
+""",
+        tmp_path,
+    )
+    assert operations(tmp_path) == ["PARENT"]
