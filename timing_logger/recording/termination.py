@@ -141,8 +141,8 @@ def not_at_sigterm(told: Told) -> None:
             _watch.told.remove(told)
 
 
-# A signal that reaches a forked child before it has let go of the socket would be reported to its parent, so
-# SIGTERM is blocked until then.
+# A signal that reaches a forked child before it has its own handling again would be lost there, and where the
+# kernel does not say who wrote, be reported to its parent. So SIGTERM is blocked until then.
 
 _masks: list[set[signal.Signals | int]] = []
 

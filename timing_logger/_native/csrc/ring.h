@@ -55,18 +55,19 @@ typedef struct {
 
 typedef struct Ring {
     Header *header; /* NULL while the ring is closed */
+    Slot *slots;
+    uint64_t n_slots;
+    uint64_t next;        /* the slot of position `head`, which saves a division */
+    uint64_t head, taken; /* see the header, which shows them to others */
+    uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
+    uint64_t n_overflows; /* records that found no room */
+    uint64_t n_unreadable; /* records that were not found again in their slot */
+    uint64_t n_names, names_used, valid_standing; /* see the header */
     char *names;
     Slot *standing[2];
     Slot *open;
     uint8_t free_open[RING_MOST_OPEN]; /* which of them no call is in: a stack */
     int n_free_open;
-    Slot *slots;
-    uint64_t n_slots;
-    uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
-    uint64_t head, taken; /* see the header, which shows them to others */
-    uint64_t next;        /* the slot of position `head`, which saves a division */
-    uint64_t n_overflows, n_unreadable; /* records that found no room, and that were not found again in their slot */
-    uint64_t n_names, names_used, valid_standing; /* see the header */
     size_t mapped_bytes;
     int descriptor; /* -1: the memory is this process's own */
     uint64_t device, inode;
