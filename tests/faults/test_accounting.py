@@ -154,7 +154,9 @@ def logger_and_slots(tmp_path: Path) -> Iterator[tuple[TimingLogger, Any]]:
     if core.NAME != "native":
         pytest.skip("the Python core has no slots")
     (tmp_path / "rings").mkdir()
-    with TimingLogger(0, tmp_path, maxsize=50_000, ring_dir=tmp_path / "rings", flush_interval=3600) as logger:
+    with TimingLogger(
+        0, tmp_path, maxsize=50_000, ring_dir=tmp_path / "rings", flush_interval=3600
+    ) as logger:
         (ring,) = (tmp_path / "rings").iterdir()
         header = ring_file._header(ring.read_bytes()[:4096])
         first_slot = header.header_bytes + header.names_bytes + header.standing_bytes + header.open_bytes

@@ -1,4 +1,4 @@
-"""P9: what a forked child does before this package's own fork hook runs, or where no hook of Python ever runs."""
+"""P9: what a forked child does before this package's fork hook runs, or where no hook of Python ever runs."""
 
 from __future__ import annotations
 

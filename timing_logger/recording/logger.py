@@ -267,8 +267,8 @@ class TimingLogger(ChosenRecorder, Closable):
     def _own_flusher(self) -> Flusher | None:
         """Return the flusher that works for this process.
 
-        In a forked child, no hook may have called :meth:`detach` so far: other hooks and finalizers run before
-        ours, and a child that C code forks runs none.
+        In a forked child, :meth:`detach` may not have been called so far: other hooks and finalizers run
+        before ours, and a child that C code forks runs no hook.
         """
         if self._flusher is not None and os.getpid() != self._owner_pid:
             self.detach()

@@ -25,8 +25,8 @@ Told = Callable[[bool], None]
 class TerminationWatch:
     """Has the C half of Python's signal handling write to a socket, which a thread of this package reads.
 
-    The kernel says which process wrote: a child that C code forks shares socket and handler with its parent, and
-    runs no hook in which it could let go of them.
+    The kernel says which process wrote: a child that C code forks shares socket and handler with its parent,
+    and runs no hook in which it could let go of them.
 
     The previous handling of the signal still follows: a Python handler is called as before, and a process
     that would have ended ends by the same signal, a moment later.
