@@ -15,7 +15,7 @@ from pathlib import Path
 from campaign import page
 from campaign.runner import Settings, run_all
 from campaign.table import CAMPAIGNS
-from campaign.trial import Campaign, Trial, Tried, tried
+from campaign.trial import WRITERS, Campaign, Trial, Tried, tried
 from timing_logger.recording import core
 
 SHORT_FUZZ_S = 2.0
@@ -27,15 +27,20 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
     parser.add_argument("--short", action="store_true", help="a few times each, and fuzzing for 2 s")
     parser.add_argument("--only", metavar="REGEX", default="", help="campaigns whose name has a match")
     parser.add_argument("--list", action="store_true", help="name the campaigns, and try nothing")
-    parser.add_argument("--write", metavar="FILE", type=Path, help="the page whose tables are made anew")
+    parser.add_argument(
+        "--write",
+        metavar="FILE",
+        type=Path,
+        help="the page that gets the results; those of other campaigns and writers stay",
+    )
     parser.add_argument("--fuzz-minutes", type=float, default=None, metavar="M", help="for each reader (10)")
     parser.add_argument("--workers", type=int, default=2, help="campaigns at once (2)")
     parser.add_argument(
-        "--cores",
+        "--writers",
         nargs="+",
-        choices=page.CORES,
-        default=page.CORES if core.NAME == "native" else ["python"],
-        help="over which cores campaigns about recording are tried (both, where the native one was built)",
+        choices=WRITERS,
+        default=WRITERS if core.NAME == "native" else WRITERS[1:],
+        help="over which writers campaigns about recording are tried (all; the native core if it was built)",
     )
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
     parser.add_argument(
@@ -57,26 +62,27 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
         parser.error(f"no campaign matches {options.only!r}; --list names them.")
     results = _run(chosen, options, fuzz_s)
     if options.write:
-        page.write(options.write, results, short=options.short, fuzz_s=fuzz_s)
-    print("\n".join([*page.recording_table(results), "", *page.reading_table(results)]))
+        page.write(options.write, results, campaigns, short=options.short, fuzz_s=fuzz_s)
+    rows = page.rows_of(results, campaigns, short=options.short)
+    print("\n".join([*page.recording_table(rows), "", *page.reading_table(rows)]))
     return int(any(tried.result.is_broken for tried in results))
 
 
 def _run(chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float) -> list[Tried]:
-    total = sum(len(options.cores) if campaign.records else 1 for campaign in chosen)
+    total = sum(len(options.writers) if campaign.records else 1 for campaign in chosen)
     number = iter(range(1, total + 1))
 
     def finished(found: Tried, took_s: float) -> None:
-        campaign, core, result = found
+        campaign, writer, result = found
         said = f"not tried: {result.untried}" if result.untried else f"{result.held} of {result.tried} held"
         broken = "BROKEN, " if result.is_broken else ""
-        begin = f"[{next(number)}/{total}] {campaign.name}" + (f" ({core})" if core else "")
+        begin = f"[{next(number)}/{total}] {campaign.name}" + (f" ({writer})" if writer else "")
         _say(f"{begin}: {broken}{said} ({took_s:.0f} s) {result.note}")
         for failure in result.failures:
             _say(f"    {failure}")
 
     folder = options.resume or Path(tempfile.mkdtemp(prefix="faults-"))
-    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder, options.cores)
+    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder, options.writers)
     _refuse_other_options(settings)
     _say(f"if this is interrupted: --resume {folder} goes on with it")
     results = run_all(chosen, settings, finished)
@@ -107,7 +113,7 @@ def _inside(options: argparse.Namespace, fuzz_s: float, campaigns: Sequence[Camp
     """Run one campaign, in the process that was started for it, and write its result."""
     (campaign,) = (one for one in campaigns if one.name == options.inside)
     trial = Trial(campaign.name, options.folder, short=options.short, seed=options.seed, fuzz_s=fuzz_s)
-    result = tried(campaign, trial)
+    result = tried(campaign, trial, options.writers[0])
     (options.folder / "result.json").write_text(json.dumps(result.to_json()))
     return 0
 

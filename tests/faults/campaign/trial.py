@@ -123,7 +123,8 @@ class Campaign(NamedTuple):
         run: tries it, and returns a note.
         alone: whether no other campaign may run beside it, as it measures or holds a time limit.
         limit_s: the time limits in s, in the short and in the long form.
-        records: whether it is about recording, so that it is tried over each core; else it is about reading.
+        records: whether it is about recording, and so tried over each writer; else it is about reading.
+        native_mpi: tries the same over ``timing-logger run --native-mpi``; or why that makes no sense.
     """
 
     name: str
@@ -133,24 +134,34 @@ class Campaign(NamedTuple):
     alone: bool = False
     limit_s: tuple[float, float] = (120.0, 3600.0)
     records: bool = True
+    native_mpi: Callable[[Trial], str] | str = ""
+
+
+CORES = ("native", "python")
+NATIVE_MPI = "native-mpi"
+WRITERS = (*CORES, NATIVE_MPI)
+"""What writes timing files: the two cores, and the library of ``timing-logger run --native-mpi``."""
 
 
 class Tried(NamedTuple):
-    """A campaign that was run over one core.
+    """A campaign that was run over one writer.
 
     Attributes:
-        core: ``"native"`` or ``"python"``; "" if the campaign is about reading.
+        writer: one of ``WRITERS``; "" if the campaign is about reading.
     """
 
     campaign: Campaign
-    core: str
+    writer: str
     result: Result
 
 
-def tried(campaign: Campaign, trial: Trial) -> Result:
+def tried(campaign: Campaign, trial: Trial, writer: str = "") -> Result:
     """Run ``campaign`` and return its result, also if it cannot be tried."""
+    run = campaign.native_mpi if writer == NATIVE_MPI else campaign.run
+    if isinstance(run, str):
+        return Result(untried=run or "not written for this writer yet")
     try:
-        trial.result.note = campaign.run(trial)
+        trial.result.note = run(trial)
     except Untried as reason:
         trial.result.untried = str(reason)
     except pytest.skip.Exception as reason:
