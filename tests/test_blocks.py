@@ -23,7 +23,6 @@ from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
 from timing_logger.analysis.collectives.compression import compression_against
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.waits_summary import WAITS
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import opened
 from timing_logger.engine import rows_on_disk
 from timing_logger.engine.block_order import InOrder
@@ -33,6 +32,7 @@ from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.run import run
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
+from timing_logger.reading.lacking import stated_world_size
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
 from timing_logger.report._trace_flows import (

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from timing_files import record, write_sidecar, write_timing_file
 
-from timing_logger.analysis.named_ranks import listed_ranks, named_ranks
 from timing_logger.cli import main
+from timing_logger.reading.named_ranks import listed_ranks, named_ranks
 from timing_logger.report._text_tables import MOST_SHOWN, ends_and_middle
 from timing_logger.run_info import Counters
 

@@ -10,37 +10,19 @@ number is converted only where every member is known.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 import numpy as np
 
-from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.grouping import rows_of_each
 from timing_logger.analysis.tables import Floats, Frame, Ints, coded_text, numbers
 
 NONE = -1
-
-MOST_RANKS = 2**24
-"""More ranks than any run has: a larger number of them is no statement."""
 
 _MOST_MEMBERS = 10**6
 """More ranks than any job has: a larger stated size is taken to be wrong, and its ranks are not listed."""
 
 _RANGE = r"\d{1,6}(?:-\d{1,6})?"
 _LIST = re.compile(rf"ranks ({_RANGE}(?:,{_RANGE})*)(?: #\d+)?")
-
-
-def stated_world_size(files: Iterable[File]) -> int | None:
-    """Return the number of ranks in the run that its sidecars state; None if none does, or they disagree.
-
-    A number that no run can have counts as none.
-
-    Args:
-        files: ``attrs["files"]`` of ``read_timings``.
-    """
-    stated = {sidecar_of(file).get("world_size") for file in files} - {None}
-    size = stated.pop() if len(stated) == 1 else None
-    return size if size and size <= MOST_RANKS else None
 
 
 def ranks_by_number(frame: Frame, number: Floats, communicator: Ints, world_size: int | None) -> Ints:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.files import File, Sidecar, sidecar_of
-from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.tables import Ints, dense_codes
+from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.record import NS_PER_S
 
 

@@ -42,9 +42,8 @@ class RowsOf:
         source, clock = file
         description = source.description(clock)
         rows = joined([source.take_rows(clock)], source.columns)
-        rows = select(rows, ranks=self.ranks, iterations=self.iterations)
         rows.attrs.update(self.attrs, files=[description])
-        return rows
+        return select(rows, ranks=self.ranks, iterations=self.iterations)
 
 
 @dataclass(frozen=True)

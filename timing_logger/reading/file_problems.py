@@ -10,7 +10,7 @@ import numpy as np
 
 from timing_logger.reading.clock_course import clock_trouble
 from timing_logger.record import FIELDS, LARGEST
-from timing_logger.run_info import UNUSABLE, TimingFile
+from timing_logger.run_info import SCHEMA_VERSION, UNUSABLE, TimingFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,14 @@ def problems_of(file: Mapping[str, Any]) -> Iterator[str]:
     """
     if trouble := clock_trouble(file):
         yield trouble
-    if unusable := (file.get("sidecar") or {}).get(UNUSABLE):
+    sidecar = file.get("sidecar") or {}
+    if sidecar.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
+        yield (
+            f"its sidecar has schema version {sidecar['schema_version']!r}, and this timing_logger knows "
+            f"{SCHEMA_VERSION}: what it states may mean something else. Use the version that wrote it, or a "
+            "newer one"
+        )
+    if unusable := sidecar.get(UNUSABLE):
         more = f" and {len(unusable) - _MOST_NAMED} more" if len(unusable) > _MOST_NAMED else ""
         yield f"its sidecar states no value that can be one for {', '.join(unusable[:_MOST_NAMED])}{more}"
 

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pandas as pd
 
+SELECTED = "selected_ranks"
+"""The key under which a file's description lists the ranks that were asked for, if not all were."""
+
 
 def select(
     timings: pd.DataFrame, *, ranks: Collection[int] | None = None, iterations: slice | None = None
@@ -33,7 +36,9 @@ def select(
     chosen = chosen.reset_index(drop=True)
     chosen.attrs = dict(timings.attrs)
     if ranks is not None and "files" in timings.attrs:
-        chosen.attrs["files"] = [file for file in timings.attrs["files"] if file["rank"] in ranks]
+        chosen.attrs["files"] = [
+            {**file, SELECTED: sorted(ranks)} for file in timings.attrs["files"] if file["rank"] in ranks
+        ]
     return chosen
 
 

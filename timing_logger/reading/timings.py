@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.alignment import Alignment, alignments
 from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of
+from timing_logger.reading.lacking import lacking, lacking_in_words
+from timing_logger.reading.named_ranks import capital
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger.reading.recovery import recover, recover_file
@@ -104,6 +106,7 @@ def read_timings(
         ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "pyarrow".
 
     Warns:
+        UserWarning: once, if ranks that the sidecars state have no file, an empty or a shortened one.
         UserWarning: once, if lines were cut or skipped, or files left out; if the number of rows of a file is
             not that in its sidecar; if a part of a file is missing; if something in a sidecar cannot be used;
             or if measurements of a clock contradict each other. And once, if the files are large and pyarrow
@@ -165,9 +168,16 @@ def timing_files(
     for source in sources:
         source.engine, source.columns = read_by, _in_order(columns)
     chosen, left_out = of_run(sources, incarnations)
+    _warn_of_what_lacks(chosen)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
     reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
     return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes)
+
+
+def _warn_of_what_lacks(sources: Iterable[Source]) -> None:
+    lacks = lacking([{**source.stated(), "bytes": source.n_bytes} for source in sources])
+    if said := lacking_in_words(lacks):
+        warnings.warn(f"{capital(said)}. Every answer about this run lacks those rows.", stacklevel=4)
 
 
 def _in_order(columns: Collection[str] | None) -> list[str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from timing_logger.analysis import Summary
 from timing_logger.analysis.files import File, FileCounters
-from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
+from timing_logger.reading.lacking import lacking, lacking_in_words
+from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, quoted
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 def diagnostics(summary: Summary) -> Iterable[str]:
     """Yield a sentence for each kind of row that did not end well, incomplete file, and lost record."""
     yield from on_different_runs(summary.different_runs)
+    lacks = lacking(summary.files)
+    for said in filter(None, (lacking_in_words(lacks), lacking_in_words(lacks, by_choice=True))):
+        yield f"{capital(said)}."
     for row in summary.statuses.to_dict("records"):
         rows = f"{row['count']} of {count(row['of'], 'row')}"
         yield f"{escape_text(row['operation'])}: {rows} with the status {escape_text(row['status'])}."

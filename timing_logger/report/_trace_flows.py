@@ -12,10 +12,11 @@ from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.messages import find_messages, messages_and_groups
 from timing_logger.analysis.collectives.problems import STATES, find_problems, states
 from timing_logger.analysis.columns import COLUMNS_OF, ROW_OF_PROCESS
-from timing_logger.analysis.group_members import NONE, stated_world_size
+from timing_logger.analysis.group_members import NONE
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.part_tables import in_one_table
 from timing_logger.analysis.tables import Bools, Frame, Ints, opened
+from timing_logger.reading.lacking import stated_world_size
 from timing_logger.report._trace_rows import Process, rows_by_process
 
 if TYPE_CHECKING:

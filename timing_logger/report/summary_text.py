@@ -121,7 +121,8 @@ def _files_table(files: Sequence[tuple[File, FileCounters]]) -> Table:
 
 
 def _is_complete(counters: FileCounters) -> bool:
-    return bool(counters["closed"]) and not counters["dropped"] and not counters["pending"]
+    is_whole = bool(counters["closed"]) and counters["agrees"] is not False
+    return is_whole and not counters["dropped"] and not counters["pending"]
 
 
 def _records(table: pd.DataFrame) -> list[Record]:

@@ -18,10 +18,10 @@ import numpy as np
 from narwhals.typing import IntoDataFrame
 
 from timing_logger.analysis.files import File, unread_files
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.tables import Frame, Ints, opened
 from timing_logger.engine.run import run
 from timing_logger.reading.atomic_files import draft_of
+from timing_logger.reading.lacking import stated_world_size
 from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from timing_logger.analysis.named_ranks import listed_ranks
+from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._text_tables import (
     Column,
     as_hundredths,

@@ -11,7 +11,7 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.group_members import NONE, ranks_by_number, stated_world_size
+from timing_logger.analysis.group_members import NONE, ranks_by_number
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import base_operation, goes_on
@@ -31,6 +31,7 @@ from timing_logger.analysis.tables import (
     opened,
     taken,
 )
+from timing_logger.reading.lacking import stated_world_size
 
 if TYPE_CHECKING:
     import pandas as pd

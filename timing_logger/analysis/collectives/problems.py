@@ -12,7 +12,6 @@ from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.columns import RANKS_OF_GROUP
 from timing_logger.analysis.epochs import Meaning, epochs_of
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
-from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import FROM_ROOT, TO_ROOT
 from timing_logger.analysis.tables import (
     Bools,
@@ -24,6 +23,7 @@ from timing_logger.analysis.tables import (
     each_text,
     numbers,
 )
+from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
 
 STATES = ["complete", "incomplete", "mismatched"]

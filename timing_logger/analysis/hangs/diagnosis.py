@@ -17,7 +17,6 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
@@ -29,6 +28,7 @@ from timing_logger.analysis.hangs.wording import in_words
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.tables import Record
+from timing_logger.reading.lacking import lacking, lacking_in_words, stated_world_size
 from timing_logger.record import INFLIGHT
 
 if TYPE_CHECKING:
@@ -73,12 +73,13 @@ def run_end_of(
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
     failed = tuple(one for one in groups if not one.hangs and one.failed)
     state = _state(ending, any(hanging) or _stands_still(ending, gone), bool(failed), now_unix_s)
+    lacks = lacking_in_words(lacking(files))
     mixed = different_runs(files)
     may_blame = state == "hang" and not mixed
     found = why_it_hangs(groups, messages, gone) if may_blame else Causes((), ())
     return in_words(
         RunEnd(
-            state=state,
+            state="unfinished" if lacks and state == "ended" else state,
             culprits=found.culprits,
             circle=found.circle,
             groups=tuple(hanging[0]),
@@ -91,6 +92,7 @@ def run_end_of(
             hang_after_s=min((one.hang_after_s for one in ending.words.values()), default=HANG_AFTER_S),
             last_sign_unix_s=None if math.isnan(ending.last_sign_s) else ending.last_sign_s,
         ),
+        lacks=lacks,
         n_hosts=len({one.host for one in ending.words.values()} - {""}),
         mixed=mixed,
     )

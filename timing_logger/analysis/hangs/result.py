@@ -75,7 +75,8 @@ class RunEnd:
     Attributes:
         state: ``ended``: all files were closed, and no collective failed at the end. ``hang``: the run hung,
             see ``groups`` and ``messages``. ``running``: the run was in progress when it was looked at.
-            ``unfinished``: files were not closed, but nothing hangs: the run was killed, or still runs.
+            ``unfinished``: files were not closed, or are missing, but nothing hangs: the run was killed, or
+            still runs.
             ``failed``: all files were closed, after a collective had raised. ``unknown``: no sidecar tells.
         culprits: ranks that others wait for in the end, and that wait for no rank; empty where unknown.
         circle: ranks of which each waits for the next, the last for the first; empty if there is none.

@@ -16,12 +16,13 @@ import numpy as np
 from timing_logger.analysis.collectives.matching import find_instances
 from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.columns import EARLIER_IN_STEP
-from timing_logger.analysis.group_members import MOST_RANKS, all_members
+from timing_logger.analysis.group_members import all_members
 from timing_logger.analysis.hangs.open_calls import ADDED_COLUMNS, Ending, integer_or_none
 from timing_logger.analysis.hangs.sidecar_state import LastWords
-from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.operations import base_operation, goes_on, is_collective, is_wait
 from timing_logger.analysis.tables import Floats, dense_codes, opened
+from timing_logger.reading.lacking import MOST_RANKS
+from timing_logger.reading.named_ranks import named_ranks
 from timing_logger.record import DEVICE_CLOCK
 
 if TYPE_CHECKING:

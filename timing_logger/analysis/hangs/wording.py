@@ -8,7 +8,7 @@ from dataclasses import replace
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
-from timing_logger.analysis.named_ranks import capital, named_ranks
+from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 
 _MOST_TOLD = 6
@@ -18,11 +18,12 @@ _SETTLED = (
 )
 
 
-def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
+def in_words(end: RunEnd, *, n_hosts: int, lacks: str = "", mixed: str = "") -> RunEnd:
     """Return the end of a run with its ``sentences``.
 
     Args:
         end: the end of the run.
+        lacks: of which ranks rows are missing; "" if of none.
         n_hosts: the number of hosts that the ranks were on; their wall clocks may differ.
         mixed: why the files look like those of different runs; "" if they do not.
     """
@@ -36,6 +37,8 @@ def in_words(end: RunEnd, *, n_hosts: int, mixed: str = "") -> RunEnd:
         told = ["The run ended: every file was closed, and nothing was left open."]
     else:
         told = []
+    if lacks:
+        told.append(f"{capital(lacks)}.")
     if told and mixed:
         told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
     return replace(end, sentences=tuple(map(escape_text, told)))
@@ -228,6 +231,8 @@ def _circle(end: RunEnd) -> str:
 def _without_a_hang(end: RunEnd) -> Iterable[str]:
     if end.state == "running":
         yield f"The run is in progress: nothing is open for longer than {end.hang_after_s:.0f} s."
+    elif not end.unclosed:
+        yield "Whether the run ended is not known: only the files that are here were closed."
     else:
         n_files = len(end.ranks)
         files = "its file was" if n_files == 1 else f"{len(end.unclosed)} of {n_files} files were"

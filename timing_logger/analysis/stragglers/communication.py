@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.named_ranks import named_ranks
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
 from timing_logger.analysis.stragglers.result import Gate, Verdict
@@ -21,6 +20,7 @@ from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.stragglers.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.reading.named_ranks import named_ranks
 
 MIN_TIMES = 1.5
 """A transfer is slow if it takes this many times its earlier time, or that of others of its kind."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from timing_logger.analysis.named_ranks import capital, named_ranks
 from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.peers import column_medians, members, n_known_steps, peer_medians
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
+from timing_logger.reading.named_ranks import capital, named_ranks
 
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:

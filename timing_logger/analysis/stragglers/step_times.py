@@ -12,7 +12,6 @@ from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
@@ -39,6 +38,7 @@ from timing_logger.analysis.tables import (
     opened,
     processes_of,
 )
+from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import DEVICE_CLOCK
 
 UNLOGGED = "UNLOGGED"

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.files import File, sidecar_of
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
@@ -51,6 +50,8 @@ from timing_logger.analysis.stragglers.step_times import (
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
 from timing_logger.analysis.tables import Ints, of_pandas
+from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
+from timing_logger.reading.named_ranks import capital
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,7 +137,7 @@ def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[F
     found = _by_rows_or_gaps(times, role_of)
     hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
-    verdict = _as_far_as_known(verdict, found.times, role_of)
+    verdict = _as_far_as_known(verdict, found.times, role_of, lacking(files))
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, times, mostly_transfers(times))
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
@@ -162,12 +163,28 @@ def _rather_communication(verdict: Verdict, times: StepTimes, slow: Verdict | No
     )
 
 
-def _as_far_as_known(verdict: Verdict, times: StepTimes, roles: Mapping[int, str]) -> Verdict:
-    """Add to a verdict the inconclusive ranks, and why ``healthy`` is not known, if it is not."""
-    why = why_inconclusive(times, roles) if verdict.verdict == "healthy" else ""
-    if not why:
-        return replace(verdict, unjudged_ranks=inconclusive_ranks(times, roles))
-    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
+_OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
+"""Verdicts that say in one way or another that no rank is slow."""
+
+
+def _as_far_as_known(
+    verdict: Verdict, times: StepTimes, roles: Mapping[int, str], lacks: Sequence[Lack]
+) -> Verdict:
+    """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
+
+    What a rank without rows did is not known, so nothing can be said of all ranks. A rank that is known to be
+    slow remains so.
+    """
+    absent = lacking_in_words(lacks)
+    if absent:
+        verdict = replace(verdict, evidence=(f"{capital(absent)}.", *verdict.evidence))
+    why = absent if verdict.verdict in _OF_ALL_RANKS else ""
+    if verdict.verdict == "healthy":
+        why = why or why_inconclusive(times, roles)
+    unjudged = {*(times.ranks if why else inconclusive_ranks(times, roles)), *(lack.rank for lack in lacks)}
+    if why:
+        verdict = replace(verdict, verdict="healthy", judged=False, why=why, cost_ms=0.0, cost_share=0.0)
+    return replace(verdict, unjudged_ranks=tuple(sorted(unjudged)))
 
 
 def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.analysis import Summary, Verdict
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.group_members import stated_world_size
 from timing_logger.analysis.ranks.overlap import OVERLAP, OverlapPart
 from timing_logger.analysis.ranks.overview import OVERVIEW, SummaryPart
 from timing_logger.analysis.stragglers.verdict import JudgementPart, map_judgement, reduce_judgement
 from timing_logger.analysis.stragglers.windows import verdict_and_windows
 from timing_logger.analysis.tables import of_pandas, opened
+from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import COLUMNS
 from timing_logger.report.html._collectives import COLLECTIVES, Collectives
 from timing_logger.report.html._own_times import OwnTimes

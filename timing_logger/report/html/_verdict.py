@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from timing_logger.analysis import Verdict
-from timing_logger.analysis.named_ranks import listed_ranks
+from timing_logger.reading.named_ranks import listed_ranks
 from timing_logger.report._wording import UNKNOWN, percent
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of, text

@@ -1,0 +1,141 @@
+"""Ranks whose rows are missing are told of first, and never count as healthy, closed or complete."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from timing_logger import analysis, read_timings
+from timing_logger.cli import main
+from timing_logger.run_info import sidecar_path
+
+SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
+"""Four ranks, of which rank 2 is slow; without it nobody is."""
+
+Damage = Callable[[Path], object]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return shutil.copytree(SAMPLE, tmp_path / "logs")
+
+
+def restate(timing_file: Path, **values: object) -> None:
+    path = sidecar_path(timing_file)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+
+
+def without_rank_2(folder: Path) -> None:
+    for path in folder.glob("timing-rank2.*"):
+        path.unlink()
+
+
+def cut(folder: Path) -> None:
+    path = folder / "timing-rank2.csv"
+    path.write_bytes(path.read_bytes()[:20_000])
+
+
+def said_of(folder: Path, *arguments: str) -> list[str]:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        read_timings(folder)
+    return [str(one.message) for one in caught]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (without_rank_2, "There is no file of rank 2, and the run had 4 ranks."),
+        (lambda folder: (folder / "timing-rank2.csv").unlink(), "There is no file of rank 2"),
+        (lambda folder: (folder / "timing-rank2.csv").write_bytes(b""), "The file of rank 2 is empty."),
+        (cut, "Of the 42,579 bytes that the logger of rank 2 wrote, 20,000 are there."),
+    ],
+)
+def test_reading_says_first_of_which_ranks_rows_are_missing(folder: Path, damage: Damage, said: str) -> None:
+    damage(folder)
+    assert said in said_of(folder)[0]
+
+
+def test_a_whole_folder_lacks_nothing(folder: Path) -> None:
+    assert said_of(folder) == []
+
+
+@pytest.mark.parametrize(
+    "damage", [without_rank_2, lambda folder: (folder / "timing-rank2.csv").write_bytes(b"")]
+)
+def test_where_a_rank_is_missing_nobody_is_said_to_be_healthy(
+    folder: Path, damage: Damage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder)
+    assert main(["stragglers", str(folder), "--fail-on", "unjudged"]) == 1
+    told = capsys.readouterr()
+    assert "nobody could be judged: " in told.out
+    assert "no rank is slow" not in told.out
+    assert "ile of rank 2" in told.err
+
+
+def test_a_rank_that_is_slow_is_named_even_if_another_is_missing(folder: Path) -> None:
+    for path in folder.glob("timing-rank1.*"):
+        path.unlink()
+    with pytest.warns(UserWarning, match="no file of rank 1"):
+        verdict = analysis.stragglers(read_timings(folder))
+    assert (verdict.verdict, verdict.ranks, verdict.judged) == ("rank", (2,), True)
+    assert verdict.evidence[0] == "There is no file of rank 1, and the run had 4 ranks."
+    assert 1 in verdict.unjudged_ranks
+
+
+def test_a_run_of_which_a_file_is_missing_is_not_said_to_have_ended(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_rank_2(folder)
+    assert main(["hang", str(folder), "--fail-on", "unfinished"]) == 1
+    said = capsys.readouterr().out
+    assert "Whether the run ended is not known" in said
+    assert "no file of rank 2" in said
+
+
+def test_a_summary_calls_no_file_complete_of_which_rows_are_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut(folder)
+    main(["summary", str(folder)])
+    said = capsys.readouterr().out
+    assert "every record written" not in said
+    assert "Of the 42,579 bytes that the logger of rank 2 wrote" in said
+
+
+def test_ranks_that_were_not_asked_for_do_not_count_as_missing(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["stragglers", str(folder), "--ranks", "0,2,3"]) == 0
+    said = capsys.readouterr()
+    assert "no file" not in said.out + said.err
+
+
+def test_ranks_that_were_to_record_nothing_do_not_spoil_the_verdict_and_are_told_of(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without_rank_2(folder)
+    for path in folder.glob("*.csv"):
+        options = json.loads(sidecar_path(path).read_text())["options"]
+        restate(path, options={**options, "ranks": [0, 1, 3]})
+    assert main(["summary", str(folder)]) == 0
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "Rank 2 recorded nothing, as the option ranks of the loggers asks." in said.out
+
+
+def test_a_sidecar_of_another_schema_is_not_read_without_a_word(folder: Path) -> None:
+    restate(folder / "timing-rank0.csv", schema_version=99)
+    assert "its sidecar has schema version 99, and this timing_logger knows 1" in said_of(folder)[0]
+
+
+@pytest.mark.parametrize("version", ["99", None, [1], {"a": 1}])
+def test_a_schema_version_of_any_kind_is_told_of(folder: Path, version: object) -> None:
+    restate(folder / "timing-rank0.csv", schema_version=version)
+    assert "its sidecar has schema version" in said_of(folder)[0]
