@@ -85,7 +85,7 @@ def test_a_rank_that_is_slow_is_named_even_if_another_is_missing(folder: Path) -
     with pytest.warns(UserWarning, match="no file of rank 1"):
         verdict = analysis.stragglers(read_timings(folder))
     assert (verdict.verdict, verdict.ranks, verdict.judged) == ("rank", (2,), True)
-    assert verdict.evidence[0] == "There is no file of rank 1, and the run had 4 ranks."
+    assert "There is no file of rank 1, and the run had 4 ranks." in verdict.evidence
     assert 1 in verdict.unjudged_ranks
 
 

@@ -62,6 +62,7 @@ def write_sidecar(
     end_s: float = 60.0,
     counters: Counters | None = None,
     closed: bool = True,
+    world_size: int | None = None,
 ) -> Path:
     """Write the sidecar of a process that ran from ``start_s`` to ``end_s`` on the perf_counter axis.
 
@@ -71,6 +72,7 @@ def write_sidecar(
         end_s: when the sidecar was last updated, in s.
         counters: the logger's counters. Default: all rows of the file were accepted and written.
         closed: whether the logger was closed.
+        world_size: the number of ranks that the logger was told.
 
     Returns:
         The path of the sidecar.
@@ -79,7 +81,7 @@ def write_sidecar(
     assert name is not None
     n_rows = timing_file.read_bytes().count(b"\n") - 1
     info = RunInfo(
-        file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=4, labels={},
+        file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=world_size, labels={},
         options={}, started_unix_ns=round((EPOCH_S + start_s) * NS_PER_S),
         updated_unix_ns=round((EPOCH_S + end_s) * NS_PER_S),
         closed=closed, counters=counters or Counters(n_rows, n_rows, 0, 0),

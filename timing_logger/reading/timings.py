@@ -175,9 +175,14 @@ def timing_files(
 
 
 def _warn_of_what_lacks(sources: Iterable[Source]) -> None:
-    lacks = lacking([{**source.stated(), "bytes": source.n_bytes} for source in sources])
+    lacks = lacking([{**source.stated(), "bytes": _n_bytes(source)} for source in sources])
     if said := lacking_in_words(lacks):
         warnings.warn(f"{capital(said)}. Every answer about this run lacks those rows.", stacklevel=4)
+
+
+def _n_bytes(source: Source) -> int | None:
+    """Return the size of a timing file; None if it is no regular file, which reading refuses."""
+    return source.n_bytes if all(path.is_file() for path in source.paths) else None
 
 
 def _in_order(columns: Collection[str] | None) -> list[str]:
