@@ -63,6 +63,8 @@ def write_sidecar(
     counters: Counters | None = None,
     closed: bool = True,
     world_size: int | None = None,
+    run_id: str = "",
+    world: str = "",
 ) -> Path:
     """Write the sidecar of a process that ran from ``start_s`` to ``end_s`` on the perf_counter axis.
 
@@ -73,6 +75,7 @@ def write_sidecar(
         counters: the logger's counters. Default: all rows of the file were accepted and written.
         closed: whether the logger was closed.
         world_size: the number of ranks that the logger was told.
+        run_id, world: the run and the world that the sidecar states.
 
     Returns:
         The path of the sidecar.
@@ -84,7 +87,7 @@ def write_sidecar(
         file=timing_file.name, rank=name.rank, incarnation=name.incarnation, world_size=world_size, labels={},
         options={}, started_unix_ns=round((EPOCH_S + start_s) * NS_PER_S),
         updated_unix_ns=round((EPOCH_S + end_s) * NS_PER_S),
-        closed=closed, counters=counters or Counters(n_rows, n_rows, 0, 0),
+        closed=closed, run_id=run_id, world=world, counters=counters or Counters(n_rows, n_rows, 0, 0),
     )  # fmt: skip
     path = sidecar_path(timing_file)
     replace_sidecar(path, info.to_json())

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from timing_logger._typed_json import Rules, checked
 from timing_logger.errors import NotATimingFileError
 from timing_logger.record import RawRecord, repaired
+from timing_logger.run_identity import identity
 
 SCHEMA_VERSION = 1
 
@@ -341,6 +342,7 @@ class RunInfo:
             A process that closes its logger removes it.
         killed: whether a reader found that file left behind: the process is gone, and had not closed its
             logger.
+        run_id, world, launch_id: see :class:`timing_logger.run_identity.Identity`.
         core: what recorded: "native", "python", or "native-mpi" for the library of ``run --native-mpi``.
         core_note: what the Python core costs, why it was the one in use, and the way out; "" for the others.
     """
@@ -372,6 +374,9 @@ class RunInfo:
     killed: bool = False
     core: str = ""
     core_note: str = ""
+    run_id: str = field(default_factory=lambda: identity().run_id)
+    world: str = field(default_factory=lambda: identity().world)
+    launch_id: str = field(default_factory=lambda: identity().launch_id)
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)

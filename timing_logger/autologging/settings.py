@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from timing_logger.errors import ConfigurationError
+from timing_logger.run_identity import identity
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
-
-PROBLEMS = "autolog-problem-*.txt"
-"""The files in which processes say what went wrong: their own output is left as it is."""
-
 
 MESSAGES = "autolog-messages-*.txt"
 """The files that have what the logger warns of."""
@@ -55,9 +53,19 @@ def from_environment() -> Settings | None:
         ) from error
 
 
+def problem_file(launch_id: str, process: str) -> str:
+    """Return the name of the file in which a process says what went wrong: its own output is left as it is.
+
+    Args:
+        launch_id: which ``timing-logger run`` started the process; "" for none.
+        process: the process's number, or ``*`` for the pattern of all such names.
+    """
+    return f"autolog-problem-{re.sub('[^a-zA-Z0-9.-]', '-', launch_id)}-{process}.txt"
+
+
 def note_problem(log_dir: str) -> None:
     """Leave the exception that is being handled in a file of the log folder, if it can be written."""
-    path = Path(log_dir, PROBLEMS.replace("*", str(os.getpid())))
+    path = Path(log_dir, problem_file(identity().launch_id, str(os.getpid())))
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(traceback.format_exc(), "utf-8")

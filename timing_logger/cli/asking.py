@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import shutil
+import warnings
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -91,7 +92,7 @@ def ask_of(logdir: str, arguments: argparse.Namespace, analysis: Analysis[Any, A
     from timing_logger.engine.rows import Query
     from timing_logger.engine.run import run
 
-    found = _files([logdir], "latest", arguments, analysis.columns)
+    found = _files([logdir], "latest", "", arguments, analysis.columns)
     with _cluster(arguments) as workers:
         answer: AnswerT = run(Query(found), analysis, cluster=workers).answer
     return answer
@@ -113,7 +114,7 @@ def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None
     """Return what the options choose of the files that they name; some file has such rows."""
     from timing_logger.engine.rows import Query
 
-    found = _files(arguments.logdir, arguments.run, arguments, columns)
+    found = _files(arguments.logdir, arguments.run, arguments.world, arguments, columns)
     query = Query(found, arguments.ranks, arguments.iterations)
     query.require_iterations()
     return query
@@ -122,13 +123,19 @@ def selected_rows(arguments: argparse.Namespace, columns: Collection[str] | None
 def _files(
     paths: Sequence[str],
     incarnations: Incarnations,
+    world: str,
     arguments: argparse.Namespace,
     columns: Collection[str] | None,
 ) -> TimingFiles:
     """Return the timing files under ``paths``; only ``columns`` are read, or all if that is None."""
     from timing_logger.reading.timings import timing_files
 
-    return timing_files(paths, incarnations=incarnations, engine=arguments.engine, columns=columns)
+    found = timing_files(
+        paths, incarnations=incarnations, world=world, engine=arguments.engine, columns=columns
+    )
+    if found.about:
+        warnings.warn(found.about, stacklevel=2)
+    return found
 
 
 def terminal_width() -> int:

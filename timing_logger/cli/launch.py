@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import shlex
 import signal
 import subprocess
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,68 +12,68 @@ from pathlib import Path
 from types import FrameType
 
 from timing_logger.autologging.native_mpi import build
-from timing_logger.autologging.settings import PROBLEMS, Settings
-from timing_logger.cli.asking import Answer, ask
+from timing_logger.autologging.settings import Settings
+from timing_logger.cli.asking import Answer
 from timing_logger.cli.commands import report
-from timing_logger.errors import ConfigurationError, LogPathError, TimingLoggerError
+from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
+from timing_logger.cli.stderr import say
+from timing_logger.errors import ConfigurationError, LogPathError
+from timing_logger.run_identity import VARIABLE, id_of_new_run
 
 SITE = Path(__file__).parents[1] / "autologging" / "site"
-
-_NO_RANK = (
-    "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
-    "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S."
-)
-_NO_MPI = (
-    "nothing was recorded in {}: no process of the job initialised MPI with MPI_Init; or its launcher does "
-    f"not hand on LD_PRELOAD and {build.VARIABLE}, as mpiexec of Open MPI does on other hosts with -x."
-)
 
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT)
 
 
 def run(arguments: Namespace) -> Answer:
-    """Run the job, and report on it to stderr; the exit code is the job's.
+    """Run the job, and report on it to stderr; the exit code is the job's, whatever becomes of the report.
 
     A job that a signal ended ends this process by the same signal.
     """
-    log_dir = Path(arguments.log_dir).absolute()
-    before = _timing_files(log_dir)
     command = arguments.job[1:] if arguments.job[:1] == ["--"] else arguments.job
     if not command:
         raise ConfigurationError("COMMAND: nothing to run. Name it behind --, as in: -- torchrun train.py")
     if arguments.native_mpi and arguments.every != 1:
         raise ConfigurationError("--every: --native-mpi knows no iterations. Leave one of the two out.")
+    log_dir = _made(arguments.log_dir)
+    before = timing_files(log_dir)
+    run_id = id_of_new_run()
     environment = _environment_of_native_mpi if arguments.native_mpi else _environment
-    try:
-        log_dir.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise LogPathError(f"--log-dir: {str(log_dir)!r} cannot be made: {error.strerror}.") from error
-    job = _started(command, environment(Settings(log_dir=str(log_dir), every=arguments.every)))
+    settings = Settings(log_dir=str(log_dir), every=arguments.every)
+    job = _started(command, {**os.environ, **environment(settings), VARIABLE: run_id})
     with _signals_go_to(job):
         status = job.wait()
-    written = sorted(_timing_files(log_dir) - before)
-    if not arguments.quiet:
-        nothing = _NO_MPI if arguments.native_mpi else _NO_RANK
-        said = (
-            _verdict(log_dir, written, in_python=not arguments.native_mpi)
-            if written
-            else [nothing.format(log_dir)]
-        )
-        _say(*said, *_problems(log_dir))
-    if arguments.report and written:
-        _say(report(_about(written, output=arguments.report)).text.splitlines()[0])
+    try:
+        _report(arguments, log_dir, files_of_run(log_dir, run_id, before), run_id)
+    except Exception as error:
+        say(f"the job has ended; what was recorded of it, in {log_dir}, could not be judged: {error!r}")
     if status < 0:
         _end_by(-status)
     return Answer("", status)
 
 
+def _made(folder: str) -> Path:
+    try:
+        log_dir = Path(os.path.abspath(folder))
+        log_dir.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LogPathError(f"--log-dir: {folder!r} cannot be made: {error.strerror}.") from error
+    return log_dir
+
+
+def _report(arguments: Namespace, log_dir: Path, written: list[Path], run_id: str) -> None:
+    if not arguments.quiet:
+        say(*said_of_run(log_dir, written, run_id, in_python=not arguments.native_mpi))
+    if arguments.report and written:
+        say(report(about(written, output=arguments.report)).text.splitlines()[0])
+
+
 def _environment(settings: Settings) -> dict[str, str]:
-    return {**os.environ, **settings.to_environment(), "PYTHONPATH": _before("PYTHONPATH", SITE)}
+    return {**settings.to_environment(), "PYTHONPATH": _before("PYTHONPATH", SITE)}
 
 
 def _environment_of_native_mpi(settings: Settings) -> dict[str, str]:
-    preloaded = _before("LD_PRELOAD", build.library())
-    return {**os.environ, build.VARIABLE: settings.log_dir, "LD_PRELOAD": preloaded}
+    return {build.VARIABLE: settings.log_dir, "LD_PRELOAD": _before("LD_PRELOAD", build.library())}
 
 
 def _before(variable: str, path: Path) -> str:
@@ -109,45 +107,6 @@ def _signals_go_to(job: subprocess.Popen[bytes]) -> Iterator[None]:
 
 def _end_by(number: int) -> None:
     """End this process by the signal that ended the job, so that a shell sees the same."""
-    sys.stderr.flush()
     with suppress(OSError):  # of SIGKILL nothing can be changed
         signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
-
-
-# -- what is said at the end -----------------------------------------------------------------------------
-
-
-def _say(*lines: str) -> None:
-    sys.stderr.write("".join(f"timing-logger: {line}\n" for line in lines))
-
-
-def _timing_files(log_dir: Path) -> set[Path]:
-    return set(log_dir.glob("timing-rank*.csv"))
-
-
-def _about(written: list[Path], **further: str) -> Namespace:
-    """Return the arguments of a command that is asked about all rows of these files."""
-    every_row = {"run": "latest", "ranks": None, "iterations": None, "engine": "auto", "scheduler": None}
-    return Namespace(logdir=[str(path) for path in written], **every_row, **further)
-
-
-def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str]:
-    from timing_logger.analysis.stragglers.windows import STRAGGLERS
-    from timing_logger.report._wording import count
-    from timing_logger.report.verdict_wording import verdict_sentence, what_next
-
-    try:
-        verdict, _ = ask(_about(written), STRAGGLERS).answer
-    except TimingLoggerError as error:
-        return [str(error)]
-    folder = shlex.quote(os.path.relpath(log_dir))
-    return [
-        *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
-        f"The timings of {count(len(written), 'rank')} are in {folder}; more: timing-logger report {folder}",
-    ]
-
-
-def _problems(log_dir: Path) -> list[str]:
-    found = sorted(log_dir.glob(PROBLEMS))
-    return [f"not timed in full, as {found[0]} says; the job was not touched by it"] if found else []

@@ -19,6 +19,7 @@ from timing_logger import which_core
 from timing_logger.cli import commands, launch, options
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.questions import QUESTIONS, Question
+from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
 
 _Command: TypeAlias = Callable[[argparse.Namespace], Answer]
@@ -44,13 +45,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings():
             warnings.showwarning = _warn
             answer = Answer(parser.format_help()) if command is None else command(arguments)
-        _print(answer.text)
+        if answer.text:
+            _print(answer.text)
     except BrokenPipeError:  # a reader that closes the pipe early (``| head``) has all it wants
         # The remaining output would be flushed at exit, and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (TimingLoggerError, OSError) as error:
-        print(f"timing-logger: {error}", file=sys.stderr)
+        say(str(error))
         return 2
     except KeyboardInterrupt:
         return _INTERRUPTED
@@ -269,8 +271,12 @@ def _about_rows(
         )  # fmt: skip
     parser.add_argument(
         "--run", type=options.run, default="last", metavar="last|all|N",
-        help="if the job was restarted into the same folder: the last run (default), all runs, or the one "
+        help="if several runs wrote into the folder: the one that began last (default), all, or the one "
         "with this number, such as 2 for the files named .run2",
+    )  # fmt: skip
+    parser.add_argument(
+        "--world", default="", metavar="NAME",
+        help="if ranks were spawned (MPI_Comm_spawn): the world with this name (default: the first)",
     )  # fmt: skip
     parser.add_argument(
         "--engine", choices=_ENGINES, default="auto",
@@ -299,7 +305,7 @@ def _warn(
     line: str | None = None,
 ) -> None:
     """Print a warning as one of this command's own lines: where in the code it arose helps nobody here."""
-    print(f"timing-logger: {message}", file=sys.stderr)
+    say(str(message))
 
 
 def _print(text: str) -> None:

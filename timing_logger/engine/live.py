@@ -123,8 +123,18 @@ class Watcher:
                 found[name.first][name.part] = path
         if not found:
             raise NoTimingFilesError(f"folder: no timing file in {str(self._folder)!r} (yet).")
-        newest = {name.rank: name for name in sorted(found)}
+        newest = {name.rank: name for name in _of_latest_run(found)}
         return {name: found[name] for name in newest.values()}
+
+
+def _of_latest_run(found: dict[TimingFile, dict[int, Path]]) -> list[TimingFile]:
+    """Return, in order, the files of the run that began last, and of its world that was started first."""
+    stated = {name: read_sidecar(next(iter(parts.values()))) or {} for name, parts in sorted(found.items())}
+    latest = max(stated.values(), key=lambda sidecar: sidecar.get("started_unix_ns") or 0)
+    runs = {sidecar.get("run_id") or "" for sidecar in stated.values()} - {""}
+    of_run = [name for name in stated if len(runs) < 2 or stated[name].get("run_id") == latest.get("run_id")]
+    first = min(stated[name].get("world") or "" for name in of_run)
+    return [name for name in of_run if (stated[name].get("world") or "") == first]
 
 
 @dataclass

@@ -40,6 +40,7 @@ def read_timings(
     paths: AnyPath | Sequence[AnyPath],
     *,
     incarnations: Incarnations = "latest",
+    world: str = "",
     engine: Literal["auto", "pandas", "pyarrow"] = "auto",
     columns: Collection[str] | None = None,
 ) -> pd.DataFrame:
@@ -60,7 +61,11 @@ def read_timings(
             of each rank, without those that an earlier job left behind; "all" reads everything,
             told apart by the column ``incarnation``. A number reads the run of that number: 1 for files
             without one in their names, 2 for ``.run2``, and so on. That includes the files of ranks that took
-            part in the run but not in all runs before, and so have a lower number.
+            part in the run but not in all runs before, and so have a lower number. Where sidecars state a
+            ``run_id``, files of different runs are never taken for one, even if they ran at the same time:
+            runs are then numbered in the order in which they began, and ``incarnation`` is that number.
+        world: the world of the run, if ranks were spawned (``MPI_Comm_spawn``): each world has ranks from 0.
+            "" reads the one that was started first.
         engine: what reads the files. "pyarrow" uses all cores and takes a fraction of the memory: text comes
             as categoricals, all else as below. "auto" takes it for files of more than
             ``sources.LARGE_BYTES`` together, if it is installed (``pip install 'timing_logger[large]'``). A
@@ -103,7 +108,8 @@ def read_timings(
         measurements that are farther apart than drift explains: ``after_s`` and ``before_s``, when they were
         made by this clock, ``moved_s``, how far apart they are, and ``explained_s``, how much drift and both
         uncertainties explain). ``attrs["left_out"]`` has a dict with
-        ``path`` and ``reason`` for each file that was not read. ``attrs["engine"]`` is "pandas" or "pyarrow".
+        ``path`` and ``reason`` for each file that was not read. ``attrs["about"]`` says which run and world
+        the rows are of; it is "" if there are no others. ``attrs["engine"]`` is "pandas" or "pyarrow".
 
     Warns:
         UserWarning: once, if ranks that the sidecars state have no file, an empty or a shortened one.
@@ -118,16 +124,16 @@ def read_timings(
             ``convert`` did not write.
         ConfigurationError: for Parquet, pyarrow is not installed.
         ConfigurationError: two files are of the same rank and incarnation, so that their rows
-            could not be told apart; there is no such run; ``incarnations`` or ``engine`` has another value;
-            ``columns`` has an unknown name; or pyarrow is asked for and not installed.
+            could not be told apart; there is no such run or world; ``incarnations`` or ``engine`` has another
+            value; ``columns`` has an unknown name; or pyarrow is asked for and not installed.
         OSError: a file cannot be opened.
     """
-    found = timing_files(paths, incarnations=incarnations, engine=engine, columns=columns)
+    found = timing_files(paths, incarnations=incarnations, world=world, engine=engine, columns=columns)
     # One file after the other, so that only the wanted columns of each are held.
     read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
-    table.attrs.update(files=files, left_out=found.left_out, engine=found.engine)
+    table.attrs.update(files=files, left_out=found.left_out, about=found.about, engine=found.engine)
     if found_wrong := troubles(table.attrs):
         warnings.warn(found_wrong, UserWarning, stacklevel=2)
     return table
@@ -142,18 +148,21 @@ class TimingFiles(NamedTuple):
         engine: what will read the files.
         n_bytes: the total size of the timing files as text, in bytes; a Parquet file counts with the size of
             the timing files that it was made from.
+        about: which run and world the chosen files are of; "" if there are no others.
     """
 
     aligned: list[tuple[Source, Alignment]]
     left_out: list[dict[str, str]]
     engine: Engine
     n_bytes: int
+    about: str = ""
 
 
 def timing_files(
     paths: AnyPath | Sequence[AnyPath],
     *,
     incarnations: Incarnations = "latest",
+    world: str = "",
     engine: str = "auto",
     columns: Collection[str] | None = None,
 ) -> TimingFiles:
@@ -167,11 +176,11 @@ def timing_files(
     read_by = chosen_engine(engine, n_bytes)
     for source in sources:
         source.engine, source.columns = read_by, _in_order(columns)
-    chosen, left_out = of_run(sources, incarnations)
+    chosen, left_out, about = of_run(sources, incarnations, world)
     _warn_of_what_lacks(chosen)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
     reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
-    return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes)
+    return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes, about)
 
 
 def _warn_of_what_lacks(sources: Iterable[Source]) -> None:
@@ -349,6 +358,7 @@ def troubles(attrs: dict[Any, Any]) -> str:
     lines += [f"{file['path']}: {lacking}" for file in files if (lacking := _lacking(file))]
     lines += [f"{file['path']}: {problem}" for file in files for problem in problems_of(file)]
     lines += [f"{file['path']}: left out, {file['reason']}" for file in attrs["left_out"]]
+    lines[:0] = filter(None, [attrs.get("about", "")])
     return _listed(lines, separator="\n")
 
 

@@ -1,0 +1,110 @@
+"""What ``timing-logger run`` says when the job has ended: of its own run, whatever else is in the folder."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from argparse import Namespace
+from pathlib import Path
+
+from timing_logger.autologging.native_mpi import build
+from timing_logger.autologging.settings import problem_file
+from timing_logger.cli.asking import ask
+from timing_logger.errors import TimingLoggerError
+from timing_logger.run_info import read_sidecar
+
+_NO_RANK = (
+    "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
+    "loaded batches or stepped an optimizer of torch; or Python was started with -E, -I or -S; or something "
+    "between this command and Python set an environment of its own (PYTHONPATH in a launch script, env -i)."
+)
+_NO_MPI = (
+    "nothing was recorded in {}: no process of the job initialised MPI with MPI_Init; or its launcher does "
+    f"not hand on LD_PRELOAD and {build.VARIABLE}, as mpiexec of Open MPI does on other hosts with -x."
+)
+
+
+def timing_files(log_dir: Path) -> set[Path]:
+    """Return the timing files that are in a folder."""
+    return set(log_dir.glob("timing-rank*.csv"))
+
+
+def files_of_run(log_dir: Path, run_id: str, before: set[Path]) -> list[Path]:
+    """Return the files of the run that this command started, on all its hosts.
+
+    Ranks on several hosts state what their launcher says of the run, and which command started each of them.
+
+    Args:
+        log_dir: the folder.
+        run_id: what this command called the run.
+        before: the files that were there before it. Of files that state no run, the others count.
+    """
+    stated = {path: read_sidecar(path) or {} for path in timing_files(log_dir)}
+    started = [
+        sidecar
+        for path, sidecar in stated.items()
+        if path not in before and run_id in (sidecar.get("launch_id"), sidecar.get("run_id"))
+    ]
+    runs = {sidecar.get("run_id") for sidecar in started} - {"", None}
+    return sorted(
+        path
+        for path, sidecar in stated.items()
+        if (sidecar["run_id"] in runs if sidecar.get("run_id") else path not in before)
+    )
+
+
+def said_of_run(log_dir: Path, written: list[Path], run_id: str, *, in_python: bool) -> list[str]:
+    """Return the lines that are said of a run, whose files are ``written``."""
+    if written:
+        said = _verdict(log_dir, written, in_python=in_python)
+    else:
+        said = [(_NO_RANK if in_python else _NO_MPI).format(log_dir)]
+    return [*said, *_problems(log_dir, run_id)]
+
+
+def about(written: list[Path], **further: str) -> Namespace:
+    """Return the arguments of a command that is asked about all rows of these files."""
+    every_row = {"run": "latest", "world": "", "ranks": None, "iterations": None}
+    return Namespace(
+        logdir=[str(path) for path in written], **every_row, engine="auto", scheduler=None, **further
+    )
+
+
+def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str]:
+    from timing_logger.analysis.stragglers.windows import STRAGGLERS
+    from timing_logger.report._wording import count
+    from timing_logger.report.verdict_wording import verdict_sentence, what_next
+
+    try:
+        asked = ask(about(written), STRAGGLERS)
+    except TimingLoggerError as error:
+        return [str(error)]
+    verdict, _ = asked.answer
+    ranks = count(len({file["rank"] for file in asked.files}), "rank")
+    folder = _as_typed(log_dir)
+    return [
+        *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
+        f"The timings of {ranks} are in {folder}; more: timing-logger report {folder}"
+        + _which([Path(file["path"]) for file in asked.files], log_dir),
+    ]
+
+
+def _which(asked: list[Path], log_dir: Path) -> str:
+    """Return the option that names the run of these files to a command that is asked about the folder."""
+    from timing_logger.reading.runs_of_job import number_of_run
+    from timing_logger.reading.timings import find_sources
+
+    number = number_of_run(find_sources([log_dir]), asked[0])
+    return f" --run {number}" if number else ""
+
+
+def _as_typed(log_dir: Path) -> str:
+    try:
+        return shlex.quote(os.path.relpath(log_dir))
+    except OSError:  # the working folder is gone
+        return shlex.quote(str(log_dir))
+
+
+def _problems(log_dir: Path, run_id: str) -> list[str]:
+    found = sorted(log_dir.glob(problem_file(run_id, "*")))
+    return [f"not timed in full, as {found[0]} says; the job was not touched by it"] if found else []
