@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +15,7 @@ from typing import Any
 
 import pytest
 from mpi_runner import environment_of_a_job
+from native_jobs import BIN, RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
 from timing_logger.autologging.native_mpi import build, table
@@ -25,14 +23,9 @@ from timing_logger.autologging.native_mpi.build import library
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
 
-BIN = Path(sys.executable).parent
 HERE = Path(__file__).parent
-RUN = [sys.executable, "-m", "timing_logger", "run", "--native-mpi"]
-COLUMNS = ("operation", "message_size_bytes", "group", "group_size", "seq", "peer", "thread", "status")
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("cc") is None or not (BIN / "mpicc").exists(), reason="no C compiler, or no mpicc"
-)
+pytestmark = needs_compiler
 
 
 @pytest.fixture(scope="module")
@@ -44,37 +37,7 @@ def environment() -> Iterator[dict[str, str]]:
 @pytest.fixture(scope="module")
 def program(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The program ``native_programs/calls.c``, compiled."""
-    path = tmp_path_factory.mktemp("native") / "calls"
-    command = ["mpicc", "-O1", "-pthread", str(HERE / "native_programs" / "calls.c"), "-o", str(path)]
-    subprocess.run(command, check=True, timeout=60, env={**os.environ, **environment})
-    return path
-
-
-Job = subprocess.CompletedProcess[str]
-
-
-class Jobs:
-    """Runs the program in C on two ranks, timed into a folder of its own."""
-
-    def __init__(self, program: Path, environment: dict[str, str], folder: Path) -> None:
-        self.folder = folder
-        self.environment = environment
-        self.command = ["mpiexec", "-n", "2", str(program)]
-
-    def timed(self, what: str, *options: object) -> Job:
-        command = [*RUN, "--log-dir", self.folder, *options, "--", *self.command, what]
-        return run_job(command, environment=self.environment, limit_s=60, name=what)
-
-    def plain(self, what: str) -> Job:
-        return run_job([*self.command, what], environment=self.environment, limit_s=60, name=what)
-
-    def rows(self, rank: int = 0) -> list[tuple[str, ...]]:
-        with (self.folder / f"timing-rank{rank}.csv").open(newline="") as file:
-            return [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
-
-    def sidecar(self, rank: int = 0) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads((self.folder / f"timing-rank{rank}.meta.json").read_text())
-        return found
+    return compiled("calls", tmp_path_factory.mktemp("native"), environment)
 
 
 @pytest.fixture
@@ -94,10 +57,8 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
     other = run_job(command, environment=environment, limit_s=120, name="native")
     assert (one.returncode, other.returncode) == (0, 0), one.stderr + other.stderr
     for rank in range(3):
-        with (by_wrapper / f"timing-rank{rank}.csv").open(newline="") as file:
-            expected = [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
-        with (native / f"timing-rank{rank}.csv").open(newline="") as file:
-            found = [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]
+        expected = rows_of(by_wrapper / f"timing-rank{rank}.csv")
+        found = rows_of(native / f"timing-rank{rank}.csv")
         assert len(found) > 300
         assert found == expected
 
@@ -195,7 +156,7 @@ def test_a_job_ends_as_it_would_have(jobs: Jobs, what: str) -> None:
 
 def test_a_program_that_aborts_ends_as_it_would_have(jobs: Jobs) -> None:
     """Alone: Open MPI's launcher itself crashes or hangs after one abort in thirty."""
-    jobs.command = jobs.command[3:]
+    jobs.launcher = []
     assert jobs.timed("aborting", "--quiet").returncode == jobs.plain("aborting").returncode != 0
 
 
@@ -207,7 +168,7 @@ def test_a_kill_loses_no_row_older_than_a_quarter_of_a_second(jobs: Jobs) -> Non
 
 def test_rows_that_the_disk_refuses_are_counted_and_the_program_goes_on(jobs: Jobs) -> None:
     limited = ["bash", "-c", 'ulimit -f 64; trap "" XFSZ; exec "$@"', "bash"]
-    command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.command[:3], *limited, jobs.command[3]]
+    command = [*RUN, "--quiet", "--log-dir", jobs.folder, "--", *jobs.launcher, *limited, jobs.program]
     job = run_job([*command, "flood"], environment=jobs.environment, limit_s=60, name="a full disk")
     assert job.returncode == 0, job.stderr
     sidecar = jobs.sidecar()

@@ -270,6 +270,7 @@ OF_THE_PROCESS_IN_FORTRAN = (
     _function("Init", ""),
     _function("Init_thread", "required provided"),
     _function("Finalize", ""),
+    _function("Abort", "comm code"),
 )
 
 ASKED = {

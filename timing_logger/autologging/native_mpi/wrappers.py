@@ -162,8 +162,7 @@ def _functions(exists: Callable[[str], bool]) -> Iterator[tuple[Binding, Functio
 def _has(binding: Binding, function: Function | Completion, exists: Callable[[str], bool]) -> bool:
     if binding is LARGE:
         return isinstance(function, Function) and function.large and exists(function.name + "_c")
-    matched = function.name in ("Mprobe", "Improbe", "Mrecv", "Imrecv") and binding.is_fortran
-    return exists(function.name) and not matched
+    return exists(function.name)
 
 
 def _words(n: int) -> str:

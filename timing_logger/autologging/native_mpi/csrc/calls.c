@@ -205,6 +205,25 @@ int leave_probe(struct call *call, int code, bool found, const MPI_Status *statu
     return code;
 }
 
+void fail_call(const char *status)
+{
+    if (this_thread == NULL || !this_thread->inside)
+        return;
+    struct call *call = &this_thread->call;
+    int64_t end_ns = leave_silently();
+    write_row(call, call->operation, call->start_ns, end_ns, status, call->thread);
+}
+
+void write_abort(MPI_Comm comm)
+{
+    int64_t start_ns = now_ns();
+    struct group *group = this_thread != NULL && this_thread->inside ? NULL : group_of(comm);
+    if (group == NULL)
+        return;
+    struct call *call = fresh("ABORT", group);
+    write_row(call, call->operation, start_ns, now_ns(), "error:MPI_Abort", call->thread);
+}
+
 struct call *wait_call(const struct call *of)
 {
     struct call *call = fresh("WAIT", of->group);

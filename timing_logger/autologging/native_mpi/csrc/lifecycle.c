@@ -1,100 +1,144 @@
 /* Begins with MPI, ends with it, and writes in between: in a thread of its own, which takes no signals. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "event.h"
 #include "waits.h"
 
 #define INTERVAL_NS 250000000
 #define SIDECAR_EVERY_NS INT64_C(10000000000)
+#define STEP_NS INT64_C(50000000)
+#define PATIENCE_NS INT64_C(1500000000) /* for a disk; with the last, below the 2 s that P11 promises */
+#define PATIENCE_AT_LAST_NS INT64_C(250000000)
 
 static pthread_t writer;
-static atomic_bool ending;
-static bool has_writer;
+static atomic_int of_process; /* the process that has a writer; 0 for none */
+static atomic_bool ending, ends_closed, is_given_up;
+static atomic_int is_over;
+atomic_long progress;
 
-static void *write_on(void *unused)
+/* -- the writer --------------------------------------------------------------------------------------------------- */
+
+static void write_to_the_end(void)
 {
-    int64_t told_ns = now_ns();
-    bool has_rows = false;
-    (void) unused;
     while (!ending) {
+        static bool has_rows;
+        static int64_t told_ns;
         wait_for_rows(INTERVAL_NS);
         write_rows();
         look_for_hangs();
         if (now_ns() - told_ns > SIDECAR_EVERY_NS || (!has_rows && written > 0)) {
             has_rows = written > 0;
-            write_sidecar(false);
+            write_sidecar(RUNNING);
             told_ns = now_ns();
         }
     }
+    write_open_calls(INT64_MAX);
+    write_rows();
+}
+
+static void *write_on(void *unused)
+{
+    (void) unused;
+    write_rows(); /* the header */
+    write_sidecar(RUNNING);
+    write_to_the_end();
+    write_sidecar(ends_closed ? CLOSED : ENDED);
+    close_file();
+    tell_change(&is_over);
     return NULL;
+}
+
+/* All that is written is written in threads of our own, which take no signals: these are the program's. Nor does a
+   file that grows too large end the process then: SIGXFSZ stays with the thread that writes. */
+static bool start_thread(pthread_t *thread, void *(*runs)(void *))
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool has_begun = pthread_create(thread, NULL, runs, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return has_begun;
 }
 
 /* A child has neither the thread nor a file of its own, and no MPI. */
 static void stop_in_child(void)
 {
     recording = false;
-    has_writer = false;
+    of_process = 0;
     close_file();
-}
-
-static bool start_writer(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before); /* the thread inherits it: signals stay the program's */
-    has_writer = pthread_create(&writer, NULL, write_on, NULL) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return has_writer;
-}
-
-/* Whether MPI itself started this process: its rank is one of another world, and names the file of this one's. */
-static bool is_spawned(void)
-{
-    MPI_Comm parent = NO_COMM;
-    return real.Comm_get_parent((word) &parent) == MPI_SUCCESS && parent != NO_COMM;
 }
 
 static void begin(void)
 {
     const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
     int rank, size;
-    if (recording || folder == NULL || real.unfit || is_spawned())
+    if (recording || folder == NULL || real.unfit)
         return;
     real.Comm_rank((word) WORLD, (word) &rank);
     real.Comm_size((word) WORLD, (word) &size);
     begin_groups();
-    if (!create_file(folder, rank) || !start_writer()) {
+    bool has_file = create_file(folder, rank);
+    if (has_file)
+        begin_sidecar(folder, rank, size);
+    if (!has_file || !start_thread(&writer, write_on)) {
         note_problem("No timing file could be made in the log folder, or no thread that writes it.");
         return;
     }
-    begin_sidecar(folder, rank, size);
+    of_process = getpid();
     pthread_atfork(NULL, NULL, stop_in_child);
     recording = true;
     group_of(WORLD);
 }
 
-static void end(bool closed)
+/* -- the end ------------------------------------------------------------------------------------------------------ */
+
+static void *tell_what_is_left(void *unused)
 {
-    if (!has_writer)
-        return;
-    recording = false;
-    lose_requests();
-    ending = true;
-    wake_writer();
-    pthread_join(writer, NULL);
-    has_writer = false;
-    write_rows();
-    dropped = accepted - written; /* what cannot be written now never is */
-    write_sidecar(closed);
-    close_file();
+    (void) unused;
+    write_sidecar(ends_closed ? CLOSED : ENDED);
+    tell_change(&is_over);
+    return NULL;
 }
 
-/* A program that ends without MPI_Finalize. */
-__attribute__((destructor)) static void end_with_the_process(void) { end(true); }
+/* Wait until the threads that write are done; false if nothing moves for so long. */
+static bool is_over_within(int64_t patience_ns)
+{
+    int64_t moved_ns = now_ns(), waited_ns = 0;
+    for (long seen = progress; !is_over && waited_ns < patience_ns; waited_ns = now_ns() - moved_ns) {
+        wait_for_change(&is_over, 0, patience_ns - waited_ns < STEP_NS ? patience_ns - waited_ns : STEP_NS);
+        if (progress != seen) {
+            seen = progress;
+            moved_ns = now_ns();
+        }
+    }
+    return is_over;
+}
+
+/* Have the writer write what there is. A disk that does not answer keeps it for a time: then the rest is counted as
+   dropped, by a thread that may be kept as well, and the process goes on to its end. */
+static void end(bool closed)
+{
+    pthread_t teller;
+    if (of_process != getpid()) /* a child of a fork in C has no writer */
+        return;
+    recording = false;
+    if (!atomic_exchange(&ending, true)) {
+        ends_closed = closed;
+        lose_requests();
+        wake_writer();
+    }
+    if (is_given_up || is_over_within(PATIENCE_NS))
+        return;
+    is_given_up = true;
+    if (start_thread(&teller, tell_what_is_left))
+        is_over_within(PATIENCE_AT_LAST_NS);
+}
 
 EXPORTED int wrapped_Init(word argc, word argv) __asm__("MPI_Init");
 int wrapped_Init(word argc, word argv)
@@ -125,12 +169,19 @@ int wrapped_Finalize(void)
     return real.Finalize();
 }
 
+static void begin_abort(MPI_Comm comm)
+{
+    if (recording)
+        write_abort(comm);
+    end(false);
+}
+
 EXPORTED int wrapped_Abort(word comm, word code) __asm__("MPI_Abort");
 int wrapped_Abort(word comm, word code)
 {
     if (!real.found)
         find_real(CALLER);
-    end(false);
+    begin_abort((MPI_Comm) comm);
     return real.Abort(comm, code);
 }
 
@@ -145,13 +196,43 @@ int wrapped_Comm_set_name(word comm, word name)
     return code;
 }
 
-/* The standard's switch for profilers: 0 pauses the rows, whose numbers go on; anything else resumes them. */
+/* The standard's switch for profilers: 0 pauses the rows, whose numbers go on; anything else resumes them. MPI's own
+   does nothing. */
 EXPORTED int wrapped_Pcontrol(int level, ...) __asm__("MPI_Pcontrol");
 int wrapped_Pcontrol(int level, ...)
 {
     paused = level == 0;
     return MPI_SUCCESS;
 }
+
+/* -- ends without MPI_Finalize ------------------------------------------------------------------------------------ */
+
+__attribute__((destructor)) static void end_with_the_process(void) { end(true); }
+
+/* Open MPI ends a process by this, also after an error that nobody handles; then its launcher kills the others. */
+EXPORTED int PMIx_Abort(int code, const char *message, void *processes, size_t n);
+int PMIx_Abort(int code, const char *message, void *processes, size_t n)
+{
+    int (*own)(int, const char *, void *, size_t);
+    fail_call("error:MPI_ERRORS_ARE_FATAL");
+    end(false);
+    *(void **) &own = dlsym(library_of(CALLER, "PMIx_Abort"), "PMIx_Abort");
+    if (own == NULL)
+        _exit(code);
+    return own(code, message, processes, n);
+}
+
+/* What glibc does, but for the threads of our own that are at work; for signal handlers and children, too. */
+EXPORTED void _exit(int code)
+{
+    end(true);
+    for (;;)
+        syscall(SYS_exit_group, code);
+}
+
+EXPORTED void _Exit(int code) { _exit(code); }
+
+/* -- Fortran ------------------------------------------------------------------------------------------------------- */
 
 /* Fortran's ways in, where the error code may be absent. Where MPI's own calls the C binding, that has begun the
    timing already. */
@@ -180,7 +261,17 @@ int wrapped_Pcontrol(int level, ...)
     {                                                                                                              \
         end(true);                                                                                                 \
         real.Finalize##suffix(ierror);                                                                             \
-    }
+    }                                                                                                              \
+    EXPORTED void wrapped_Abort##suffix(word comm, word code, word ierror) __asm__("mpi_abort" symbol);            \
+    void wrapped_Abort##suffix(word comm, word code, word ierror)                                                  \
+    {                                                                                                              \
+        if (!real.found)                                                                                           \
+            find_real(CALLER);                                                                                     \
+        begin_abort(comm_f2c(comm));                                                                               \
+        real.Abort##suffix(comm, code, ierror);                                                                    \
+    }                                                                                                              \
+    EXPORTED void wrapped_Pcontrol##suffix(const MPI_Fint *level) __asm__("mpi_pcontrol" symbol);                  \
+    void wrapped_Pcontrol##suffix(const MPI_Fint *level) { paused = *level == 0; }
 
 IN_FORTRAN(_f, "_")
 IN_FORTRAN(_f08, "_f08_")

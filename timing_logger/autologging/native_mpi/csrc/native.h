@@ -39,6 +39,8 @@ extern struct constants {
 
 /* Find MPI's own functions from the place that called the first of ours. */
 void find_real(const void *caller);
+/* Where to look for a function that this library has as well. */
+void *library_of(const void *caller, const char *function);
 /* Say in a file of the log folder why a process is not timed: its own output is left as it is. */
 void note_problem(const char *reason);
 MPI_Comm comm_f2c(word comm);
@@ -109,6 +111,10 @@ int leave_message(struct call *call, int code, int sender);
 int leave_probe(struct call *call, int code, bool found, const MPI_Status *status);
 /* End the calling thread's call without a row. */
 int64_t leave_silently(void);
+/* End the calling thread's call, if it is in one, as MPI itself is about to end the process. */
+void fail_call(const char *status);
+/* Write a row of a call that never returns. */
+void write_abort(MPI_Comm comm);
 struct call *wait_call(const struct call *of);
 void write_row(const struct call *call, const char *operation, int64_t start_ns, int64_t end_ns,
                const char *status, const char *thread);
@@ -151,22 +157,47 @@ extern atomic_long accepted, dropped;
 
 /* -- output.c: the timing file -------------------------------------------------------------------------------- */
 
+struct part;
 /* Create the first free file of this rank; false if there is none. */
 bool create_file(const char *folder, int rank);
-/* Write all rows that are there. */
-void write_rows(void);
+/* Write all rows that are there; false if that is not possible for now. */
+bool write_rows(void);
 void close_file(void);
+void for_each_part(void (*tell)(const struct part *, void *), void *context);
+extern atomic_long written, lost; /* `lost`: written into files that are gone */
+extern char file_name[64], last_error[256]; /* the name of the first part */
+
+/* -- cells.c ------------------------------------------------------------------------------------------------------ */
+
 char *cell_of(const char *name);
-extern int64_t written, written_bytes;
-extern char file_name[64], last_error[256];
+
+/* -- lifecycle.c -------------------------------------------------------------------------------------------------- */
+
+extern atomic_long progress; /* moves whenever the disk has taken something */
 extern int incarnation;
+
+/* -- identity.c ---------------------------------------------------------------------------------------------------- */
+
+void read_identity(void);
+const char *run_id(void);
+const char *launch_id(void);
+const char *world(void); /* "" for the ranks that were started first */
 
 /* -- sidecar.c -------------------------------------------------------------------------------------------------- */
 
 void begin_sidecar(const char *folder, int rank, int world_size);
-void write_sidecar(bool closed);
+/* ENDED: what is not written by now never is, and the program did not come to its own end. CLOSED: it did. */
+enum state { RUNNING, ENDED, CLOSED };
+void write_sidecar(enum state state);
+void sidecar_name(char *name, size_t room);
+/* Whether the file names of this process are another's by now. */
+bool sidecar_is_anothers(void);
+/* Follow the timing file to its new name. */
+void move_sidecar(void);
 /* Write rows and a sidecar about the calls that have been open for too long, once for each. */
 void look_for_hangs(void);
+/* Write a row about each call that was open before, unless there is one. */
+void write_open_calls(int64_t before_ns);
 struct anchor {
     int64_t counter_ns, unix_ns, uncertainty_ns;
 };

@@ -1,134 +1,219 @@
-/* The timing file: one line of CSV for each row, in the columns of timing_logger/record.py. Only the writer thread
-   writes it, in whole lines. */
+/* The timing file: one line of CSV for each row. Only the writer thread writes it, in whole lines, and goes on in
+   another file, which is a further part, where others changed this one. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "csv_line.h"
-#include "header.h"
 #include "native.h"
+#include "part.h"
 
 #define BUFFER_BYTES (1 << 18)
-#define LONGEST_LINE 4096
+#define LONGEST_LINE (1 << 14)
+#define MOST_INCARNATIONS 10000
 
-int64_t written, written_bytes;
+atomic_long written, lost;
 char file_name[64], last_error[256];
 int incarnation;
 
-static int descriptor = -1;
+static char folder[PART_PATH_BYTES];
+static int of_rank, n_parts;
+static struct part *first_part, *current; /* `current` is NULL until the next part can be made */
 static char buffer[BUFFER_BYTES];
 static int filled, rows_filled;
+static bool is_torn; /* the buffer begins with the rest of a line whose first bytes are in the file */
 static struct anchor anchor;
-
-/* -- the file -------------------------------------------------------------------------------------------------- */
 
 static void note_error(const char *what)
 {
     snprintf(last_error, sizeof last_error, "%s: %s", what, strerror(errno));
 }
 
-/* A name is free if neither the timing file nor its sidecar is there: an earlier run keeps both. */
-static bool claims(const char *folder)
+/* -- the first file --------------------------------------------------------------------------------------------- */
+
+static void name_of_part(char *name, size_t room, int number)
 {
-    char path[4096], sidecar[4096];
-    snprintf(path, sizeof path, "%s/%s", folder, file_name);
-    snprintf(sidecar, sizeof sidecar, "%s/%.*s.meta.json", folder, (int) strlen(file_name) - 4, file_name);
-    if (access(sidecar, F_OK) == 0)
-        return false;
-    descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0644);
-    return descriptor >= 0;
+    char run[24] = "", part[24] = "";
+    if (incarnation > 1)
+        snprintf(run, sizeof run, ".run%d", incarnation);
+    if (number > 1)
+        snprintf(part, sizeof part, ".part%d", number);
+    snprintf(name, room, "timing-rank%d%s%s.csv", of_rank, run, part);
 }
 
-bool create_file(const char *folder, int rank)
+static bool is_there(const char *name)
 {
-    for (incarnation = 1; incarnation < 10000; incarnation++) {
-        if (incarnation == 1)
-            snprintf(file_name, sizeof file_name, "timing-rank%d.csv", rank);
-        else
-            snprintf(file_name, sizeof file_name, "timing-rank%d.run%d.csv", rank, incarnation);
-        if (claims(folder)) {
-            anchor = read_anchor();
-            filled = sprintf(buffer, "%s", CSV_HEADER);
-            return true;
-        }
-        if (errno != EEXIST && errno != ENOENT && errno != 0)
-            break;
+    char path[PART_PATH_BYTES + 80];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    struct stat about;
+    return lstat(path, &about) == 0;
+}
+
+/* Create the first file of the next free incarnation: an earlier run keeps its timing files and its sidecar. */
+static struct part *first_free(int from)
+{
+    char second[80], sidecar[80];
+    for (incarnation = from; incarnation < MOST_INCARNATIONS; incarnation++) {
+        name_of_part(file_name, sizeof file_name, 1);
+        name_of_part(second, sizeof second, 2);
+        sidecar_name(sidecar, sizeof sidecar);
+        if (is_there(sidecar) || is_there(second))
+            continue;
+        struct part *made = create_part(folder, file_name);
+        if (made != NULL || errno != EEXIST)
+            return made;
     }
-    return false;
+    return NULL;
 }
 
-/* Write what is in the buffer, or keep it for later: never part of a line. */
+bool create_file(const char *log_dir, int rank)
+{
+    snprintf(folder, sizeof folder, "%s", log_dir);
+    of_rank = rank;
+    n_parts = 1;
+    anchor = read_anchor();
+    return (first_part = current = first_free(1)) != NULL;
+}
+
+/* -- the next one ------------------------------------------------------------------------------------------------- */
+
+static void lose_rows(int64_t n)
+{
+    written -= n;
+    lost += n;
+}
+
+/* The rest of a line whose beginning is in a file that is left: its row is lost. */
+static void cut_torn_line(void)
+{
+    char *end = is_torn ? memchr(buffer, '\n', filled) : NULL;
+    is_torn = false;
+    if (end == NULL)
+        return;
+    filled -= end + 1 - buffer;
+    memmove(buffer, end + 1, filled);
+    rows_filled--;
+    lost++;
+}
+
+/* When one part is deleted, often all are. */
+static void leave_current(void)
+{
+    for (struct part *part = first_part; part != NULL; part = part->next)
+        lose_rows(count_lost(part));
+    snprintf(last_error, sizeof last_error, "%s %s: the next rows go into a new file", current->name, current->why);
+    close_part(current);
+    cut_torn_line();
+    current = NULL;
+}
+
+static void make_folder(void)
+{
+    for (char *at = folder + 1; *at; at++)
+        if (*at == '/') {
+            *at = 0;
+            mkdir(folder, 0777);
+            *at = '/';
+        }
+    mkdir(folder, 0777);
+}
+
+static struct part *last_part(void)
+{
+    struct part *part = first_part;
+    while (part->next != NULL)
+        part = part->next;
+    return part;
+}
+
+/* Another process has the names of ours by now, so a part of ours would look like one of its: move to others. */
+static struct part *first_of_other_names(void)
+{
+    struct part *made = first_free(incarnation + 1);
+    if (made == NULL)
+        return NULL;
+    for (struct part *part = first_part; part != NULL; part = part->next)
+        lose_rows(part->rows);
+    n_parts = 1;
+    first_part = made; /* the old ones stay in memory: a sidecar may be in the writing */
+    move_sidecar();
+    return made;
+}
+
+static struct part *next_part(void)
+{
+    char name[80];
+    make_folder();
+    if (sidecar_is_anothers())
+        return first_of_other_names();
+    struct part *made = NULL;
+    do
+        name_of_part(name, sizeof name, ++n_parts);
+    while ((made = create_part(folder, name)) == NULL && errno == EEXIST);
+    if (made == NULL)
+        n_parts--;
+    else
+        last_part()->next = made;
+    return made;
+}
+
+/* See what others did to the file. Whether there is one that is certainly this process's own, if one is needed. */
+static bool look_after(void)
+{
+    enum standing standing = current == NULL ? CHANGED : look_at(current);
+    if (standing == UNKNOWN)
+        note_error("the timing file cannot be looked at");
+    if (standing == CHANGED && current != NULL)
+        leave_current();
+    if (current == NULL && filled > 0 && (current = next_part()) == NULL)
+        note_error("no file can be made");
+    return standing != UNKNOWN && (current != NULL || filled == 0);
+}
+
+/* -- writing -------------------------------------------------------------------------------------------------------- */
+
+/* Write what is in the buffer, or keep it for later. */
 static bool flush_buffer(void)
 {
-    int done = 0;
-    while (done < filled) {
-        ssize_t n = write(descriptor, buffer + done, filled - done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0) {
-            note_error("write failed");
-            if (done > 0 && ftruncate(descriptor, written_bytes) != 0) { /* rows are in the file: do not repeat them */
-                memmove(buffer, buffer + done, filled - done);
-                filled -= done;
-                written_bytes += done;
-            }
-            return false;
-        }
-        done += n;
+    int64_t done = 0;
+    if (!look_after())
+        return false;
+    if (current == NULL || append_lines(current, buffer, filled, &done)) {
+        if (current != NULL)
+            current->rows += rows_filled;
+        written += rows_filled;
+        filled = rows_filled = 0;
+        is_torn = false;
+        progress++;
+        return true;
     }
-    written += rows_filled;
-    written_bytes += filled;
-    filled = rows_filled = 0;
-    return true;
+    note_error("write failed");
+    int rows = 0;
+    for (int64_t i = 0; i < done; i++)
+        rows += buffer[i] == '\n';
+    is_torn = done > 0 ? buffer[done - 1] != '\n' : is_torn;
+    current->rows += rows;
+    written += rows;
+    rows_filled -= rows;
+    filled -= done;
+    memmove(buffer, buffer + done, filled);
+    return false;
 }
 
 void close_file(void)
 {
-    if (descriptor >= 0)
-        close(descriptor);
-    descriptor = -1;
+    if (current != NULL)
+        close_part(current);
 }
 
-/* -- cells -------------------------------------------------------------------------------------------------------- */
-
-/* A name as a cell of CSV that stays one line and runs as no formula: timing_logger.record.escape_text, except that
-   what is not ASCII is escaped as well, which readers undo alike. */
-char *cell_of(const char *name)
+void for_each_part(void (*tell)(const struct part *, void *), void *context)
 {
-    char *cell = malloc(10 * strlen(name) + 3), *out = cell;
-    bool quotes = strpbrk(name, ",\"") != NULL;
-    if (quotes)
-        *out++ = '"';
-    for (const unsigned char *at = (const unsigned char *) name; *at; at++) {
-        bool leads = at == (const unsigned char *) name && strchr("=+-@", *at) != NULL;
-        if (*at == '"') {
-            *out++ = '"', *out++ = '"';
-        } else if (*at == '\\' || leads) {
-            *out++ = '\\', *out++ = *at;
-        } else if (*at >= 0x20 && *at < 0x7f) {
-            *out++ = *at;
-        } else {
-            uint32_t code = *at;
-            int more = code >= 0xf0 ? 3 : code >= 0xe0 ? 2 : code >= 0xc0 ? 1 : 0;
-            code = more == 3 ? code & 7 : more == 2 ? code & 15 : more == 1 ? code & 31 : code;
-            for (; more > 0 && (at[1] & 0xc0) == 0x80; more--)
-                code = code << 6 | (*++at & 0x3f);
-            out += sprintf(out, code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned) code);
-        }
-    }
-    if (quotes)
-        *out++ = '"';
-    *out = 0;
-    return cell;
+    for (struct part *part = first_part; part != NULL; part = part->next)
+        tell(part, context);
 }
-
-/* -- lines ------------------------------------------------------------------------------------------------------ */
 
 static Cell cell(const char *text) { return (Cell){text, (uint32_t) strlen(text)}; }
 
@@ -147,7 +232,7 @@ static char *line(char *out, const struct row *row)
     return csv_line(out, &second, anchor.unix_ns - anchor.counter_ns, &values);
 }
 
-void write_rows(void)
+bool write_rows(void)
 {
     struct row row;
     struct anchor now = read_anchor();
@@ -156,7 +241,7 @@ void write_rows(void)
         anchor = now;
     for (;;) {
         if (filled > BUFFER_BYTES - LONGEST_LINE && !flush_buffer())
-            return;
+            return false;
         if (!take(&row))
             break;
         if (row.operation == NULL) {
@@ -166,5 +251,5 @@ void write_rows(void)
         filled = line(buffer + filled, &row) - buffer;
         rows_filled++;
     }
-    flush_buffer();
+    return flush_buffer();
 }

@@ -1,6 +1,9 @@
 /* Finds the functions of the MPI that the program uses, by the entry points that the standard has for profilers. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +18,31 @@ struct constants constants;
 
 /* The library that the caller was linked with. A program's own libraries are found behind this one in the order
    of search; those of a module that Python loaded are found through that module alone. */
-static void *library_of(const void *caller)
+void *library_of(const void *caller, const char *function)
 {
     Dl_info about;
-    if (dlsym(RTLD_NEXT, "PMPI_Init") != NULL || caller == NULL || !dladdr(caller, &about))
+    if (dlsym(RTLD_NEXT, function) != NULL || caller == NULL || !dladdr(caller, &about))
         return RTLD_NEXT;
     void *found = dlopen(about.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
     return found == NULL ? RTLD_NEXT : found;
+}
+
+/* Where files must not grow, writing is a signal that would end the program: its thread does not take it now. */
+static void write_quietly(const char *path, const char *text)
+{
+    sigset_t too_large, before, pending;
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &too_large, &before);
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0644);
+    if (descriptor >= 0) {
+        dprintf(descriptor, "%s\n", text);
+        close(descriptor);
+    }
+    if (!sigismember(&pending, SIGXFSZ))
+        sigtimedwait(&too_large, NULL, &(struct timespec){0, 0});
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void note_problem(const char *reason)
@@ -30,11 +51,7 @@ void note_problem(const char *reason)
     char path[4096];
     if (folder == NULL || snprintf(path, sizeof path, "%s/autolog-problem-%d.txt", folder, getpid()) >= (int) sizeof path)
         return;
-    FILE *file = fopen(path, "w");
-    if (file == NULL)
-        return;
-    fprintf(file, "%s\n", reason);
-    fclose(file);
+    write_quietly(path, reason);
 }
 
 static bool is_built_for(void *library)
@@ -56,7 +73,7 @@ static void *own_entry(void *library, const char *symbol)
 
 void find_real(const void *caller)
 {
-    void *library = library_of(caller);
+    void *library = library_of(caller, "PMPI_Init");
 #define FIND(name, symbol) *(void **) &real.name = own_entry(library, symbol);
     REAL_FUNCTIONS(FIND)
     if (!is_built_for(library)) {

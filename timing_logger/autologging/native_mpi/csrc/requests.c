@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "waits.h"
 
@@ -310,7 +311,11 @@ void cancelled(MPI_Request request)
 
 void lose_requests(void)
 {
-    pthread_mutex_lock(&lock);
+    struct timespec soon;
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_sec += 1;
+    if (pthread_mutex_timedlock(&lock, &soon) != 0) /* a signal handler ends the process, whose thread has the lock */
+        return;
     for (int i = 0; i < BUCKETS; i++)
         for (struct pending *pending = buckets[i]; pending != NULL; pending = pending->next)
             lose(pending);

@@ -1,8 +1,6 @@
 /* Rows on their way to the writer: a bounded queue of many producers and one consumer (Dmitry Vyukov's). A full
    queue costs the row, which is counted, and never the program's time. */
-#include <semaphore.h>
-#include <time.h>
-
+#include "event.h"
 #include "native.h"
 
 #define SLOTS (1 << 16)
@@ -13,10 +11,8 @@ static struct slot {
 } slots[SLOTS];
 static atomic_ulong tickets;
 static unsigned long taken;
-static sem_t wake;
+static atomic_int calls; /* for the writer */
 atomic_long accepted, dropped;
-
-__attribute__((constructor)) static void begin(void) { sem_init(&wake, 0, 0); }
 
 static bool queue(const struct row *row)
 {
@@ -36,7 +32,7 @@ static bool queue(const struct row *row)
     slot->row = *row;
     atomic_store_explicit(&slot->turn, ticket - ticket % SLOTS + 1, memory_order_release);
     if (ticket % (SLOTS / 4) == 0)
-        sem_post(&wake);
+        wake_writer();
     return true;
 }
 
@@ -66,14 +62,10 @@ bool take(struct row *row)
 
 void wait_for_rows(int64_t timeout_ns)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += timeout_ns;
-    until.tv_sec += until.tv_nsec / 1000000000;
-    until.tv_nsec %= 1000000000;
-    if (sem_timedwait(&wake, &until) == 0)
-        while (sem_trywait(&wake) == 0)
-            ; /* several calls for the writer are one */
+    static int heard;
+    if (calls == heard)
+        wait_for_change(&calls, heard, timeout_ns);
+    heard = calls; /* several calls for the writer are one */
 }
 
-void wake_writer(void) { sem_post(&wake); }
+void wake_writer(void) { tell_change(&calls); }

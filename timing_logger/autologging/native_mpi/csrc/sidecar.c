@@ -1,18 +1,23 @@
 /* The sidecar: what timing_logger/run_info.py reads of a process besides its rows. It is replaced as a whole. */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 
+#include "descriptors.h"
 #include "native.h"
+#include "part.h"
 
 #define HANG_AFTER_S 60
 #define MOST_TOLD 100
 
-static char path[4096], draft[4096], host[256], boot[160], mpi_version[MPI_MAX_LIBRARY_VERSION_STRING + 1];
+static char log_dir[PART_PATH_BYTES], path[PART_PATH_BYTES + 80], host[256], boot[160];
+static char mpi_version[MPI_MAX_LIBRARY_VERSION_STRING + 1];
 static int of_rank, of_world;
+static dev_t own_device; /* of the sidecar that this process wrote last */
+static ino_t own_inode;
 static int64_t started_unix_ns, progress_ns, seen, hang_after_ns;
 static struct anchor first_anchor;
 
@@ -52,11 +57,31 @@ static void read_boot(void)
         fclose(file);
 }
 
+void sidecar_name(char *name, size_t room)
+{
+    snprintf(name, room, "%.*s.meta.json", (int) strlen(file_name) - 4, file_name);
+}
+
+void move_sidecar(void)
+{
+    char name[80];
+    sidecar_name(name, sizeof name);
+    snprintf(path, sizeof path, "%s/%s", log_dir, name);
+    own_inode = 0;
+}
+
+bool sidecar_is_anothers(void)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && !is_file(&about, own_device, own_inode);
+}
+
 void begin_sidecar(const char *folder, int rank, int world_size)
 {
     int length;
-    snprintf(path, sizeof path, "%s/%.*s.meta.json", folder, (int) strlen(file_name) - 4, file_name);
-    snprintf(draft, sizeof draft, "%.3000s.%d.tmp", path, getpid());
+    snprintf(log_dir, sizeof log_dir, "%s", folder);
+    move_sidecar();
+    read_identity();
     gethostname(host, sizeof host - 1);
     read_boot();
     real.Get_library_version((word) mpi_version, (word) &length);
@@ -70,7 +95,6 @@ void begin_sidecar(const char *folder, int rank, int world_size)
     first_anchor = read_anchor();
     started_unix_ns = first_anchor.unix_ns;
     progress_ns = first_anchor.counter_ns;
-    write_sidecar(false);
 }
 
 /* -- JSON -------------------------------------------------------------------------------------------------------- */
@@ -87,7 +111,7 @@ static void quoted(FILE *file, const char *text)
         if (*text == '"' || *text == '\\')
             fputc('\\', file);
         if ((unsigned char) *text >= 0x20)
-            fputc(*text, file);
+            fputc((unsigned char) *text < 0x7f ? *text : '?', file); /* it may be in any encoding */
     }
     fputc('"', file);
 }
@@ -177,19 +201,55 @@ static void tell_anchor(FILE *file, struct anchor anchor)
             (long long) anchor.counter_ns, (long long) anchor.unix_ns, (long long) anchor.uncertainty_ns);
 }
 
-void write_sidecar(bool closed)
+static void tell_part(const struct part *part, void *context)
 {
-    FILE *file = fopen(draft, "wex");
-    if (file == NULL)
-        return;
+    struct list *list = context;
+    fprintf(list->file, "%s\n  {\"file\": \"%s\", \"rows\": %lld, \"bytes\": %lld, \"lost\": %lld, \"why\": \"%s\"}",
+            list->n++ ? "," : "", part->name, (long long) part->rows, (long long) part->bytes, (long long) part->lost,
+            part->why);
+}
+
+static void add_bytes(const struct part *part, void *sum) { *(int64_t *) sum += part->bytes; }
+
+static void tell_rows(FILE *file, enum state state)
+{
+    int64_t taken = accepted, in_files = written, gone = state == RUNNING ? dropped + lost : taken - in_files;
+    int64_t n_bytes = 0;
+    struct list parts = {file, 0};
+    for_each_part(add_bytes, &n_bytes);
+    fprintf(file, " \"counters\": {\"accepted\": %lld, \"written\": %lld, \"dropped\": %lld, \"pending\": %lld},\n",
+            (long long) taken, (long long) in_files, (long long) gone, (long long) (taken - in_files - gone));
+    fprintf(file, " \"written_bytes\": %lld,\n \"parts\": [", (long long) n_bytes);
+    for_each_part(tell_part, &parts);
+    fputs("],\n", file);
+}
+
+static void tell_calls(FILE *file, int64_t now_ns)
+{
+    struct list calls = {file, 0}, groups = {file, 0};
+    fputs(" \"open_calls\": [", file);
+    for_each_thread(tell_open_call, now_ns - hang_after_ns, &calls);
+    for_each_request(tell_open_call, now_ns - hang_after_ns, &calls);
+    fputs("],\n \"groups\": [", file);
+    for_each_group(tell_group, &groups);
+    fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
+}
+
+static void tell_all(FILE *file, enum state state)
+{
     struct anchor now = read_anchor();
-    int64_t taken = accepted, lost = dropped;
     fputs("{\n \"schema_version\": 1,\n", file);
     named(file, "file", file_name);
     fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
     fprintf(file, " \"labels\": {},\n \"options\": {\"core\": \"native-mpi\", \"hang_after\": %g},\n", hang_after_ns / 1e9);
+    named(file, "core", "native-mpi");
+    fputs(" \"crash_protection\": {\"on\": false, \"reason\": \"--native-mpi writes rows after a quarter of a second at "
+          "most, and a kill loses those in between\"},\n", file);
+    named(file, "run_id", run_id());
+    named(file, "launch_id", launch_id());
+    named(file, "world", world());
     fprintf(file, " \"started_unix_ns\": %lld,\n \"updated_unix_ns\": %lld,\n \"closed\": %s,\n",
-            (long long) started_unix_ns, (long long) now.unix_ns, closed ? "true" : "false");
+            (long long) started_unix_ns, (long long) now.unix_ns, state == CLOSED ? "true" : "false");
     fputs(" \"clock_anchors\": [", file);
     tell_anchor(file, first_anchor);
     int64_t moved_ns = (now.unix_ns - now.counter_ns) - (first_anchor.unix_ns - first_anchor.counter_ns);
@@ -197,51 +257,97 @@ void write_sidecar(bool closed)
         fputs(", ", file);
         tell_anchor(file, now);
     }
-    fprintf(file, "],\n \"counters\": {\"accepted\": %lld, \"written\": %lld, \"dropped\": %lld, \"pending\": %lld},\n",
-            (long long) taken, (long long) written, (long long) lost, (long long) (taken - written - lost));
-    fprintf(file, " \"written_bytes\": %lld,\n \"parts\": [{\"file\": \"%s\", \"rows\": %lld, \"bytes\": %lld, "
-            "\"lost\": 0, \"why\": \"\"}],\n", (long long) written_bytes, file_name, (long long) written,
-            (long long) written_bytes);
+    fputs("],\n", file);
+    tell_rows(file, state);
     named(file, "last_error", last_error);
-    struct list calls = {file, 0}, groups = {file, 0};
-    fputs(" \"open_calls\": [", file);
-    for_each_thread(tell_open_call, now.counter_ns - hang_after_ns, &calls);
-    for_each_request(tell_open_call, now.counter_ns - hang_after_ns, &calls);
-    fputs("],\n \"groups\": [", file);
-    for_each_group(tell_group, &groups);
-    fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
+    tell_calls(file, now.counter_ns);
     named(file, "host", host);
     named(file, "boot_id", boot);
     fprintf(file, " \"pid\": %d,\n \"versions\": {\"mpi\": ", getpid());
     quoted(file, mpi_version);
     fputs("}\n}\n", file);
-    if (fclose(file) == 0)
-        rename(draft, path);
-    else
+}
+
+/* -- the file ----------------------------------------------------------------------------------------------------- */
+
+/* Write the text to a new file, unless the program closes our descriptor meanwhile: then it may be another file's. */
+static bool write_draft(const char *draft, const char *text, size_t n_bytes, struct stat *about)
+{
+    unlink(draft); /* left by a process that was killed, whose number this thread has */
+    int descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (descriptor < 0)
+        return false;
+    struct stat held;
+    bool is_whole = fstat(descriptor, about) == 0;
+    descriptor = moved_up(descriptor);
+    while (is_whole && n_bytes > 0) {
+        is_whole = fstat(descriptor, &held) == 0 && is_file(&held, about->st_dev, about->st_ino);
+        ssize_t n = is_whole ? write(descriptor, text, n_bytes) : 0;
+        if (n < 0 && errno != EINTR)
+            is_whole = false;
+        text += n > 0 ? n : 0;
+        n_bytes -= n > 0 ? n : 0;
+    }
+    close_own(descriptor, about->st_dev, about->st_ino);
+    return is_whole;
+}
+
+static void put_in_place(const char *text, size_t n_bytes)
+{
+    char draft[sizeof path + 20];
+    struct stat about;
+    if (sidecar_is_anothers() || snprintf(draft, sizeof draft, "%s.%d.tmp", path, gettid()) >= (int) sizeof draft)
+        return;
+    if (!write_draft(draft, text, n_bytes, &about) || rename(draft, path) != 0) {
         unlink(draft);
+        return;
+    }
+    own_device = about.st_dev;
+    own_inode = about.st_ino;
+    progress++;
+}
+
+void write_sidecar(enum state state)
+{
+    char *text = NULL;
+    size_t n_bytes = 0;
+    FILE *file = open_memstream(&text, &n_bytes);
+    if (file == NULL)
+        return;
+    tell_all(file, state);
+    if (fclose(file) == 0)
+        put_in_place(text, n_bytes);
+    free(text);
 }
 
 /* -- hangs -------------------------------------------------------------------------------------------------------- */
 
-static void write_open(const struct call *call, void *told)
+static int64_t told_before_ns; /* open calls that began before have their row */
+
+static void write_open(const struct call *call, void *unused)
 {
-    if (call->start_ns >= *(int64_t *) told)
+    (void) unused;
+    if (call->start_ns >= told_before_ns)
         write_row(call, call->operation, call->start_ns, BLANK, "inflight", call->thread);
+}
+
+void write_open_calls(int64_t before_ns)
+{
+    for_each_thread(write_open, before_ns, NULL);
+    for_each_request(write_open, before_ns, NULL);
+    told_before_ns = before_ns;
 }
 
 void look_for_hangs(void)
 {
-    static int64_t told_before_ns;
-    int64_t now = now_ns(), taken = accepted, before_ns = now - hang_after_ns;
+    int64_t now = now_ns(), taken = accepted;
     if (taken != seen) {
         seen = taken;
         progress_ns = now;
     }
-    for_each_thread(write_open, before_ns, &told_before_ns);
-    for_each_request(write_open, before_ns, &told_before_ns);
-    told_before_ns = before_ns;
+    write_open_calls(now - hang_after_ns);
     if (accepted != taken) { /* a row that tells of a hang is no progress */
         seen = accepted;
-        write_sidecar(false);
+        write_sidecar(RUNNING);
     }
 }

@@ -1,0 +1,195 @@
+"""What the library for ``--native-mpi`` promises when files are taken away, disks fail and programs end."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mpi_runner import environment_of_a_job
+from native_jobs import BIN, RUN, Jobs, compiled, needs_compiler, rows_of
+from processes import run_job
+
+pytestmark = needs_compiler
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with environment_of_a_job() as found:
+        yield {**found, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
+@pytest.fixture(scope="module")
+def program(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled("faults", tmp_path_factory.mktemp("faults"), environment)
+
+
+@pytest.fixture
+def jobs(program: Path, environment: dict[str, str], tmp_path: Path) -> Jobs:
+    """One process each, without a launcher."""
+    found = Jobs(program, dict(environment), tmp_path / "logs")
+    found.launcher = []
+    return found
+
+
+def counters(jobs: Jobs) -> tuple[int, int, int]:
+    found = jobs.sidecar()["counters"]
+    assert found["pending"] == 0
+    return found["accepted"], found["written"], found["dropped"]
+
+
+def parts(jobs: Jobs) -> list[tuple[str, int, int, str]]:
+    return [(part["file"], part["rows"], part["lost"], part["why"]) for part in jobs.sidecar()["parts"]]
+
+
+# -- what others do to the files -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["closes", "closes_and_takes_all_numbers"])
+def test_a_program_that_closes_all_descriptors_has_its_own_file_to_itself(jobs: Jobs, what: str) -> None:
+    assert jobs.timed(what, "--quiet").returncode == 0
+    assert (jobs.folder / "own.txt").read_text() == "mine\n"
+    assert counters(jobs) == (1000, 1000, 0)
+    assert [int(row[4]) for row in jobs.rows()] == list(range(1000))
+    (first, second) = parts(jobs)
+    assert first[:3] == ("timing-rank0.csv", 500, 0)
+    assert first[3].startswith("had its descriptor closed")
+    assert second == ("timing-rank0.part2.csv", 500, 0, "")
+
+
+@pytest.mark.parametrize(
+    ("what", "why", "kept"),
+    [
+        ("unlinks", "was deleted", 0),
+        ("moves", "was moved away", 0),
+        ("replaces", "was replaced", 0),
+        ("cuts", "was cut to 20000 bytes", None),
+        ("removes_the_folder", "was deleted", 0),
+    ],
+)
+def test_rows_go_on_in_a_new_part_and_those_that_are_gone_are_dropped(
+    jobs: Jobs, what: str, why: str, kept: int | None
+) -> None:
+    assert jobs.timed(what, "--quiet").returncode == 0
+    second = rows_of(jobs.folder / "timing-rank0.part2.csv")
+    assert [int(row[4]) for row in second] == list(range(500, 1000))
+    if kept is None:  # of what is left, each whole line counts
+        kept = (jobs.folder / "timing-rank0.csv").read_text().count("\n") - 1
+        assert kept > 0
+    assert parts(jobs) == [
+        ("timing-rank0.csv", kept, 500 - kept, why),
+        ("timing-rank0.part2.csv", 500, 0, ""),
+    ]
+    assert counters(jobs) == (1000, 500 + kept, 500 - kept)
+
+
+def test_a_file_that_was_deleted_last_is_counted_without_a_new_one(jobs: Jobs) -> None:
+    assert jobs.timed("unlinks_at_the_end", "--quiet").returncode == 0
+    assert counters(jobs) == (500, 0, 500)
+    assert not list(jobs.folder.glob("*.csv"))
+
+
+# -- disks ---------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_on_the_size_of_files_does_not_change_the_exit_code(jobs: Jobs) -> None:
+    """SIGXFSZ ends a process that does not ignore it."""
+    job = jobs.timed("limits_the_size_of_files", "--quiet")
+    assert job.returncode == jobs.plain("limits_the_size_of_files").returncode == 0, job.stderr
+    accepted, written, dropped = counters(jobs)
+    assert accepted == 20_000 == written + dropped
+    assert len(jobs.rows()) == written > 0
+
+
+@pytest.mark.serial  # a process has two seconds to end
+@pytest.mark.parametrize("stalled", ["the timing file", "everything"])
+def test_a_stalled_disk_does_not_keep_a_process_from_its_end(
+    jobs: Jobs, tmp_path: Path, stalled: str
+) -> None:
+    """Each write takes a minute. Rows that are left are counted, where the sidecar can be written."""
+    jobs.environment["LD_PRELOAD"] = str(
+        compiled("stalled_writes", tmp_path, jobs.environment, "-shared", "-fPIC", "-w")
+    )
+    jobs.environment["STALLED"] = stalled
+    job = run_job(
+        [*RUN, "--quiet", "--log-dir", jobs.folder, "--", jobs.program, "floods"],
+        environment=jobs.environment, limit_s=30, name="a stall",
+    )  # fmt: skip
+    assert job.returncode == 0, job.stderr
+    if stalled == "the timing file":
+        assert counters(jobs) == (20_000, 0, 20_000)
+
+
+# -- ends ----------------------------------------------------------------------------------------------------
+
+
+def test_the_rank_that_aborts_has_its_rows_and_the_call(jobs: Jobs) -> None:
+    assert jobs.timed("aborts", "--quiet").returncode == jobs.plain("aborts").returncode != 0
+    rows = jobs.rows()
+    assert len(rows) == 501
+    assert (rows[-1][0], rows[-1][2], rows[-1][-1]) == ("ABORT", "MPI_COMM_WORLD", "error:MPI_Abort")
+    assert jobs.sidecar()["closed"] is False
+
+
+def test_a_rank_that_mpi_ends_for_an_error_has_its_rows_and_the_call(jobs: Jobs) -> None:
+    assert jobs.timed("fails", "--quiet").returncode == jobs.plain("fails").returncode != 0
+    rows = jobs.rows()
+    assert len(rows) == 501
+    assert (rows[-1][0], rows[-1][-1]) == ("SEND", "error:MPI_ERRORS_ARE_FATAL")
+    assert jobs.sidecar()["closed"] is False
+
+
+def test_a_process_that_leaves_at_once_has_all_rows(jobs: Jobs) -> None:
+    assert jobs.timed("leaves", "--quiet").returncode == 0
+    assert counters(jobs) == (500, 500, 0)
+    assert len(jobs.rows()) == 500
+
+
+def test_a_signal_handler_that_leaves_in_a_call_has_all_rows_and_that_call(jobs: Jobs) -> None:
+    assert jobs.timed("leaves_in_a_handler", "--quiet").returncode == 7
+    rows = jobs.rows()
+    assert len(rows) == 501
+    assert (rows[-1][0], rows[-1][-1]) == ("RECV", "inflight")
+
+
+def test_a_child_without_the_hooks_of_fork_leaves_the_files_alone(jobs: Jobs) -> None:
+    assert jobs.timed("forks_in_c", "--quiet").returncode == 0
+    assert counters(jobs) == (1000, 1000, 0)
+    assert [int(row[4]) for row in jobs.rows()] == list(range(1000))
+
+
+def test_threads_that_call_while_the_process_ends_leave_whole_counts(jobs: Jobs) -> None:
+    jobs.timed("leaves_while_threads_call", "--quiet")
+    accepted, written, dropped = counters(jobs)
+    assert accepted == written + dropped
+    assert len(jobs.rows()) == written
+
+
+# -- spawned worlds --------------------------------------------------------------------------------------------
+
+
+def test_spawned_processes_are_another_world_of_the_run(
+    program: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    jobs = Jobs(program, environment, tmp_path / "logs")
+    assert jobs.timed("spawns", "--quiet").returncode == 0
+    told = [json.loads(path.read_text()) for path in sorted(jobs.folder.glob("*.meta.json"))]
+    worlds = {one["world"] for one in told}
+    assert len(told) == 4
+    assert len(worlds) == 2
+    assert "" in worlds
+    assert len({one["run_id"] for one in told}) == 1
+    for one in told:
+        rows = rows_of(jobs.folder / one["file"])
+        own = [row for row in rows if row[2] == "MPI_COMM_SELF"]
+        assert len(own) == (5 if one["world"] == "" else 7)
+
+
+def test_the_sidecar_says_what_recorded_and_that_a_kill_loses_rows(jobs: Jobs) -> None:
+    jobs.timed("leaves", "--quiet")
+    sidecar = jobs.sidecar()
+    assert sidecar["core"] == "native-mpi"
+    assert sidecar["crash_protection"]["on"] is False
+    assert "quarter of a second" in sidecar["crash_protection"]["reason"]

@@ -1,0 +1,73 @@
+"""Runs programs in C under ``timing-logger run --native-mpi``, for tests, and reads what it wrote."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import run_job
+
+from timing_logger.run_info import TimingFile
+
+BIN = Path(sys.executable).parent
+PROGRAMS = Path(__file__).parent / "native_programs"
+RUN = [sys.executable, "-m", "timing_logger", "run", "--native-mpi"]
+COLUMNS = ("operation", "message_size_bytes", "group", "group_size", "seq", "peer", "thread", "status")
+
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None or not (BIN / "mpicc").exists(), reason="no C compiler, or no mpicc"
+)
+
+Job = subprocess.CompletedProcess[str]
+
+
+def compiled(name: str, folder: Path, environment: dict[str, str], *options: str) -> Path:
+    """Compile ``native_programs/{name}.c`` into ``folder``."""
+    path = folder / name
+    command = ["mpicc", "-O1", "-pthread", *options, str(PROGRAMS / f"{name}.c"), "-o", str(path)]
+    subprocess.run(command, check=True, timeout=60, env={**os.environ, **environment})
+    return path
+
+
+class Jobs:
+    """Runs one program on two ranks, or without a launcher, timed into a folder of its own."""
+
+    def __init__(self, program: Path, environment: dict[str, str], folder: Path) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.program = program
+        self.launcher: list[object] = ["mpiexec", "-n", "2"]
+
+    @property
+    def command(self) -> list[object]:
+        return [*self.launcher, self.program]
+
+    def timed(self, what: str, *options: object) -> Job:
+        command = [*RUN, "--log-dir", self.folder, *options, "--", *self.command, what]
+        return run_job(command, environment=self.environment, limit_s=60, name=what)
+
+    def plain(self, what: str) -> Job:
+        return run_job([*self.command, what], environment=self.environment, limit_s=60, name=what)
+
+    def rows(self, rank: int = 0) -> list[tuple[str, ...]]:
+        """Return the rows of a rank's first run, from all parts that are there."""
+        named = [(TimingFile.parse(path.name), path) for path in self.folder.glob(f"timing-rank{rank}.*csv")]
+        parts = sorted((name.part, path) for name, path in named if name is not None and name.incarnation == 1)
+        return [row for _, path in parts for row in rows_of(path)]
+
+    def sidecar(self, rank: int = 0) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.folder / f"timing-rank{rank}.meta.json").read_text())
+        return found
+
+
+def rows_of(path: Path) -> list[tuple[str, ...]]:
+    """Return the rows of one file in the columns that do not depend on the time."""
+    with path.open(newline="") as file:
+        return [tuple(row[column] for column in COLUMNS) for row in csv.DictReader(file)]

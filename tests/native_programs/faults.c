@@ -1,0 +1,236 @@
+/* What a program in C may do to our files, and how it may end; the argument says what. */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char file[4096], folder[4096];
+
+static void rows(int n)
+{
+    for (int i = 0; i < n; i++)
+        MPI_Barrier(MPI_COMM_SELF);
+}
+
+/* Until so many rows are in the file. */
+static void are_written(const char *path, int n)
+{
+    char block[65536];
+    for (int found = -1; found < n; usleep(1000)) {
+        FILE *opened = fopen(path, "r");
+        size_t got;
+        if (opened == NULL)
+            continue;
+        found = -1; /* the header */
+        while ((got = fread(block, 1, sizeof block, opened)) > 0)
+            for (size_t i = 0; i < got; i++)
+                found += block[i] == '\n';
+        fclose(opened);
+    }
+}
+
+static void second_half(void)
+{
+    char second[4200];
+    snprintf(second, sizeof second, "%s/timing-rank0.part2.csv", folder);
+    rows(500);
+    are_written(second, 500);
+}
+
+static void closing(int takes_all_numbers)
+{
+    char path[4200];
+    rows(500);
+    are_written(file, 500);
+    for (int i = 3; i < 4096; i++)
+        close(i);
+    snprintf(path, sizeof path, "%s/own.txt", folder);
+    int own = open(path, O_WRONLY | O_CREAT | O_APPEND, 0644);
+    for (int i = own + 1; takes_all_numbers && i < 4096; i++)
+        dup2(own, i);
+    if (write(own, "mine\n", 5) != 5)
+        _exit(3);
+    second_half();
+    _exit(0); /* MPI's own descriptors are closed, too */
+}
+
+static void closes(void) { closing(0); }
+
+static void closes_and_takes_all_numbers(void) { closing(1); }
+
+static void unlinks(void)
+{
+    rows(500);
+    are_written(file, 500);
+    unlink(file);
+    second_half();
+}
+
+static void unlinks_at_the_end(void)
+{
+    rows(500);
+    are_written(file, 500);
+    unlink(file);
+}
+
+static void moves(void)
+{
+    char moved[4200];
+    rows(500);
+    are_written(file, 500);
+    snprintf(moved, sizeof moved, "%s/moved.txt", folder);
+    rename(file, moved);
+    second_half();
+}
+
+static void replaces(void)
+{
+    unlinks_at_the_end();
+    close(open(file, O_WRONLY | O_CREAT, 0644));
+    second_half();
+}
+
+static void cuts(void)
+{
+    rows(500);
+    are_written(file, 500);
+    if (truncate(file, 20000) != 0)
+        exit(3);
+    second_half();
+}
+
+static void removes_the_folder(void)
+{
+    char command[5000];
+    rows(500);
+    are_written(file, 500);
+    snprintf(command, sizeof command, "rm -r '%s'", folder);
+    if (system(command) != 0)
+        exit(3);
+    second_half();
+}
+
+static void floods(void) { rows(20000); }
+
+/* After MPI_Init, which makes larger files itself. */
+static void limits_the_size_of_files(void)
+{
+    setrlimit(RLIMIT_FSIZE, &(struct rlimit){1 << 16, 1 << 16});
+    rows(20000);
+}
+
+static void leaves(void)
+{
+    rows(500);
+    _exit(0);
+}
+
+static void aborts(void)
+{
+    rows(500);
+    MPI_Abort(MPI_COMM_WORLD, 5);
+}
+
+static void fails(void)
+{
+    int value = 0;
+    rows(500);
+    MPI_Send(&value, 1, MPI_INT, 77, 0, MPI_COMM_WORLD);
+}
+
+static void leave_by_handler(int number)
+{
+    (void) number;
+    _exit(7);
+}
+
+static void leaves_in_a_handler(void)
+{
+    int value;
+    rows(500);
+    signal(SIGALRM, leave_by_handler);
+    alarm(1);
+    MPI_Recv(&value, 1, MPI_INT, 0, 3, MPI_COMM_SELF, MPI_STATUS_IGNORE);
+}
+
+/* A child without the hooks of fork, as of a clone in C. */
+static void forks_in_c(void)
+{
+    int status;
+    rows(500);
+    pid_t child = (pid_t) syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+    if (child == 0)
+        _exit(0);
+    if (waitpid(child, &status, 0) != child || status != 0)
+        exit(3);
+    rows(500);
+}
+
+static volatile int stops;
+
+static void *calls_on(void *unused)
+{
+    (void) unused;
+    while (!stops)
+        MPI_Barrier(MPI_COMM_SELF);
+    return NULL;
+}
+
+static void leaves_while_threads_call(void)
+{
+    pthread_t thread;
+    for (int i = 0; i < 3; i++)
+        pthread_create(&thread, NULL, calls_on, NULL);
+    usleep(300000);
+    exit(0);
+}
+
+static void spawns(char *program)
+{
+    MPI_Comm children, parent;
+    MPI_Comm_get_parent(&parent);
+    if (parent == MPI_COMM_NULL) {
+        char *arguments[] = {"spawns", NULL};
+        rows(5);
+        MPI_Comm_spawn(program, arguments, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE);
+        MPI_Barrier(children);
+        MPI_Comm_disconnect(&children);
+    } else {
+        rows(7);
+        MPI_Barrier(parent);
+        MPI_Comm_disconnect(&parent);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    int provided, rank;
+    const char *what = argc > 1 ? argv[1] : "", *to = getenv("TIMING_LOGGER_NATIVE_MPI");
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    snprintf(folder, sizeof folder, "%.3000s", to == NULL ? "." : to);
+    snprintf(file, sizeof file, "%.3000s/timing-rank%d.csv", folder, rank);
+    struct { const char *name; void (*does)(void); } parts[] = {
+        {"closes", closes}, {"closes_and_takes_all_numbers", closes_and_takes_all_numbers}, {"unlinks", unlinks},
+        {"unlinks_at_the_end", unlinks_at_the_end}, {"moves", moves}, {"replaces", replaces}, {"cuts", cuts},
+        {"removes_the_folder", removes_the_folder}, {"floods", floods},
+        {"limits_the_size_of_files", limits_the_size_of_files}, {"leaves", leaves}, {"aborts", aborts},
+        {"fails", fails}, {"leaves_in_a_handler", leaves_in_a_handler}, {"forks_in_c", forks_in_c},
+        {"leaves_while_threads_call", leaves_while_threads_call},
+    };
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strcmp(what, parts[i].name) == 0)
+            parts[i].does();
+    if (strcmp(what, "spawns") == 0)
+        spawns(argv[0]);
+    MPI_Finalize();
+    return 0;
+}

@@ -1,0 +1,61 @@
+/* Which run this process is of, and which world of it: what the environment says, as timing_logger/run_identity.py
+   reads it. No rank asks another one, as the library may not be in all of them. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "native.h"
+
+static char launch[256], run[256], world_name[256];
+
+static const char *variable(const char *name)
+{
+    const char *found = getenv(name);
+    return found == NULL ? "" : found;
+}
+
+/* Whether MPI itself started this process: then its ranks are those of another world. */
+static bool is_spawned(void)
+{
+    MPI_Comm parent = NO_COMM;
+    return real.Comm_get_parent((word) &parent) == MPI_SUCCESS && parent != NO_COMM;
+}
+
+static bool is_number(const char *text) { return *text && text[strspn(text, "0123456789")] == 0; }
+
+/* The namespace of Open MPI is "prterun-host-1234@2", or 32 bits in version 4: the last part is the world's number. */
+static void read_namespace(const char *namespace)
+{
+    const char *at = strrchr(namespace, '@');
+    unsigned long bits = strtoul(namespace, NULL, 10);
+    if (is_number(namespace)) {
+        snprintf(run, sizeof run, "openmpi-%lu", bits >> 16);
+        snprintf(world_name, sizeof world_name, "%lu", bits & 0xffff);
+    } else if (at != NULL) {
+        snprintf(run, sizeof run, "%.*s", (int) (at - namespace), namespace);
+        snprintf(world_name, sizeof world_name, "%s", at + 1);
+    } else {
+        snprintf(run, sizeof run, "%s", namespace);
+    }
+}
+
+void read_identity(void)
+{
+    snprintf(launch, sizeof launch, "%s", variable("TIMING_LOGGER_RUN_ID"));
+    if (*variable("PMIX_NAMESPACE"))
+        read_namespace(variable("PMIX_NAMESPACE"));
+    else if (*variable("PMI_JOBID"))
+        snprintf(run, sizeof run, "%s", variable("PMI_JOBID"));
+    else if (*variable("SLURM_STEP_ID"))
+        snprintf(run, sizeof run, "slurm-%s.%s", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"));
+    if (!is_spawned())
+        world_name[0] = 0;
+    else if (world_name[0] == 0)
+        snprintf(world_name, sizeof world_name, "spawned");
+}
+
+const char *run_id(void) { return launch[0] ? launch : run; }
+
+const char *launch_id(void) { return launch; }
+
+const char *world(void) { return world_name; }
