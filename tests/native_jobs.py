@@ -58,9 +58,9 @@ class Jobs:
 
     def rows(self, rank: int = 0) -> list[tuple[str, ...]]:
         """Return the rows of a rank's first run, from all parts that are there."""
-        named = [(TimingFile.parse(path.name), path) for path in self.folder.glob(f"timing-rank{rank}.*csv")]
-        parts = sorted((name.part, path) for name, path in named if name is not None and name.incarnation == 1)
-        return [row for _, path in parts for row in rows_of(path)]
+        paths = self.folder.glob(f"timing-rank{rank}.*csv")
+        named = [(name, path) for path in paths if (name := TimingFile.parse(path.name)) is not None]
+        return [row for name, path in sorted(named) if name.incarnation == 1 for row in rows_of(path)]
 
     def sidecar(self, rank: int = 0) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / f"timing-rank{rank}.meta.json").read_text())
