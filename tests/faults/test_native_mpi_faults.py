@@ -167,7 +167,7 @@ def test_threads_that_call_while_the_process_ends_leave_whole_counts(jobs: Jobs)
     assert len(jobs.rows()) == written
 
 
-# -- spawned worlds --------------------------------------------------------------------------------------------
+# -- spawned worlds ---------------------------------------------------------------------------------------
 
 
 def test_spawned_processes_are_another_world_of_the_run(
