@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import run_python
 
 from timing_logger import TimingLogger
 from timing_logger.record import HOST_CLOCK, OK, Record, format_records
@@ -161,13 +162,26 @@ def test_a_part_of_a_batch_has_the_lines_of_that_part() -> None:
         batch[5]
 
 
-def test_a_longer_queue_than_a_ring_can_be_is_one_of_pythons() -> None:
+def test_a_queue_of_a_billion_records_is_native_too_and_needs_memory_for_those_that_wait() -> None:
     sink = MemorySink()
     with TimingLogger(0, None, sinks=[sink], maxsize=10**9) as logger:
-        with logger.record_mpi_operation("A"):
-            pass
+        assert type(logger._channel) is core.Channel
+        for _ in range(3):
+            logger.record_timing("A", 1.0)
         assert logger.flush()
-    assert [record.operation for record in sink.records] == ["A"]
+    assert [record.operation for record in sink.records] == ["A"] * 3
+
+
+def test_a_queue_whose_memory_the_system_refuses_is_an_error_that_names_the_option() -> None:
+    run = run_python(
+        """
+        import resource
+        from timing_logger import TimingLogger
+        resource.setrlimit(resource.RLIMIT_AS, (2**32, 2**32))
+        TimingLogger(0, None, maxsize=10**9, sinks=[object()])
+        """
+    )
+    assert "ConfigurationError: maxsize=1000000000: no memory" in run.stderr
 
 
 def test_a_recording_call_of_the_native_core_has_the_documentation_of_the_other() -> None:

@@ -89,6 +89,26 @@ def run_and_part(incarnation: int, part: int) -> str:
     return run if part == 1 else f"{run}.part{part}"
 
 
+def parts_of(timing_file: Path) -> list[Path]:
+    """Return the parts of a timing file that are there as text, in order; the first may be gone.
+
+    Args:
+        timing_file: the path of its first part.
+
+    Raises:
+        FileNotFoundError: none is.
+    """
+    first = TimingFile.parse(timing_file.name)
+    numbered = [
+        (name.part, path)
+        for path in timing_file.parent.glob("timing-rank*.csv")
+        if (name := TimingFile.parse(path.name)) is not None and name.first == first
+    ]
+    if not numbered:
+        raise FileNotFoundError(f"{str(timing_file)!r} is gone")
+    return [path for _, path in sorted(numbered)]
+
+
 def sidecar_path(timing_file: Path) -> Path:
     """Return the path of a timing file's sidecar, which all its parts share.
 
@@ -121,9 +141,12 @@ def read_sidecar(timing_file: Path) -> dict[str, Any] | None:
         The content; None if there is no sidecar, it cannot be read, is larger than 64 MiB, or is no JSON
         object.
     """
+    path = sidecar_path(timing_file)
     try:
-        descriptor = os.open(sidecar_path(timing_file), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
-        with open(descriptor, "rb") as file:
+        if not path.is_file():  # to open a device acts on it
+            return None
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            descriptor = file.fileno()
             about = os.fstat(descriptor)
             if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
                 return None
@@ -307,6 +330,18 @@ class GroupProgress(NamedTuple):
     completed: int
 
 
+class CrashProtection(NamedTuple):
+    """Whether the records of a process survive it, however it ends.
+
+    Attributes:
+        on: whether they wait in a file of the machine's memory until they are written.
+        reason: why not; or, if they do, what there is to know about it. "" if nothing.
+    """
+
+    on: bool
+    reason: str
+
+
 class FilePart(NamedTuple):
     """One of the files that hold the rows of one process.
 
@@ -338,8 +373,10 @@ class RunInfo:
             it records nothing.
         behind_s: age of the oldest record that was waiting to be written at that time; more than
             ``flush_interval`` + 0.25 if records come faster than they can be written, or if the disk is slow.
+        crash_protection: whether records that are not written yet survive the process.
         ring_path: on ``host``, the file that holds the records until they are written; "" if there is none.
             A process that closes its logger removes it.
+        pid_namespace: among which processes ``pid`` is one, such as those of a container; 0 if unknown.
         killed: whether a reader found that file left behind: the process is gone, and had not closed its
             logger.
         run_id, world, launch_id: see :class:`timing_logger.run_identity.Identity`.
@@ -370,6 +407,7 @@ class RunInfo:
     idle_stack: list[str] = field(default_factory=list)
     signal: str = ""
     behind_s: float = 0.0
+    crash_protection: CrashProtection = field(default_factory=lambda: CrashProtection(False, "no ring"))
     ring_path: str = ""
     killed: bool = False
     core: str = ""
@@ -380,6 +418,7 @@ class RunInfo:
     host: str = field(default_factory=lambda: host_name())
     boot_id: str = field(default_factory=lambda: boot_id())
     pid: int = field(default_factory=os.getpid)
+    pid_namespace: int = field(default_factory=lambda: pid_namespace())
     versions: dict[str, str] = field(default_factory=lambda: _versions())
 
     def to_json(self) -> str:
@@ -400,6 +439,14 @@ def _with_names(value: Any) -> Any:
 def host_name() -> str:
     """Return the name of this host."""
     return os.uname().nodename
+
+
+def pid_namespace() -> int:
+    """Return the number of this process's PID namespace; 0 on systems that have none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
 
 
 def boot_id() -> str:

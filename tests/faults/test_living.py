@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from timing_logger.record import HOST_CLOCK, INFLIGHT, OK, Record
 from timing_logger.recording import core
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.ring_file import Ring, read_ring
-from timing_logger.run_info import GroupProgress, boot_id, host_name
+from timing_logger.run_info import GroupProgress, boot_id, host_name, sidecar_path
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
@@ -35,10 +36,13 @@ class Process:
 
     def __init__(self, folder: Path) -> None:
         self._wall_offset_ns = time.time_ns() - perf_counter_ns()
+        self.file = folder / "timing-rank0.csv"
+        sidecar_path(self.file).write_text("{}")
         self.channel: Any = core.Channel(100)
-        self.channel.back_by(folder / "a.ring", folder / "timing-rank0.csv", STARTED, self._wall_offset_ns)
+        self.channel.back_by(folder / "a.ring", self.file, STARTED, self._wall_offset_ns)
         self.sidecar: dict[str, Any] = {
             "closed": False, "ring_path": str(folder / "a.ring"), "started_unix_ns": STARTED,
+            "pid": os.getpid(),
             "host": host_name(), "boot_id": boot_id(), "updated_unix_ns": time.time_ns(), "open_calls": [],
         }  # fmt: skip
 
@@ -47,7 +51,7 @@ class Process:
         self.channel.note_standing([tuple(BARRIER)], GROUPS, now_ns, 900)
 
     def told(self) -> Any:
-        return as_it_stands(self.sidecar)
+        return as_it_stands(self.sidecar, self.file)
 
 
 @pytest.fixture
@@ -89,7 +93,7 @@ def test_a_look_in_the_future_is_not_believed(process: Process) -> None:
 @pytest.mark.parametrize(
     "other",
     [
-        {"closed": True}, {"killed": True}, {"host": "elsewhere"}, {"started_unix_ns": 2},
+        {"closed": True}, {"killed": True}, {"host": "elsewhere"}, {"started_unix_ns": 2}, {"pid": 1},
         {"ring_path": ""}, {"ring_path": "/dev/null"}, {"ring_path": "/nowhere/a.ring"},
     ],
 )  # fmt: skip

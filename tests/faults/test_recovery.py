@@ -260,10 +260,10 @@ def test_a_file_that_cannot_be_written_keeps_its_ring_and_says_so(
 ) -> None:
     logs = leave(tmp_path)
 
-    def refuse(path: Path, lines: bytes) -> None:
+    def refuse(path: Path, owner: int, lines: list[bytes]) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("timing_logger.reading.recovery._append", refuse)
+    monkeypatch.setattr("timing_logger.reading.missing_rows._append", refuse)
     (recovery,) = recover(logs)
     assert "No space left" in recovery.trouble
     assert rings(tmp_path)

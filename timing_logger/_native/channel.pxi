@@ -32,8 +32,10 @@ cdef class Channel:
         """The most records that may wait."""
         return self.ring.capacity
 
-    def back_by(self, path, timing_file, int64_t started_unix_ns, int64_t wall_offset_ns):
+    def back_by(self, path, timing_file, int64_t started_unix_ns, int64_t wall_offset_ns, capacity=None):
         """Keep the records in a new file, so that they outlive the process. Called before any is put.
+
+        ``capacity`` is how many it holds, if not as many as the channel did.
 
         Raises:
             OSError: the file cannot be made, or there is no room for it.
@@ -43,16 +45,29 @@ cdef class Channel:
         memset(&ring, 0, sizeof(ring))
         if len(of) >= RING_PATH_BYTES:
             raise OSError(36, "the path of the timing file is too long", timing_file)
-        failed = ring_open(&ring, name, self.ring.capacity + CHUNK)
+        ring.capacity = self.ring.capacity if capacity is None else capacity
+        failed = ring_open(&ring, name, ring.capacity + CHUNK)
         if failed:
             raise OSError(failed, os.strerror(failed), path)
         ring.header.started_unix_ns = started_unix_ns
         ring.header.wall_offset_ns = wall_offset_ns
         memcpy(ring.header.path, PyBytes_AS_STRING(of), len(of) + 1)
         ring.header.magic = RING_MAGIC
-        ring.capacity = self.ring.capacity
         ring_move(&self.ring, &ring)
         self.path = path
+
+    def renew_file(self):
+        """Make the file that backs the channel anew if it is gone, and return whether it was.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        if self.path is None or ring_is_at(&self.ring, os.fsencode(self.path)):
+            return False
+        failed = ring_renew(&self.ring, os.fsencode(self.path))
+        if failed:
+            raise OSError(failed, os.strerror(failed), self.path)
+        return True
 
     # -- putting --------------------------------------------------------------------------------------
 
@@ -187,7 +202,7 @@ cdef class Channel:
 
     def release(self):
         """Give the room of all records that were taken to new ones: they are written."""
-        self.ring.header.released = self.ring.taken
+        ring_release(&self.ring)
 
     cdef inline Slot *slot_at(self, uint64_t position):
         return &self.ring.slots[position % self.ring.n_slots]
@@ -222,9 +237,11 @@ cdef class Channel:
         """Remove the file that backs the channel, if there is one: all that it held is written."""
         if self.path is not None:
             path, self.path = self.path, None
+            is_there = ring_is_at(&self.ring, os.fsencode(path))
             ring_abandon(&self.ring)
             try:
-                os.unlink(path)
+                if is_there:
+                    os.unlink(path)
             except OSError:
                 pass
 

@@ -59,6 +59,9 @@ cdef extern from "csrc/ring.h" nogil:
         int descriptor
 
     int ring_open(Ring *ring, const char *path, uint64_t n_slots)
+    int ring_is_at(const Ring *ring, const char *path)
+    int ring_renew(Ring *ring, const char *path)
+    void ring_release(Ring *ring)
     int ring_abandon(Ring *ring)
     void ring_move(Ring *to, const Ring *source)
     void ring_close(Ring *ring)

@@ -7,10 +7,14 @@ import sys
 import time
 import warnings
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timing_logger.cli.asking import Answer, ask, selected_rows, terminal_width
+
+if TYPE_CHECKING:
+    from timing_logger.reading.recovery import Recovery
 
 
 def report(arguments: Namespace) -> Answer:
@@ -53,13 +57,24 @@ def convert(arguments: Namespace) -> Answer:
 
 def recover(arguments: Namespace) -> Answer:
     """Write what killed processes had recorded, and not written, into their files."""
-    from timing_logger.reading.recovery import recover
+    from timing_logger.reading.recovery import look_into
     from timing_logger.reading.timings import find_sources
 
-    said = [f"{each.file}: {each}.\n" for each in recover(Path(arguments.logdir))]
+    found = look_into(Path(arguments.logdir))
+    said = [f"{each.file}: {each}.\n" for each in found if str(each)]
     if not said:
         find_sources([arguments.logdir])  # raises where there is no timing file at all
-    return Answer("".join(said) or "No process was killed before it had written all that it recorded.\n")
+    return Answer("".join(said) or _nothing_to_recover(found))
+
+
+def _nothing_to_recover(found: Sequence[Recovery]) -> str:
+    running = sum(each.ended is False for each in found)
+    unknown = sum(each.ended is None for each in found)
+    if not running and not unknown:
+        return "No process was killed before it had written all that it recorded.\n"
+    alive = f"{running} of {len(found)} files are of processes that still run. " if running else ""
+    strange = f"Nothing is known of {unknown}, as no sidecar can be read." if unknown else ""
+    return f"Nothing was recovered. {alive}{strange}".rstrip() + "\n"
 
 
 def watch(arguments: Namespace) -> Answer:

@@ -158,7 +158,7 @@ class _Tail:
         last = max(parts)
         self.ends = {last: self.ends[last]}  # all other parts are complete, and were read
         self.changed_s = parts[last].stat().st_mtime
-        self.sidecar = as_it_stands(read_sidecar(parts[last])) or {}
+        self.sidecar = as_it_stands(read_sidecar(parts[last]), parts[last]) or {}
 
     def _to_read(self, parts: dict[int, Path]) -> list[int]:
         """Return the parts to read: for the first snapshot the last few, then those not read to the end."""

@@ -5,33 +5,35 @@ The rings of processes that are gone were recovered before, and of other machine
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from timing_logger.dead_rings import header_of, opened_ring, ring_of
+from timing_logger.owned_files import owner_of
+from timing_logger.reading.process_state import is_here
 from timing_logger.record import INFLIGHT, NS_PER_S, Record
-from timing_logger.ring_file import MOST_BYTES, NotARing, Ring, read_ring
-from timing_logger.run_info import OpenCallInfo, boot_id, host_name
+from timing_logger.ring_file import NotARing, Ring, read_ring
+from timing_logger.run_info import OpenCallInfo, sidecar_path
 
 Sidecar = dict[str, Any]
 
 
-def as_it_stands(sidecar: Sidecar | None) -> Sidecar | None:
+def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
     """Return the sidecar of a process with what its ring says of its open calls and groups, and when.
 
     Args:
         sidecar: as ``read_sidecar`` returns it.
+        timing_file: the file that it describes.
 
     Returns:
         ``sidecar`` itself if the process has ended, has no ring, or is out of reach.
     """
     if sidecar is None or not _may_be_here(sidecar):
         return sidecar
-    ring = _ring_at(Path(str(sidecar["ring_path"])))
-    if ring is None or ring.started_unix_ns != sidecar.get("started_unix_ns"):
+    ring = _ring(sidecar, timing_file)
+    if ring is None:
         return sidecar
     open_calls = _still_open(ring)
     lived_unix_ns = max([ring.looked_ns, *(call.start_ns for call in open_calls)]) + ring.wall_offset_ns
@@ -48,23 +50,16 @@ def as_it_stands(sidecar: Sidecar | None) -> Sidecar | None:
 
 
 def _may_be_here(sidecar: Sidecar) -> bool:
-    return (
-        sidecar.get("closed") is False
-        and not sidecar.get("killed")
-        and os.path.isabs(sidecar.get("ring_path") or "")
-        and (sidecar.get("host"), sidecar.get("boot_id")) == (host_name(), boot_id())
-    )
+    return sidecar.get("closed") is False and not sidecar.get("killed") and is_here(sidecar)
 
 
-def _ring_at(path: Path) -> Ring | None:
+def _ring(sidecar: Sidecar, timing_file: Path) -> Ring | None:
+    path = ring_of(sidecar)
     with suppress(OSError, NotARing):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
-            about = os.fstat(descriptor)
-            if stat.S_ISREG(about.st_mode) and about.st_size <= MOST_BYTES:
+        if path is not None:
+            with opened_ring(path, owner_of(sidecar_path(timing_file))) as descriptor:
+                header_of(descriptor, path, timing_file, sidecar)
                 return read_ring(descriptor)
-        finally:
-            os.close(descriptor)
     return None
 
 

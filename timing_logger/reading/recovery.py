@@ -1,40 +1,46 @@
 """Writes what a killed process had recorded and not written into its timing file, from the ring that it left.
 
-Only what the file does not hold is written. So it makes no difference when the process was killed, whether an
-earlier recovery was interrupted, or how often it is done.
+What cannot be recovered is told, and so is what cannot be known: where a process ended without closing its
+logger and left no ring, nobody can say whether rows are missing.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import stat
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from timing_logger.record import HEADER, RawRecord, format_records
-from timing_logger.ring_file import MOST_BYTES, NotARing, Ring, read_ring
-from timing_logger.run_info import TimingFile, boot_id, host_name, read_sidecar, sidecar_path
+from timing_logger.dead_rings import header_of, locked, mark_killed, opened_ring, ring_of
+from timing_logger.owned_files import UntrustedFileError, owner_of
+from timing_logger.reading.missing_rows import write_missing
+from timing_logger.reading.process_state import gave_a_sign_lately, is_here, lives
+from timing_logger.ring_file import NotARing, Ring, RingHeader, read_ring
+from timing_logger.run_info import TimingFile, parts_of, read_sidecar, sidecar_path
 
-_END_OF_TORN = b"\0\n"
-_SLACK_BYTES = 2**20  # of rows among them that no slot held
+Sidecar = dict[str, Any]
+
+_PATIENCE_S = 10.0  # for other readers that recover the same files
+_LOOK_S = 0.02
 
 
 class Recovery(NamedTuple):
-    """What became of one ring.
+    """What became of the records of one process.
 
     Attributes:
         file: the path of the timing file, in its first part.
         rows: how many rows were added to it.
-        trouble: what could not be done, in words; "" if nothing.
+        trouble: what could not be done or known, in words; "" if nothing.
+        ended: whether the process is known to have ended, with all that it recorded in its file as far as
+            nothing else is said; False if it runs, None if that cannot be known.
     """
 
     file: Path
-    rows: int
+    rows: int = 0
     trouble: str = ""
+    ended: bool | None = True
 
     def __str__(self) -> str:
         said = (
@@ -52,63 +58,168 @@ def recover(folder: Path) -> list[Recovery]:
     Returns:
         What was done or could not be done, of each file that there was anything to say about.
     """
-    files = [path for path in sorted(folder.glob("timing-rank*.csv")) if _is_first_part(path)]
-    found = (recover_file(path) for path in files)
-    return [recovery for recovery in found if recovery is not None and str(recovery)]
+    return [recovery for recovery in look_into(folder) if str(recovery)]
 
 
-def recover_file(timing_file: Path) -> Recovery | None:
-    """Recover the rows of one timing file; None if no process left a ring for it."""
+def look_into(folder: Path) -> list[Recovery]:
+    """Do the same, and return what is known of every timing file in ``folder``."""
+    return recovered(timing_files_at(folder))
+
+
+def timing_files_at(path: Path) -> list[Path]:
+    """Return the timing files in a folder, or the one at a path, each by the path of its first part."""
+    found = sorted(path.glob("timing-rank*.csv")) if path.is_dir() else [path] if path.is_file() else []
+    named = [(TimingFile.parse(one.name), one) for one in found]
+    return list(dict.fromkeys(one.with_name(name.first.name) for name, one in named if name))
+
+
+def recovered(timing_files: Iterable[Path]) -> list[Recovery]:
+    """Recover the rows of timing files, each named by its first part; wait for others for seconds only."""
+    until_s = time.monotonic() + _PATIENCE_S
+    return [_recovered_file(path, until_s) for path in timing_files]
+
+
+def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
     sidecar = read_sidecar(timing_file)
-    path = Path(str((sidecar or {}).get("ring_path") or ""))
-    if sidecar is None or not path.is_absolute():
-        return None
+    if sidecar is None:
+        return Recovery(timing_file, ended=None)
+    if _is_complete(sidecar):
+        return Recovery(timing_file)
+    ring = ring_of(sidecar)
+    if ring is None:
+        return _without_ring(timing_file, sidecar)
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return _out_of_reach(timing_file, path, error)
-    try:
-        if not _locked(descriptor, path):
-            return None
-        about = os.fstat(descriptor)
-        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
-            return None
-        ring = read_ring(descriptor)
-        if ring.started_unix_ns != sidecar.get("started_unix_ns"):
-            return None
-        rows = _write_missing(timing_file, ring)
-        with suppress(OSError):  # where nothing can be written, all rows were there before
-            _mark_killed(sidecar_path(timing_file), ring)
-            if not _is_a_copy(timing_file, ring):
-                path.unlink()
-        return Recovery(timing_file, rows, _lost(ring))
+        return _taken_from(ring, timing_file, sidecar, until_s)
     except NotARing as error:
         return Recovery(
-            timing_file, 0, f"what a killed process left in {str(path)!r} cannot be read: {error}"
+            timing_file, 0, f"what a killed process left in {str(ring)!r} cannot be read: {error}", None
         )
+    except UntrustedFileError as error:
+        return _not_trusted(timing_file, sidecar, ring, error)
     except OSError as error:
+        if str(error.filename) == str(ring):
+            return _out_of_reach(timing_file, sidecar, ring, error)
         return Recovery(
             timing_file,
             0,
-            f"rows of a killed process stay in {str(path)!r}, as they cannot be added here: "
+            f"rows of a killed process stay in {str(ring)!r}, as they cannot be added here: "
             f"{error.strerror or error}",
         )
-    finally:
-        os.close(descriptor)
 
 
-def _out_of_reach(timing_file: Path, ring: Path, error: OSError) -> Recovery | None:
-    """Say what may be missing in a file whose ring cannot be opened; None if its process closed it."""
-    sidecar = read_sidecar(timing_file) or {}
+def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float) -> Recovery:
+    """Add what a ring holds to the timing file, if its process is gone; then remove the ring."""
+    parts = parts_of(timing_file)
+    owner = _owner(parts[0], sidecar_path(timing_file))
+    with opened_ring(path, owner) as descriptor:
+        header = header_of(descriptor, path, timing_file, sidecar)
+        free = _waited_for(descriptor, path, sidecar, until_s)
+        if free is None:
+            return Recovery(timing_file)
+        if not free:
+            return _held(timing_file, sidecar, path, header)
+        ring = read_ring(descriptor)
+        rows = write_missing(parts, owner, ring)
+        with suppress(OSError, ValueError):  # where nothing can be written, all rows were there before
+            mark_killed(sidecar_path(timing_file), ring.groups)
+            if not _is_a_copy(timing_file, ring):
+                path.unlink()
+        return Recovery(timing_file, rows, _lost(ring))
+
+
+def _is_complete(sidecar: Sidecar) -> bool:
+    """Return whether the process closed its logger and had written everything, as far as the sidecar says."""
+    return sidecar.get("closed") is not False and not (sidecar.get("counters") or {}).get("dropped")
+
+
+def _owner(part: Path, sidecar: Path) -> int:
+    """Return the uid that owns a timing file and its sidecar, which another user may have put there.
+
+    Raises:
+        UntrustedFileError: they are not one user's.
+    """
+    owner = owner_of(part)
+    if owner_of(sidecar) != owner:
+        raise UntrustedFileError(sidecar, "it belongs to another user than the timing file")
+    return owner
+
+
+def _waited_for(descriptor: int, path: Path, sidecar: Sidecar, until_s: float) -> bool | None:
+    """Return whether the ring's lock could be had; None if somebody else recovered the ring meanwhile.
+
+    Only a process that is gone is waited for: else its writer has the lock.
+    """
+    while not locked(descriptor):
+        if lives(sidecar) is not False or time.monotonic() >= until_s:
+            return False
+        time.sleep(_LOOK_S)
+    with suppress(OSError):
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return True
+    return None
+
+
+# -- what is said -------------------------------------------------------------------------------------------
+
+
+def _held(timing_file: Path, sidecar: Sidecar, ring: Path, header: RingHeader) -> Recovery:
+    """Say who holds a ring, as far as that is known."""
+    if _may_run(sidecar):
+        return Recovery(timing_file, ended=False)
+    waiting = _counted(header.head - header.released, "row")
+    if lives(sidecar) is None:
+        said = f"not closed: {waiting} in {str(ring)!r}, which its process or another one holds"
+    else:
+        said = (
+            f"its process is gone, and {waiting} of it could not be added: another process, such as a child "
+            f"of it or one that adds them, holds {str(ring)!r}"
+        )
+    return Recovery(timing_file, 0, said, None)
+
+
+def _may_run(sidecar: Sidecar) -> bool:
+    """Return whether the process runs, or very probably does."""
+    state = lives(sidecar)
+    return state or (state is None and gave_a_sign_lately(sidecar))
+
+
+def _without_ring(timing_file: Path, sidecar: Sidecar, why: str = "") -> Recovery:
+    """Say that rows may be missing where a process ended without closing, and left nothing to look at."""
     if sidecar.get("closed") is not False or sidecar.get("killed"):
-        return None
+        return Recovery(timing_file)
+    if _may_run(sidecar):
+        return Recovery(timing_file, ended=False)
+    what = "not closed" if lives(sidecar) is None else "its process ended without closing it"
+    reason = why or (sidecar.get("crash_protection") or {}).get("reason") or "no crash protection"
+    said = f"{what}: whether rows of its last seconds are missing cannot be known ({reason})"
+    return Recovery(timing_file, 0, said, None)
+
+
+def _out_of_reach(timing_file: Path, sidecar: Sidecar, ring: Path, error: OSError) -> Recovery:
+    """Say what may be missing in a file whose ring cannot be opened."""
+    if is_here(sidecar) and not isinstance(error, PermissionError):
+        return _without_ring(timing_file, sidecar, f"{str(ring)!r}, which held them, is gone")
+    if sidecar.get("closed") is not False or sidecar.get("killed"):
+        return Recovery(timing_file)
+    if lives(sidecar):
+        return Recovery(timing_file, ended=False)
     if isinstance(error, PermissionError):
         where = f"in {str(ring)!r}, which only its user may read: have that user run timing-logger recover"
-    elif (sidecar.get("host"), sidecar.get("boot_id")) != (host_name(), boot_id()):
-        where = f"on {sidecar.get('host') or 'another machine'}: run timing-logger recover there"
     else:
-        return None
-    return Recovery(timing_file, 0, f"not closed: rows that its process had not yet written may be {where}")
+        where = f"on {sidecar.get('host') or 'another machine'}: run timing-logger recover there"
+    said = f"not closed: rows that its process had not yet written may be {where}"
+    return Recovery(timing_file, 0, said, None)
+
+
+def _not_trusted(timing_file: Path, sidecar: Sidecar, ring: Path, error: UntrustedFileError) -> Recovery:
+    if sidecar.get("closed") is not False:
+        return Recovery(timing_file)
+    if str(error.filename) == str(ring):
+        said = f"not closed, and its ring {str(ring)!r} is not used: {error.strerror}"
+    else:
+        where = f"{str(error.filename)!r}: {error.strerror}"
+        said = f"not closed: rows in {str(ring)!r} cannot be added here: {where}"
+    return Recovery(timing_file, 0, said, None)
 
 
 def _is_a_copy(timing_file: Path, ring: Ring) -> bool:
@@ -121,41 +232,6 @@ def _is_a_copy(timing_file: Path, ring: Ring) -> bool:
     return (read_sidecar(ring.timing_file) or {}).get("started_unix_ns") == ring.started_unix_ns
 
 
-def _is_first_part(path: Path) -> bool:
-    name = TimingFile.parse(path.name)
-    return name is not None and name.part == 1
-
-
-def _locked(descriptor: int, path: Path) -> bool:
-    """Return whether the ring's writer is gone, and nobody else recovers it or has just done so."""
-    import fcntl
-
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    with suppress(OSError):
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    return False
-
-
-def _mark_killed(sidecar: Path, ring: Ring) -> None:
-    """Have the sidecar say that its process is gone, which nobody could know before, and how far it came."""
-    content = json.loads(sidecar.read_text())
-    content["killed"] = True
-    if ring.groups:
-        content["groups"] = [group._asdict() for group in ring.groups]
-    draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
-    draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
-    with draft.open("x") as file:
-        about = sidecar.stat()  # who may read it, and whose it is, stays as it was
-        os.fchmod(file.fileno(), stat.S_IMODE(about.st_mode))
-        with suppress(OSError):
-            os.fchown(file.fileno(), about.st_uid, about.st_gid)
-        file.write(json.dumps(content, indent=1) + "\n")
-    os.replace(draft, sidecar)
-
-
 def _lost(ring: Ring) -> str:
     lost = ring.elsewhere + ring.damaged
     return f"{_counted(lost, 'record')} lost that only the process held" if lost else ""
@@ -163,74 +239,3 @@ def _lost(ring: Ring) -> str:
 
 def _counted(number: int, what: str) -> str:
     return f"1 {what}" if number == 1 else f"{number} {what}s"
-
-
-def _write_missing(timing_file: Path, ring: Ring) -> int:
-    """Append the records of the ring that are not in the file, and return how many that were."""
-    lines = _lines([*ring.records, *ring.open_calls], ring.wall_offset_ns)
-    parts = _parts(timing_file)
-    there = Counter(
-        _without_timestamp(line) for line in _last_lines(parts, sum(map(len, lines)) + _SLACK_BYTES)
-    )
-    missing = []
-    for line in lines:
-        key = _without_timestamp(line.encode().rstrip(b"\n"))
-        if there[key]:
-            there[key] -= 1
-        else:
-            missing.append(line)
-    if missing:
-        _append(parts[-1], [line.encode() for line in missing])
-    return len(missing)
-
-
-def _lines(records: Sequence[RawRecord], wall_offset_ns: int) -> list[str]:
-    return format_records(records, wall_offset_ns).splitlines(keepends=True) if records else []
-
-
-def _parts(timing_file: Path) -> list[Path]:
-    """Return the parts of the file that are there as text, in order.
-
-    Raises:
-        FileNotFoundError: none is.
-    """
-    first = TimingFile.parse(timing_file.name)
-    numbered = [
-        (name.part, path)
-        for path in timing_file.parent.glob("timing-rank*.csv")
-        if (name := TimingFile.parse(path.name)) is not None and name.first == first
-    ]
-    if not numbered:
-        raise FileNotFoundError(f"{str(timing_file)!r} is gone")
-    return [path for _, path in sorted(numbered)]
-
-
-def _last_lines(parts: list[Path], n_bytes: int) -> Iterator[bytes]:
-    for path in reversed(parts):
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - n_bytes))
-            yield from file.read().split(b"\n")
-        n_bytes -= size
-        if n_bytes <= 0:
-            return
-
-
-def _without_timestamp(line: bytes) -> bytes:
-    """Return the line without the wall clock, which may have been another one when the process wrote it."""
-    return line.partition(b",")[2]
-
-
-def _append(path: Path, lines: Sequence[bytes]) -> None:
-    """Append whole lines. A torn line at the end is replaced if it is one of them, else ended by a NUL."""
-    # Not through a link, which root would follow into a file that who laid it may not write.
-    with open(os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC), "r+b") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _SLACK_BYTES))
-        torn = file.read().rpartition(b"\n")[2]
-        is_among_them = any(line.startswith(torn) for line in lines)
-        file.seek(size - len(torn) if is_among_them else size)
-        head = HEADER.encode() if not size else b"" if is_among_them else _END_OF_TORN
-        file.write(head + b"".join(lines))  # longer than what it is written over
-        file.flush()
-        os.fsync(file.fileno())

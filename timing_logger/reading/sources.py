@@ -114,7 +114,7 @@ class Source:
 
         None if there is no sidecar that can be used.
         """
-        return as_it_stands(read_sidecar(self.path))
+        return as_it_stands(read_sidecar(self.path), self.path)
 
     @cached_property
     def lifetime(self) -> Lifetime | None:

@@ -19,7 +19,7 @@ from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import NotConverted, is_parquet_name, parts_of
-from timing_logger.reading.recovery import recover, recover_file
+from timing_logger.reading.recovery import recovered, timing_files_at
 from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, of_run
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.record import COLUMNS
@@ -239,10 +239,9 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
 def _recover(paths: Iterable[AnyPath]) -> None:
     """Write what killed processes had recorded into their files, and say so, once for each thing to say."""
     files_by_text: dict[str, list[Path]] = {}
-    for path in map(Path, paths):
-        for recovery in recover(path) if path.is_dir() else [recover_file(path)] if path.is_file() else []:
-            if recovery is not None and str(recovery):
-                files_by_text.setdefault(str(recovery), []).append(recovery.file)
+    for recovery in recovered([file for path in map(Path, paths) for file in timing_files_at(path)]):
+        if str(recovery):
+            files_by_text.setdefault(str(recovery), []).append(recovery.file)
     for text, files in files_by_text.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         warnings.warn(f"{files[0]}{more}: {text}.", stacklevel=4)

@@ -6,9 +6,6 @@ from typing import TYPE_CHECKING
 
 from timing_logger.which_core import NAME
 
-MOST_SLOTS = 2**20
-"""The most records that the native core's ring holds: a longer queue is one of Python's."""
-
 if TYPE_CHECKING or NAME == "python":
     from timing_logger.recording.channel import Channel
     from timing_logger.recording.python_background import BackgroundSpan, Wait
@@ -40,10 +37,20 @@ __all__ = [
 ]
 
 
-def new_channel(capacity: int) -> Channel:
-    """Return a channel for at most ``capacity`` records."""
-    if capacity <= MOST_SLOTS:
-        return Channel(capacity)
-    from timing_logger.recording import channel  # which grows as it fills
+MOST_RECORDS = 2**36
+"""A longer queue would hold no more: there is no memory for it."""
 
-    return channel.Channel(capacity)
+
+def new_channel(capacity: int) -> Channel:
+    """Return a channel for at most ``capacity`` records.
+
+    Raises:
+        ConfigurationError: the system refuses the memory.
+    """
+    try:
+        return Channel(min(capacity, MOST_RECORDS))
+    except MemoryError as error:
+        raise ConfigurationError(
+            f"maxsize={capacity}: {error}. Each takes 128 bytes of address space: choose a smaller maxsize, "
+            "or raise the process's limit."
+        ) from error

@@ -73,9 +73,12 @@ class TimingLogger(ChosenRecorder, Closable):
         file_mode: permissions of new files, from which the process's umask is subtracted; ``0o600`` for files
             that only their owner may read.
         ring_dir: with the native core, the folder of a file that holds the records until they are written,
-            128 bytes each, so that they survive the process however it ends; on this machine, as a disk of
-            others may be slow. None: /dev/shm, if the file takes an eighth of the free room at most.
-            ``read_timings`` and ``timing-logger recover`` write such records into the timing file.
+            128 bytes each, so that they survive the process however it ends; on this machine, and in memory,
+            as recording may have to wait for a disk. None: /dev/shm, or the system's temporary folder if that
+            is in memory, where the file takes an eighth of the free room. Where that is little, the queue is
+            shorter than ``maxsize``; where it is too little, there is no such file. The log and the sidecar
+            (``crash_protection``) then say so. ``read_timings`` and ``timing-logger recover`` write such
+            records into the timing file.
         sinks: further destinations for the records, see :class:`~timing_logger.sinks.Sink`.
 
     Raises:
@@ -225,8 +228,8 @@ class TimingLogger(ChosenRecorder, Closable):
             sinks = (file, *sinks)
             self.path = file.path
             folder = None if options.ring_dir is None else Path(options.ring_dir)
-            ring_path = back(self._channel, folder, file.path, clock)
-            self._sidecar = Sidecar(file, clock, options.for_sidecar(), ring_path)
+            backing = back(self._channel, folder, file.path, clock, options.flush_interval)
+            self._sidecar = Sidecar(file, clock, options.for_sidecar(), backing)
         if not sinks:
             raise ConfigurationError(
                 "log_dir is None and there are no sinks: give one, or pass enabled=False."

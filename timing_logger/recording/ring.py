@@ -1,72 +1,210 @@
-"""Backs a logger's channel by a file of this machine, so that its records survive the process."""
+"""Backs a logger's channel by a file of this machine's memory, so that its records survive the process."""
 
 from __future__ import annotations
 
-import fcntl
+import errno
+import logging
 import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from timing_logger.errors import LogPathError
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import WallClock
-from timing_logger.ring_file import NotARing, header_path
+from timing_logger.recording.left_rings import remove_left_rings
+from timing_logger.ring_file import MOST_RECORDS
+from timing_logger.run_info import CrashProtection
 
-DEFAULT_FOLDER = Path("/dev/shm")
-_SHARE = 8
-"""By default, a ring takes at most one part in so many of what is free: others use that folder, too."""
+log = logging.getLogger("timing_logger")
+
+SHARED_MEMORY = Path("/dev/shm")
+
+_SHARE, _LARGEST_SHARE = 8, 4
+"""A ring takes one part in 8 of what is free, as others use that folder, too; the smallest one in 4."""
 
 _BYTES_PER_RECORD = 128
+_OTHER_BYTES = 2_300_000  # names, open calls, and the records that are being written
+_USUAL_RECORDS = 100_000
+_LEAST_RECORDS = 16_384
+_IN_MEMORY = {"tmpfs", "ramfs"}
+
+BYTES_PER_MB = 10**6
+
+LATEST_S = 0.5
+"""A record is in the timing file within ``flush_interval`` and so many seconds more (P4)."""
+
+_said: set[str] = set()
 
 
-def back(channel: Channel, folder: Path | None, timing_file: Path, clock: WallClock) -> str:
-    """Back ``channel`` by a new file in ``folder``, and return its path.
+class Backing:
+    """The file behind a channel, if there is one, and what becomes of it.
+
+    Attributes:
+        path: the file's path; "" if there is none.
+        protection: what the sidecar says of it.
+    """
+
+    def __init__(self, channel: Any, path: str, protection: CrashProtection) -> None:
+        self._channel = channel
+        self._made = protection
+        self.path = path
+        self.protection = protection
+
+    def look_after(self) -> None:
+        """Put a new file in the place of one that was removed; called by the flush thread."""
+        if not self.path:
+            return
+        try:
+            is_new = self._channel.renew_file()
+        except OSError as error:
+            lost = f"{self.path!r} was removed, and no new one can be made: {error.strerror}"
+            self.protection = CrashProtection(False, lost)
+            _say_once("timing logger: the ring %s: what is recorded just before a kill would be lost", lost)
+        else:
+            self.protection = self._made
+            if is_new:
+                _say_once("timing logger: the ring %r was removed: a new one is in its place", self.path)
+
+
+def back(
+    channel: Channel, folder: Path | None, timing_file: Path, clock: WallClock, flush_interval_s: float
+) -> Backing:
+    """Back ``channel`` by a new file, where there is room for one; if there is none, the log says so.
 
     Args:
-        folder: None for /dev/shm, if there is one and room in it.
+        channel: the channel, before anything is put. Its capacity becomes what the file holds.
+        folder: where the file is to be; None for a folder in memory, such as /dev/shm.
         timing_file: the file that the records go to.
         clock: the wall clock, for timestamps of what is recovered.
-
-    Returns:
-        The path; "" if there is none, because no folder was given and the default cannot be used, or the
-        channel cannot be backed.
+        flush_interval_s: seconds within which a record is in the timing file.
 
     Raises:
         LogPathError: the folder that was given cannot hold the file.
     """
-    if not hasattr(channel, "back_by"):
-        if folder is not None:
-            raise LogPathError(
-                f"ring_dir={str(folder)!r} needs the native core and a maxsize of at most a million: "
-                "timing_logger.core says which core there is."
-            )
-        return ""
-    place = DEFAULT_FOLDER if folder is None else folder
-    path = place.absolute() / f"timing-logger-{os.getuid()}-{os.getpid()}-{secrets.token_hex(4)}.ring"
-    try:
-        _remove_orphans(place)
-        if folder is None and not _has_room(place, channel.capacity * _BYTES_PER_RECORD):
-            return ""
-        channel.back_by(
-            path, timing_file.absolute(), clock.anchors[0].unix_ns, clock.anchors[0].wall_offset_ns
+    maker = _Maker(channel, timing_file, clock)
+    if folder is not None:
+        return maker.in_folder(folder)
+    backing = maker.anywhere()
+    if not backing.protection.on:
+        _say_once(
+            "timing logger: no crash protection (%s): what is recorded in the last %g s before a kill would "
+            "be lost",
+            backing.protection.reason,
+            flush_interval_s + LATEST_S,
         )
-    except OSError as error:
-        if folder is None:
-            return ""
-        raise LogPathError(f"ring_dir: {str(folder)!r} cannot hold a ring: {error}.") from error
-    return str(path)
+    elif backing.protection.reason:
+        _say_once("timing logger: %s", backing.protection.reason)
+    return backing
 
 
-def _has_room(folder: Path, n_bytes: int) -> bool:
+class _Maker:
+    """Makes the file for one channel."""
+
+    def __init__(self, channel: Channel, timing_file: Path, clock: WallClock) -> None:
+        self._channel: Any = channel
+        self._timing_file = timing_file.absolute()
+        self._started = clock.anchors[0]
+        self._asked = channel.capacity
+        self._why_not = ""
+        if not hasattr(channel, "back_by"):
+            self._why_not = "the Python core has none"
+        elif self._asked > MOST_RECORDS:
+            self._why_not = f"maxsize={self._asked}, and a ring holds at most {MOST_RECORDS} records"
+
+    def in_folder(self, folder: Path) -> Backing:
+        if self._why_not:
+            raise LogPathError(
+                f"ring_dir={str(folder)!r} cannot be used: {self._why_not}. timing_logger.core says which "
+                "core there is."
+            )
+        remove_left_rings(folder)
+        try:
+            return Backing(self._channel, self._made_in(folder), CrashProtection(True, ""))
+        except OSError as error:
+            raise LogPathError(f"ring_dir: {str(folder)!r} cannot hold a ring: {error}.") from error
+
+    def anywhere(self) -> Backing:
+        reasons = [self._why_not] if self._why_not else []
+        for folder in [] if self._why_not else _folders():
+            remove_left_rings(folder)
+            try:
+                return self._fitted_into(folder)
+            except OSError as error:
+                reasons.append(f"{str(folder)!r}: {error.strerror}")
+        return Backing(self._channel, "", CrashProtection(False, "; ".join(reasons)))
+
+    def _fitted_into(self, folder: Path) -> Backing:
+        """Make the file as large as is fit there.
+
+        Raises:
+            OSError: the folder is no place for it.
+        """
+        check_is_in_memory(folder)
+        path = self._made_in(folder, _most_records(folder, self._asked))
+        if self._channel.capacity == self._asked:
+            return Backing(self._channel, path, CrashProtection(True, ""))
+        said = (
+            f"the queue holds {self._channel.capacity} records and not maxsize={self._asked}, as there is no "
+            f"room in {str(folder)!r} for more of them to survive a kill"
+        )
+        return Backing(self._channel, path, CrashProtection(True, said))
+
+    def _made_in(self, folder: Path, capacity: int | None = None) -> str:
+        path = folder.absolute() / f"timing-logger-{os.getuid()}-{os.getpid()}-{secrets.token_hex(4)}.ring"
+        started = self._started
+        self._channel.back_by(path, self._timing_file, started.unix_ns, started.wall_offset_ns, capacity)
+        return str(path)
+
+
+def _folders() -> list[Path]:
+    return list(dict.fromkeys([SHARED_MEMORY, Path(os.environ.get("TMPDIR") or "/tmp")]))
+
+
+def _most_records(folder: Path, asked: int) -> int:
+    """Return for how many records a ring in ``folder`` may be.
+
+    Raises:
+        OSError: there is no room even for a small one, or not for a queue that was asked to be a long one.
+    """
     about = os.statvfs(folder)
-    return n_bytes * _SHARE <= about.f_bavail * about.f_frsize
+    free_bytes = about.f_bavail * about.f_frsize
+    if _n_bytes(asked) * _SHARE <= free_bytes:
+        return asked
+    least = min(asked, _LEAST_RECORDS)
+    if asked > _USUAL_RECORDS or _n_bytes(least) * _LARGEST_SHARE > free_bytes:
+        needed = asked if asked > _USUAL_RECORDS else least
+        raise OSError(
+            errno.ENOSPC,
+            f"{free_bytes / BYTES_PER_MB:.1f} MB are free, too few beside a ring of "
+            f"{_n_bytes(needed) / BYTES_PER_MB:.1f} MB",
+        )
+    return min(asked, max(least, (free_bytes // _SHARE - _OTHER_BYTES) // _BYTES_PER_RECORD))
 
 
-def _remove_orphans(folder: Path) -> None:
-    """Remove this user's rings whose process is gone, and whose timing file nobody can ask for any more."""
-    for path in folder.glob(f"timing-logger-{os.getuid()}-*.ring"):
-        with suppress(OSError, NotARing), path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not header_path(file.read(4096)).exists():
-                path.unlink()
+def _n_bytes(n_records: int) -> int:
+    return n_records * _BYTES_PER_RECORD + _OTHER_BYTES
+
+
+def check_is_in_memory(folder: Path) -> None:
+    """Refuse a folder on a disk or a network, for which a recording call would have to wait.
+
+    Raises:
+        OSError: it is none, or on such a file system, or which one is not known.
+    """
+    device = os.stat(folder).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+        about, _, kind = line.partition(" - ")
+        if about.split()[2] == number:
+            if kind.split()[0] in _IN_MEMORY:
+                return
+            raise OSError(errno.ENOTSUP, f"it is not in memory but on {kind.split()[0]}")
+    raise OSError(errno.ENOTSUP, "its file system is not known")
+
+
+def _say_once(message: str, *details: object) -> None:
+    """Log a warning of each kind once in a process."""
+    if message not in _said:
+        _said.add(message)
+        log.warning(message, *details)

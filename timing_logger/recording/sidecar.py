@@ -29,6 +29,7 @@ from timing_logger.sinks._append_only_file import AppendOnlyFile
 
 if TYPE_CHECKING:
     from timing_logger.recording.options import RunFacts
+    from timing_logger.recording.ring import Backing
     from timing_logger.sinks.csv import CsvSink
 
 log = logging.getLogger("timing_logger")
@@ -59,14 +60,16 @@ class Sidecar:
     not written yet never is.
     """
 
-    def __init__(self, file: CsvSink, clock: WallClock, constants: RunFacts, ring_path: str = "") -> None:
+    def __init__(
+        self, file: CsvSink, clock: WallClock, constants: RunFacts, backing: Backing | None = None
+    ) -> None:
         """Write the first sidecar, before anything is recorded.
 
         Args:
             file: the timing file, in all its parts.
             clock: the wall clock, whose anchors are written.
             constants: the fields of :class:`RunInfo` that the logger's options fill.
-            ring_path: the file that backs the channel; "" if none does.
+            backing: the file behind the channel, which is looked after at each refresh.
 
         Raises:
             LogPathError: the sidecar cannot be written.
@@ -74,6 +77,7 @@ class Sidecar:
         self._file = file
         self._timing_file = file.path
         self._clock = clock
+        self._backing = backing
         self._clock_offsets: list[ClockOffset] = []
         self._mode: int = constants["options"]["file_mode"]
         self._newest: deque[tuple[Path, str]] = deque(maxlen=1)
@@ -83,11 +87,12 @@ class Sidecar:
             file=file.path.name,
             incarnation=file.incarnation,
             started_unix_ns=clock.anchors[0].unix_ns,
-            ring_path=ring_path,
             core=which_core.NAME,
             core_note=which_core.NOTE,
             **constants,
         )
+        if backing is not None:
+            self._info.ring_path, self._info.crash_protection = backing.path, backing.protection
         try:
             replace_sidecar(sidecar_path(file.path), self._text(), self._mode)
         except OSError as error:
@@ -105,12 +110,14 @@ class Sidecar:
         """Have the sidecar written if a refresh is due, without waiting for it.
 
         A refresh is due when the first rows are written, when records begin to drop, when a clock offset or a
-        part of the file is added or rows are found to be gone, within a tenth of a second of other trouble,
-        and every 10 s, so that a reader can see that the process lives.
+        part of the file is added or rows are found to be gone, when crash protection ends, within a tenth of
+        a second of other trouble, and every 10 s, so that a reader can see that the process lives.
 
         Raises:
             Exception: the error of the previous write, if that failed.
         """
+        if self._backing is not None:
+            self._backing.look_after()
         if not self._is_due(account):
             self._start_writer()
             return
@@ -143,6 +150,7 @@ class Sidecar:
         started_dropping = now.dropped > 0 and told.counters.dropped == 0
         measured = len(self._clock_offsets) > len(told.clock_offsets)
         moved = _extent(self._file.parts) != _extent(told.parts)
+        unprotected = self._backing is not None and self._backing.protection != told.crash_protection
         hangs_otherwise = _what_hangs(account.standing) != _what_hangs(told)
         trouble = account.last_error != told.last_error or self._failure is not None or hangs_otherwise
         return (
@@ -150,6 +158,7 @@ class Sidecar:
             or started_dropping
             or measured
             or moved
+            or unprotected
             or age_s >= (_RETRY_S if trouble else _REFRESH_S)
         )
 
@@ -160,6 +169,8 @@ class Sidecar:
         for field, value in {**told, **standing._asdict()}.items():
             setattr(info, field, value)
         info.written_bytes, info.parts = file.written_bytes, file.parts
+        if self._backing is not None:
+            info.crash_protection = self._backing.protection
         if file.incarnation != info.incarnation:
             self._timing_file = self._timing_file.with_name(file.name.name)
             info.file, info.incarnation = file.name.name, file.incarnation

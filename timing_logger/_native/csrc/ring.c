@@ -12,6 +12,9 @@
 #ifndef MAP_POPULATE
 #define MAP_POPULATE 0
 #endif
+#ifndef MAP_NORESERVE
+#define MAP_NORESERVE 0
+#endif
 
 enum {
     FIRST_STANDING = RING_HEADER_BYTES + RING_NAMES_BYTES,
@@ -44,11 +47,23 @@ static int create(const char *path, size_t n_bytes, int *descriptor)
     return 0;
 }
 
+static void note_file(Ring *ring, int descriptor)
+{
+    struct stat about;
+    ring->descriptor = descriptor;
+    if (descriptor >= 0 && fstat(descriptor, &about) == 0) {
+        ring->device = about.st_dev;
+        ring->inode = about.st_ino;
+    }
+}
+
 int ring_open(Ring *ring, const char *path, uint64_t n_slots)
 {
+    if (n_slots > RING_MOST_SLOTS)
+        return ENOMEM;
     size_t n_bytes = FIRST_SLOT + n_slots * sizeof(Slot);
     int descriptor = -1;
-    int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE; /* of a long queue, only what waits needs memory */
     if (path != NULL) {
         int failed = create(path, n_bytes, &descriptor);
         if (failed)
@@ -73,15 +88,10 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
         ring->free_open[ring->n_free_open] = (uint8_t)(RING_MOST_OPEN - 1 - ring->n_free_open);
     ring->slots = (Slot *)(memory + FIRST_SLOT);
     ring->n_slots = n_slots;
-    ring->head = ring->taken = ring->next = ring->n_overflows = ring->n_unreadable = 0;
+    ring->head = ring->taken = ring->released = ring->next = ring->n_overflows = ring->n_unreadable = 0;
     ring->n_names = ring->names_used = ring->valid_standing = 0;
     ring->mapped_bytes = n_bytes;
-    ring->descriptor = descriptor;
-    struct stat about;
-    if (descriptor >= 0 && fstat(descriptor, &about) == 0) {
-        ring->device = about.st_dev;
-        ring->inode = about.st_ino;
-    }
+    note_file(ring, descriptor);
     ring->header->header_bytes = RING_HEADER_BYTES;
     ring->header->names_bytes = RING_NAMES_BYTES;
     ring->header->standing_bytes = FIRST_OPEN - FIRST_STANDING;
@@ -90,6 +100,63 @@ int ring_open(Ring *ring, const char *path, uint64_t n_slots)
     ring->header->slots = n_slots;
     ring->header->pid = getpid();
     return 0;
+}
+
+int ring_is_at(const Ring *ring, const char *path)
+{
+    struct stat about;
+    return lstat(path, &about) == 0 && about.st_dev == ring->device && about.st_ino == ring->inode;
+}
+
+static int copy_to(int descriptor, const char *from, size_t n_bytes)
+{
+    for (size_t done = 0; done < n_bytes;) {
+        ssize_t n_written = pwrite(descriptor, from + done, n_bytes - done, (off_t)done);
+        if (n_written < 0 && errno != EINTR)
+            return errno;
+        done += n_written > 0 ? (size_t)n_written : 0;
+    }
+    return 0;
+}
+
+int ring_renew(Ring *ring, const char *path)
+{
+    int descriptor;
+    int failed = create(path, ring->mapped_bytes, &descriptor);
+    if (failed)
+        return failed;
+    failed = copy_to(descriptor, (const char *)ring->header, ring->mapped_bytes);
+    if (!failed && mmap(ring->header, ring->mapped_bytes, PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_FIXED | MAP_POPULATE, descriptor, 0) == MAP_FAILED)
+        failed = errno;
+    if (failed) {
+        unlink(path);
+        close(descriptor);
+        return failed;
+    }
+    let_go(ring);
+    note_file(ring, descriptor);
+    return 0;
+}
+
+void ring_release(Ring *ring)
+{
+    uint64_t first = ring->released % ring->n_slots;
+    uint64_t count = ring->taken - ring->released;
+    ring->header->released = ring->released = ring->taken;
+    if (ring->n_slots <= RING_MOST_KEPT || ring->descriptor >= 0)
+        return;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    while (count) {
+        uint64_t here = count < ring->n_slots - first ? count : ring->n_slots - first;
+        /* Rounded down: the slots before are released, too, as a full queue still has CHUNK slots that are free. */
+        uintptr_t begin = (uintptr_t)&ring->slots[first] / page * page;
+        uintptr_t end = (uintptr_t)&ring->slots[first + here] / page * page;
+        if (begin >= (uintptr_t)ring->slots && end > begin)
+            madvise((void *)begin, end - begin, MADV_DONTNEED);
+        count -= here;
+        first = 0;
+    }
 }
 
 int ring_abandon(Ring *ring)

@@ -25,6 +25,8 @@
 #define RING_PATH_BYTES 3072
 #define RING_MOST_STANDING 128 /* entries of such a list */
 #define RING_MOST_OPEN 64      /* calls in the list of their own */
+#define RING_MOST_SLOTS (1ULL << 37)
+#define RING_MOST_KEPT ((1ULL << 20) + 8192) /* slots of a ring without a file whose memory is kept once they are free */
 
 #define IS_GROUP (1u << 7)        /* no call but a group: SEQ collectives begun, PEER of them completed */
 #define ELSEWHERE (1u << 15)      /* the record cannot be put into a slot: the process holds it as it is */
@@ -58,7 +60,7 @@ typedef struct Ring {
     Slot *slots;
     uint64_t n_slots;
     uint64_t next;        /* the slot of position `head`, which saves a division */
-    uint64_t head, taken; /* see the header, which shows them to others */
+    uint64_t head, taken, released; /* see the header, which shows them to others */
     uint64_t capacity;    /* the most records that wait: as many as that from `taken` to `head` */
     uint64_t n_overflows; /* records that found no room */
     uint64_t n_unreadable; /* records that were not found again in their slot */
@@ -76,6 +78,16 @@ typedef struct Ring {
 
 /* Maps a ring of n_slots; a path of NULL is for memory of the process's own. Returns 0, or the errno. */
 int ring_open(Ring *ring, const char *path, uint64_t n_slots);
+
+/* Whether a path still names the ring's file. */
+int ring_is_at(const Ring *ring, const char *path);
+
+/* Backs the ring by a new file in place of one that is gone. Nobody else may write meanwhile; what points into the ring
+ * stays valid. Returns 0, or the errno, and then all is as it was. */
+int ring_renew(Ring *ring, const char *path);
+
+/* Gives the room of all records that were taken to new ones; a very long queue's memory goes back to the system. */
+void ring_release(Ring *ring);
 
 /* Takes no record any more, forgets those that wait, and lets go of the file. The memory stays, as this process's own,
  * for whoever still points there. Only calls that a forked child may make: see forks.h. */
