@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timing_logger.errors import ConfigurationError
 from timing_logger.which_core import NAME
 
 if TYPE_CHECKING or NAME == "python":
