@@ -25,6 +25,7 @@ UNRESOLVED = "unresolved"
 INFLIGHT = "inflight"
 INVALID_VALUE = "error:InvalidValue"
 INCONSISTENT_COUNTERS = "error:InconsistentCounters"
+NOT_ENTERED = "error:NotEntered"
 HOST_CLOCK = "host"
 DEVICE_CLOCK = "device"
 

@@ -57,15 +57,23 @@ cdef class OpenCall:
         self.end = value
 
     def enter(self):
-        """Begin the call now, as the innermost one of its thread."""
-        self.link()
-        self.start = perf_counter_ns()
+        """Begin the call now, as the innermost one of its thread; begin it anew if it is open."""
+        self.begin_call()
 
     def leave(self):
         """End the call now and return that instant in ns."""
         self.end = perf_counter_ns()
         self.out()
         return self.end
+
+    cdef inline void begin_call(self):
+        if not self.is_open_now(): # else its thread would be in it twice, and the links go in a circle
+            self.link()
+            self.end = 0
+        self.start = perf_counter_ns()
+
+    cdef inline bint is_open_now(self):
+        return self.start and not self.end
 
     cdef inline void link(self):
         self.outer = self.caller.innermost
@@ -89,7 +97,7 @@ cdef class OpenCall:
     @property
     def is_open(self):
         """Whether the call has a start time and no end time yet."""
-        return self.start and not self.end
+        return self.is_open_now()
 
     def open_records(self, status):
         """Return the records of the call as far as they are known before it has ended."""
@@ -177,11 +185,13 @@ cdef class Span(OpenCall):
         self.left(kind, error, traceback)
 
     cdef inline Span entered(self):
-        self.link()
-        self.start = perf_counter_ns()
+        self.begin_call()
         return self
 
     cdef inline int left(self, object kind, object error, object traceback) except -1:
+        if not self.is_open_now():
+            self.write_not_entered(kind)
+            return 0
         self.end = perf_counter_ns()
         self.out()
         return self.put(
@@ -213,9 +223,18 @@ cdef class Span(OpenCall):
 
     def finish(self, status):
         """End a span that was entered without ``with``, and write its record."""
+        if not self.is_open_now():
+            self.write_not_entered(None)
+            return
         self.end = perf_counter_ns()
         self.out()
         self.write(self.operation, self.start, self.end, status)
+
+    def write_not_entered(self, kind):
+        """Write that the block is left now and was not open: never entered, or left before."""
+        self.write(
+            self.operation, perf_counter_ns(), None, NOT_ENTERED if kind is None else "error:" + kind.__name__
+        )
 
     def write(self, operation, start_ns, end_ns, status, thread=None):
         """Write a record with this span's columns, for a block that no ``with`` encloses."""

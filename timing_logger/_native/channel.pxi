@@ -76,7 +76,7 @@ cdef class Channel:
         cdef Slot slot
         cdef bint is_packed = self.packed(&slot, record) # which may let another thread put meanwhile
         if is_packed:
-            self.put_packed(&slot)
+            ring_put_or_count(&self.ring, &slot)
         elif ring_is_full(&self.ring):
             self.ring.n_overflows += 1
         else:
@@ -87,16 +87,8 @@ cdef class Channel:
         cdef Slot slot
         if not self.pack(&slot, fields): # which may let another thread put meanwhile
             return False
-        self.put_packed(&slot)
+        ring_put_or_count(&self.ring, &slot)
         return True
-
-    cdef inline int put_packed(self, const Slot *slot) except -1:
-        """Queue a record that is packed already, or count it as overflowed."""
-        if ring_is_full(&self.ring):
-            self.ring.n_overflows += 1
-        else:
-            ring_put(&self.ring, slot)
-        return 0
 
     def note_standing(self, open_records, groups, int64_t now_ns, int64_t progressed_ns):
         """Have the file say where the process stands: see ``timing_logger.recording.channel``."""

@@ -19,7 +19,7 @@ import os
 from threading import get_ident
 
 from timing_logger.record import (
-    HOST_CLOCK, MAX_TEXT_CHARS, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
+    HOST_CLOCK, MAX_TEXT_CHARS, NOT_ENTERED, OK, UNRESOLVED, WAIT, escape_text, name_cell, operation_cell,
     stated_interval,
 )
 from timing_logger.recording.channel import ChannelCounts
@@ -69,6 +69,7 @@ cdef extern from "csrc/ring.h" nogil:
     void ring_note_standing(Ring *ring, const Slot *entries, uint64_t n_entries, int64_t now_ns, int64_t progressed_ns)
     bint ring_is_full(const Ring *ring)
     void ring_put(Ring *ring, const Slot *record)
+    void ring_put_or_count(Ring *ring, const Slot *record)
     void ring_take(Ring *ring, uint64_t n_records)
     bint ring_is_readable(const Ring *ring, uint64_t position)
     bint ring_is_elsewhere(const Ring *ring, uint64_t position)

@@ -141,7 +141,7 @@ cdef class RecordingCalls:
         if recording and channel is not None and span.caller is caller: # else the logger was closed meanwhile
             slot.end_ns = span.end
             slot.has |= HAS_END
-            channel.put_packed(&slot)
+            ring_put_or_count(&channel.ring, &slot)
         elif recording:
             span.put(operation, span.start, span.end, OK_, span.thread)
         return begun

@@ -144,6 +144,7 @@ class Block:
         self._name = name
         self._phase = phase
         self._step = step
+        self._interval = None
 
     def __enter__(self) -> None:
         if self._on.synchronize:
@@ -153,8 +154,9 @@ class Block:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        on, interval = self._on, self._interval
-        if interval is not None:  # else a graph is being captured: the work is queued but does not run now
+        on, interval, self._interval = self._on, self._interval, None
+        # None if nobody entered it, or a graph is being captured: the work is queued but does not run now
+        if interval is not None:
             interval.end()
             if on.synchronize:
                 interval.wait()

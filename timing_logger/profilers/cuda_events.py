@@ -217,8 +217,9 @@ class _Phase:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        interval = self.interval
-        if interval is None:  # a graph is being captured: the work is queued but does not run now
+        interval, self.interval = self.interval, None
+        # None if nobody entered it, or a graph is being captured: the work is queued but does not run now
+        if interval is None:
             return
         interval.end(self.stream)
         start, end, clock = interval.columns

@@ -24,6 +24,7 @@ class Wait(OpenCall):
         self.of = of
         self.caller = caller
         self.thread = caller.thread
+        self.end_ns = 0
         self.enter()
 
     def open_records(self, status: str) -> Iterator[RawRecord]:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator
 from types import TracebackType
 
-from timing_logger.record import HOST_CLOCK, NS_PER_MS, OK, UNRESOLVED, RawRecord
+from timing_logger.record import HOST_CLOCK, NOT_ENTERED, NS_PER_MS, OK, UNRESOLVED, RawRecord
 from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.protocols import Waitable, has_ended
@@ -25,7 +25,8 @@ class OpenCall:
     Attributes:
         caller: the thread that is in the call.
         outer: the call around this one; None if there is none.
-        start_ns, end_ns: instants of ``perf_counter_ns``; ``end_ns`` is not set while the call is open.
+        start_ns: when it was entered last, in ns of ``perf_counter_ns``; not set before.
+        end_ns: when it was left last; None while it is open; 0, which its maker sets, before it is entered.
         is_in_ring: whether the ring has listed the call since it began, so that nobody need note it there.
     """
 
@@ -34,14 +35,16 @@ class OpenCall:
     caller: Caller
     outer: OpenCall | None
     start_ns: int
-    end_ns: int
+    end_ns: int | None
     is_in_ring = False
 
     def enter(self) -> None:
-        """Begin the call now, as the innermost one of its thread."""
-        caller = self.caller
-        self.outer = caller.innermost
-        caller.innermost = self
+        """Begin the call now, as the innermost one of its thread; begin it anew if it is open."""
+        if self.end_ns is not None:
+            caller = self.caller
+            self.outer = caller.innermost
+            caller.innermost = self
+            self.end_ns = None
         self.start_ns = perf_counter_ns()
 
     def leave(self) -> int:
@@ -66,7 +69,7 @@ class OpenCall:
     @property
     def is_open(self) -> bool:
         """Whether the call has a start time and no end time yet."""
-        return hasattr(self, "start_ns") and not hasattr(self, "end_ns")
+        return self.end_ns is None and hasattr(self, "start_ns")
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
         """Yield the records of the call as far as they are known before it has ended."""
@@ -149,23 +152,27 @@ class Span(OpenCall):
     @property
     def elapsed_ms(self) -> float:
         """Duration of the block, in ms; NaN while it is open."""
-        try:
-            return (self.end_ns - self.start_ns) / NS_PER_MS
-        except AttributeError:
-            return math.nan
+        end_ns = self.end_ns
+        return (end_ns - self.start_ns) / NS_PER_MS if end_ns else math.nan
 
     def __enter__(self) -> Span:  # OpenCall.enter inlined: a call would cost a tenth of the whole
-        caller = self.caller
-        self.outer = caller.innermost
-        caller.innermost = self
+        if self.end_ns is not None:
+            caller = self.caller
+            self.outer = caller.innermost
+            caller.innermost = self
+            self.end_ns = None
         self.start_ns = perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.end_ns = end_ns = perf_counter_ns()
+        end_ns = perf_counter_ns()
         caller = self.caller
+        if self.end_ns is not None:
+            self.write_not_entered(kind)
+            return
+        self.end_ns = end_ns
         if caller.innermost is self:
             caller.innermost = self.outer
         else:
@@ -183,8 +190,20 @@ class Span(OpenCall):
 
     def finish(self, status: str) -> None:
         """End a span that was entered without ``with``, and write its record."""
+        if self.end_ns is not None:
+            self.write_not_entered(None)
+            return
         end_ns = self.leave()
         self.write(self.operation, self.start_ns, end_ns, status)
+
+    def write_not_entered(self, kind: type[BaseException] | None) -> None:
+        """Write that the block is left now and was not open: never entered, or left before.
+
+        Nobody knows how long it took.
+        """
+        self.write(
+            self.operation, perf_counter_ns(), None, NOT_ENTERED if kind is None else "error:" + kind.__name__
+        )
 
     def write(
         self,

@@ -101,7 +101,9 @@ class Recorder:
                 not given.
 
         Returns:
-            A context manager that yields itself; its ``elapsed_ms`` is known after the block.
+            A context manager that yields itself; its ``elapsed_ms`` is known after the block. One that is
+            left without being open, because nobody entered it or it was left before, leaves a row without a
+            duration and with status ``error:NotEntered``.
         """
         if iteration is None:
             if not self.recording:
@@ -110,6 +112,7 @@ class Recorder:
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
         span = Span.__new__(Span)
+        span.end_ns = 0
         span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation if operation is not None else mpi_op_name
@@ -154,6 +157,7 @@ class Recorder:
         arguments are those of :meth:`record_mpi_operation`, all by position.
         """
         span = kind.__new__(kind)
+        span.end_ns = 0
         span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation
@@ -300,6 +304,7 @@ class Recorder:
         elif self._selective and not self._policy.records(iteration):
             return NO_SPAN
         span = DeviceSpan.__new__(DeviceSpan)
+        span.end_ns = 0
         span.caller = caller = self._caller
         span.thread = caller.thread
         span.operation = operation

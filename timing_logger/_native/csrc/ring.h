@@ -138,6 +138,15 @@ static inline void ring_put(Ring *ring, const Slot *record)
     __atomic_store_n(&ring->header->head, position + 1, __ATOMIC_RELEASE);
 }
 
+/* Puts a complete record, or counts it where there is no room. */
+static inline void ring_put_or_count(Ring *ring, const Slot *record)
+{
+    if (ring_is_full(ring))
+        ring->n_overflows++;
+    else
+        ring_put(ring, record);
+}
+
 static inline void ring_take(Ring *ring, uint64_t n_records)
 {
     ring->taken += n_records;

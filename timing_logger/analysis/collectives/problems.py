@@ -24,7 +24,7 @@ from timing_logger.analysis.tables import (
     numbers,
 )
 from timing_logger.reading.named_ranks import named_ranks
-from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, OK, UNRESOLVED
+from timing_logger.record import INCONSISTENT_COUNTERS, INVALID_VALUE, NOT_ENTERED, OK, UNRESOLVED
 
 STATES = ["complete", "incomplete", "mismatched"]
 
@@ -34,7 +34,7 @@ _EQUAL_BYTES = frozenset({"ALLREDUCE", "ALLGATHER", "REDUCE", "REDUCE_SCATTER", 
 ``ALLTOALL`` is not among them: its name says that a rank sends equal pieces, but another rank may send
 pieces of another size."""
 
-_FINISHED = frozenset({OK, "", INVALID_VALUE, INCONSISTENT_COUNTERS})
+_FINISHED = frozenset({OK, "", INVALID_VALUE, INCONSISTENT_COUNTERS, NOT_ENTERED})
 _OPEN = frozenset({UNRESOLVED, "inflight"})
 
 

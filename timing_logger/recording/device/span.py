@@ -43,8 +43,11 @@ class DeviceSpan(Span):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.end_interval(kind)
-        self.leave()
+        if self.is_open:
+            self.end_interval(kind)
+            self.leave()
+        else:
+            self.write_not_entered(kind)
 
     def open_records(self, status: str) -> Iterator[RawRecord]:
         """Yield the record of the block as it is now, by the clock that it is timed with."""
