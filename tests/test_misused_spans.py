@@ -1,4 +1,4 @@
-"""Timed blocks that are left without being entered, or twice, or elsewhere: no error, no invented duration."""
+"""Timed blocks that are left without being entered, twice, or elsewhere: no error, no invented duration."""
 
 from __future__ import annotations
 
