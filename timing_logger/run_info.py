@@ -342,6 +342,24 @@ class CrashProtection(NamedTuple):
     reason: str
 
 
+class Stall(NamedTuple):
+    """A time in which a process began and recorded nothing for ``options["hang_after"]`` seconds or longer.
+
+    Attributes:
+        since_counter_ns, until_counter_ns: from when to when it was seen to last, on this process's
+            ``perf_counter`` axis.
+        open_calls: the calls that were open.
+        groups: how far the process had come in each group.
+        stack: the call stack of the main thread when the stall was noticed, innermost call first.
+    """
+
+    since_counter_ns: int
+    until_counter_ns: int
+    open_calls: list[OpenCallInfo]
+    groups: list[GroupProgress]
+    stack: list[str]
+
+
 class FilePart(NamedTuple):
     """One of the files that hold the rows of one process.
 
@@ -368,7 +386,11 @@ class RunInfo:
             thread saw; on the ``perf_counter`` axis.
         idle_stack: the call stack of the main thread, innermost call first, if the last progress is longer
             ago than ``options["hang_after"]`` seconds.
+        longest_stall, last_stall: the longest and the latest time in which the process stood still, kept when
+            it goes on, fails or is interrupted; None if there was none.
         signal: the signal that ended the process, if the logger was asked to handle it.
+        ended_by: the type of the exception that was under way when the logger was closed, or that ended the
+            program, such as ``KeyboardInterrupt``; "" if there was none, or none is known.
         updated_unix_ns: when the counters were read. A live process updates the file every 10 s, even while
             it records nothing.
         behind_s: age of the oldest record that was waiting to be written at that time; more than
@@ -405,7 +427,10 @@ class RunInfo:
     groups: list[GroupProgress] = field(default_factory=list)
     last_progress_counter_ns: int = 0
     idle_stack: list[str] = field(default_factory=list)
+    longest_stall: Stall | None = None
+    last_stall: Stall | None = None
     signal: str = ""
+    ended_by: str = ""
     behind_s: float = 0.0
     crash_protection: CrashProtection = field(default_factory=lambda: CrashProtection(False, "no ring"))
     ring_path: str = ""

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from timing_logger.autologging.settings import Settings, note_problem
+from timing_logger.autologging.settings import Settings, hang_after_s, note_problem
 from timing_logger.autologging.this_rank import Rank, stated_rank
 from timing_logger.recording.global_logger import get_timing_logger, lend_timing_logger
 from timing_logger.recording.logger import TimingLogger
@@ -46,6 +46,7 @@ class Session:
             self._settings.log_dir,
             world_size=rank.world_size,
             record_every_n_steps=self._settings.every,
+            hang_after=hang_after_s(),
         )
         lend_timing_logger(logger)
         return logger

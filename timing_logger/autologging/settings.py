@@ -6,6 +6,7 @@ import json
 import os
 import re
 import traceback
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -13,6 +14,11 @@ from timing_logger.errors import ConfigurationError
 from timing_logger.run_identity import identity
 
 VARIABLE = "TIMING_LOGGER_AUTOLOG"
+
+HANG_AFTER = "TIMING_LOGGER_HANG_AFTER"
+"""The environment variable that says after how many seconds a call hangs; 60 without it."""
+
+_HANG_AFTER_S = 60.0
 
 MESSAGES = "autolog-messages-*.txt"
 """The files that have what the logger warns of."""
@@ -61,6 +67,19 @@ def problem_file(launch_id: str, process: str) -> str:
         process: the process's number, or ``*`` for the pattern of all such names.
     """
     return f"autolog-problem-{re.sub('[^a-zA-Z0-9.-]', '-', launch_id)}-{process}.txt"
+
+
+def hang_after_s(environment: Mapping[str, str] = os.environ) -> float:
+    """Return after how many seconds a call hangs, as the environment says; the usual time if it does not.
+
+    Args:
+        environment: the environment variables.
+    """
+    try:
+        stated = float(environment.get(HANG_AFTER, ""))
+    except ValueError:
+        return _HANG_AFTER_S
+    return stated if 0 < stated < 1e9 else _HANG_AFTER_S
 
 
 def note_problem(log_dir: str) -> None:

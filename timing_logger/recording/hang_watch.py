@@ -14,7 +14,8 @@ from timing_logger.record import INFLIGHT, NS_PER_S, RawRecord, Record, is_messa
 from timing_logger.recording.autograd_threads import from_innermost
 from timing_logger.recording.clock import perf_counter_ns
 from timing_logger.recording.open_calls import OpenCalls
-from timing_logger.run_info import GroupProgress, OpenCallInfo
+from timing_logger.recording.stalls import Stalls
+from timing_logger.run_info import GroupProgress, OpenCallInfo, Stall
 
 _MOST_FRAMES = 12
 _STANDARD_LIBRARY = os.path.dirname(os.__file__)
@@ -36,7 +37,10 @@ class Standing(NamedTuple):
     groups: list[GroupProgress]
     idle_stack: list[str]
     last_progress_counter_ns: int
-    signal: str = ""
+    longest_stall: Stall | None
+    last_stall: Stall | None
+    signal: str
+    ended_by: str
 
 
 class HangWatch:
@@ -45,6 +49,7 @@ class HangWatch:
     Attributes:
         at_once: True to have the next look write all open calls, whatever their age.
         signal: the name of the signal that the process received, if the logger handles it.
+        ended_by: the type of the exception that ends the process; "" if none does.
 
     Args:
         open_calls: the logger's open calls.
@@ -54,6 +59,8 @@ class HangWatch:
     def __init__(self, open_calls: OpenCalls, hang_after_s: float) -> None:
         self.at_once = False
         self.signal = ""
+        self.ended_by = ""
+        self._stalls = Stalls()
         self._open_calls = open_calls
         self._hang_after_ns = int(hang_after_s * NS_PER_S)
         self._told: dict[int, tuple[object, list[RawRecord]]] = {}
@@ -75,20 +82,30 @@ class HangWatch:
         for key in told.keys() - self._told.keys():
             self._write(told[key][1])
         self._told = told
+        if self._hangs(now_ns):
+            self._stalls.note(self._progress_ns, now_ns, self._told_calls(), self._groups(), _idle_stack)
 
     def standing(self) -> Standing:
         """Return how far the process has come and what hangs, for its sidecar."""
-        hangs = perf_counter_ns() - self._progress_ns > self._hang_after_ns
-        told = [record for _, records in self._told.values() for record in records]
         return Standing(
-            open_calls=[OpenCallInfo.of(record) for record in told[:_MOST_TOLD]],
+            open_calls=self._told_calls(),
             groups=self._groups(),
-            idle_stack=list(islice(_main_thread_stack(), _MOST_FRAMES)) if hangs else [],
+            idle_stack=_idle_stack() if self._hangs(perf_counter_ns()) else [],
             last_progress_counter_ns=self._progress_ns,
+            longest_stall=self._stalls.longest,
+            last_stall=self._stalls.last,
             signal=self.signal,
+            ended_by=self.ended_by,
         )
 
     # -- parts ----------------------------------------------------------------------------------
+
+    def _hangs(self, now_ns: int) -> bool:
+        return now_ns - self._progress_ns > self._hang_after_ns
+
+    def _told_calls(self) -> list[OpenCallInfo]:
+        told = [record for _, records in self._told.values() for record in records]
+        return [OpenCallInfo.of(record) for record in told[:_MOST_TOLD]]
 
     def _note_progress(self, accepted: int) -> None:
         seen = accepted + sum(group.collectives for group, _ in self._open_calls.groups())
@@ -124,6 +141,10 @@ class HangWatch:
             GroupProgress(name, group.size, group.collectives, first_open.get(name, group.collectives))
             for group, name in self._open_calls.groups()
         ]
+
+
+def _idle_stack() -> list[str]:
+    return list(islice(_main_thread_stack(), _MOST_FRAMES))
 
 
 def _main_thread_stack() -> Iterator[str]:

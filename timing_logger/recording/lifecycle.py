@@ -68,6 +68,12 @@ def refuse_sub_interpreters() -> None:
             )
 
 
+def exception_that_ends_us() -> str:
+    """Return the type of the exception that is under way, or that ended the program; "" if none did."""
+    kind: type[BaseException] | None = sys.exc_info()[0] or getattr(sys, "last_type", None)
+    return "" if kind is None or issubclass(kind, SystemExit) else kind.__name__
+
+
 def at_exit(function: Callable[[], None]) -> None:
     """Call ``function`` before the interpreter shuts down, in this process only.
 

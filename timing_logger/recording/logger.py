@@ -17,6 +17,7 @@ from timing_logger.recording.lifecycle import (
     Closable,
     at_exit,
     detach_in_forked_children,
+    exception_that_ends_us,
     refuse_sub_interpreters,
 )
 from timing_logger.recording.options import Options
@@ -183,6 +184,7 @@ class TimingLogger(ChosenRecorder, Closable):
             self._open_calls.write_all(UNRESOLVED)
             if sigterm_came(self._see_sigterm):
                 self._hang_watch.signal = "SIGTERM"
+            self._hang_watch.ended_by = exception_that_ends_us()
             flusher.close()
             not_at_sigterm(self._see_sigterm)
             self._dropped_at_close = self.stats.dropped

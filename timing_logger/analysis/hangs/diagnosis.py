@@ -7,7 +7,7 @@ written after ``hang_after``, and sidecars that every living process refreshes e
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,14 +17,21 @@ from narwhals.typing import IntoDataFrame
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File
+from timing_logger.analysis.hangs.fates import fates_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.open_calls import Ending, ending_of, rows_by_rank
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd, RunState
-from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, last_words
-from timing_logger.analysis.hangs.stuck_groups import stuck_groups
+from timing_logger.analysis.hangs.sidecar_state import HANG_AFTER_S, LastWords, last_words
+from timing_logger.analysis.hangs.stalls import (
+    Moment,
+    end_of_last_stall,
+    end_of_longest_stall,
+    went_on_after,
+)
+from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
 from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
-from timing_logger.analysis.hangs.wording import in_words
+from timing_logger.analysis.hangs.wording import in_words, with_earlier
 from timing_logger.analysis.operations import is_own_work
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.tables import Record
@@ -67,34 +74,68 @@ def run_end_of(
     if not words and not (rows["status"] == INFLIGHT).any():
         return RunEnd(state="unknown")
     ending = ending_of(rows, words)
-    world_size = stated_world_size(files)
-    groups, messages = stuck_groups(ending, world_size), stuck_messages(ending, world_size)
-    gone = _gone(ending)
+    world_size, mixed = stated_world_size(files), different_runs(files)
+    lacks = lacking_in_words(lacking(files))
+    n_hosts = len({one.host for one in ending.words.values()} - {""})
+    say = partial(in_words, n_hosts=n_hosts, mixed=mixed, lacks=lacks)
+    end = replace(_end_of(ending, world_size, mixed, now_unix_s), fates=fates_of(ending))
+    if lacks and end.state == "ended":
+        end = replace(end, state="unfinished")
+    earlier = None if _lives(ending, now_unix_s) else _stood_still(rows, words, world_size, mixed)
+    if earlier is None:
+        return say(end)
+    then, moment = earlier
+    if not went_on_after(ending.rows, moment):
+        return say(replace(then, fates=end.fates))
+    return with_earlier(say(end), in_words(then, n_hosts=n_hosts), moment.at_unix_s - moment.since_unix_s)
+
+
+def _stood_still(
+    rows: pd.DataFrame, words: Mapping[int, LastWords], world_size: int | None, mixed: str
+) -> tuple[RunEnd, Moment] | None:
+    """Return how the run stood when it last hung, or hung for longest, and when that was; None if never."""
+    for moment in (end_of_last_stall(words), end_of_longest_stall(words)):
+        if moment is not None:
+            then = _end_of(ending_of(rows, words, moment), world_size, mixed, None)
+            if then.hangs:
+                return then, moment
+    return None
+
+
+def _lives(ending: Ending, now_unix_s: float | None) -> bool:
+    """Tell whether some process of the run lives, as far as is known."""
+    seen_s = [
+        ending.seen_s.get(rank, -math.inf)
+        for rank, one in ending.words.items()
+        if one.closed is False and not one.killed
+    ]
+    return now_unix_s is not None and now_unix_s - max(seen_s, default=-math.inf) < GONE_AFTER_S
+
+
+def _end_of(ending: Ending, world_size: int | None, mixed: str, now_unix_s: float | None) -> RunEnd:
+    """Find out how a run stood at its last sign of life; without ``sentences``."""
+    dead = _dead(ending)
+    groups = [_never_to_end(one, dead) for one in stuck_groups(ending, world_size)]
+    messages = stuck_messages(ending, world_size)
+    gone = sorted({*_silent(ending), *dead})
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
     failed = tuple(one for one in groups if not one.hangs and one.failed)
     state = _state(ending, any(hanging) or _stands_still(ending, gone), bool(failed), now_unix_s)
-    lacks = lacking_in_words(lacking(files))
-    mixed = different_runs(files)
     may_blame = state == "hang" and not mixed
     found = why_it_hangs(groups, messages, gone) if may_blame else Causes((), ())
-    return in_words(
-        RunEnd(
-            state="unfinished" if lacks and state == "ended" else state,
-            culprits=found.culprits,
-            circle=found.circle,
-            groups=tuple(hanging[0]),
-            messages=tuple(hanging[1]),
-            younger=tuple(one for one in groups if not one.hangs and one.inside),
-            failed=failed,
-            gone=tuple(gone),
-            unclosed=tuple(rank for rank, one in ending.words.items() if one.closed is False),
-            ranks=tuple(_rank_ends(ending, gone)),
-            hang_after_s=min((one.hang_after_s for one in ending.words.values()), default=HANG_AFTER_S),
-            last_sign_unix_s=None if math.isnan(ending.last_sign_s) else ending.last_sign_s,
-        ),
-        lacks=lacks,
-        n_hosts=len({one.host for one in ending.words.values()} - {""}),
-        mixed=mixed,
+    return RunEnd(
+        state=state,
+        culprits=found.culprits,
+        circle=found.circle,
+        groups=tuple(hanging[0]),
+        messages=tuple(hanging[1]),
+        younger=tuple(one for one in groups if not one.hangs and one.inside),
+        failed=failed,
+        gone=tuple(gone),
+        unclosed=tuple(rank for rank, one in ending.words.items() if one.closed is False),
+        ranks=tuple(_rank_ends(ending, gone, dead)),
+        hang_after_s=min((one.hang_after_s for one in ending.words.values()), default=HANG_AFTER_S),
+        last_sign_unix_s=None if math.isnan(ending.last_sign_s) else ending.last_sign_s,
     )
 
 
@@ -122,7 +163,22 @@ def _stands_still(ending: Ending, gone: Collection[int]) -> bool:
     return bool(gone) and bool(idle) and all(idle)
 
 
-def _gone(ending: Ending) -> list[int]:
+def _dead(ending: Ending) -> frozenset[int]:
+    """Return the ranks that are known to have ended without closing, where not all did.
+
+    Of a job that was killed as a whole nobody can say who ended first.
+    """
+    killed = frozenset(rank for rank, one in ending.words.items() if one.killed)
+    return killed if len(killed) < len(ending.words) else frozenset()
+
+
+def _never_to_end(group: StuckGroup, dead: frozenset[int]) -> StuckGroup:
+    """Return the collective as one that hangs, of whatever age, if ranks wait in it for one that is dead."""
+    waits_in_vain = bool(group.inside) and not dead.isdisjoint(group.missing)
+    return replace(group, hangs=True) if waits_in_vain else group
+
+
+def _silent(ending: Ending) -> list[int]:
     """Return the ranks that did not close, and whose refreshes stopped long before those of the others."""
     return [
         rank
@@ -134,17 +190,21 @@ def _gone(ending: Ending) -> list[int]:
     ]
 
 
-def _rank_ends(ending: Ending, gone: Collection[int]) -> Iterable[RankEnd]:
+def _rank_ends(ending: Ending, gone: Collection[int], dead: Collection[int]) -> Iterable[RankEnd]:
     rows = ending.rows
     ended = rows[rows["ended_s"].notna()]
     last = ended.loc[ended.groupby("rank")["ended_s"].idxmax()].set_index("rank").to_dict("index")
     is_open = rows[rows["is_open"]]
     busy = rows_by_rank(is_open[is_open["operation"].map(is_own_work).astype(bool)].sort_values("began_s"))
     for rank in ending.words:
-        yield _rank_end(ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone)
+        yield _rank_end(
+            ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone, dead=rank in dead
+        )
 
 
-def _rank_end(ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame, *, gone: bool) -> RankEnd:
+def _rank_end(
+    ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame, *, gone: bool, dead: bool
+) -> RankEnd:
     """Collect the last that is known of a rank.
 
     Args:
@@ -153,6 +213,7 @@ def _rank_end(ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame
         last: the row of the rank that ended last; None if no row tells an end.
         busy: the rows of the rank's own work that were open, the innermost last.
         gone: whether the rank is gone.
+        dead: whether it is known to have ended without closing, and others are not.
     """
     one = ending.words[rank]
     seen_s = ending.seen_s.get(rank, math.nan)
@@ -161,7 +222,7 @@ def _rank_end(ending: Ending, rank: int, last: Record | None, busy: pd.DataFrame
         incarnation=one.incarnation,
         closed=one.closed,
         gone=gone,
-        killed=one.killed and not all(each.killed for each in ending.words.values()),
+        killed=dead,
         silent_s=ending.before_the_end_s(seen_s),
         operation="" if last is None else str(last["operation"]),
         layer_name="" if last is None else str(last["layer_name"]),

@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 ROWS_OF_GROUP = 64
 """The number of last rows that are kept of each process and group, of collectives and of messages each."""
 
+INTERRUPTED = frozenset({"error:KeyboardInterrupt", "error:SystemExit"})
+"""The statuses of calls that did not fail, but were broken off."""
+
 _ROWS_OF_PROCESS = 16
 _TEXTS = ("thread", "operation", "layer_name", "group", "status", "clock")
 _NUMBERS = (

@@ -15,8 +15,9 @@ import numpy as np
 
 from timing_logger.analysis.columns import EARLIER_IN_STEP
 from timing_logger.analysis.grouping import greatest_of_each, n_earlier_alike
-from timing_logger.analysis.hangs.last_rows import has_failed
+from timing_logger.analysis.hangs.last_rows import INTERRUPTED, has_failed
 from timing_logger.analysis.hangs.sidecar_state import LastWords, OpenCall
+from timing_logger.analysis.hangs.stalls import Moment, rows_then
 from timing_logger.analysis.operations import is_collective
 from timing_logger.analysis.tables import Bools, dense_codes
 from timing_logger.record import HOST_CLOCK, INFLIGHT, NS_PER_S, UNRESOLVED
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 ADDED_COLUMNS = ["began_s", "ended_s", "is_open", "is_collective", "failed", "hangs"]
 """The columns of ``Ending.rows`` that those of ``last_rows`` lack."""
 
-_INTERRUPTED = ["error:KeyboardInterrupt", "error:SystemExit"]
+_TO_CLOSE_S = 2.0  # from an interrupt to the closed log, at most
 _SAME_START_S = 1e-6  # counters in rows are floats
 _RESTART = 32  # numbers of a group come nearly in order; a larger fall means that the group was created again
 
@@ -61,17 +62,20 @@ def integer_or_none(value: float | None) -> int | None:
     return None if value is None or math.isnan(value) else int(value)
 
 
-def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
+def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords], moment: Moment | None = None) -> Ending:
     """Combine what rows and sidecars say of the end of a run.
 
     Args:
         rows: the rows of all processes, as ``last_rows`` returned them.
         words: what the sidecars say, by rank.
+        moment: an earlier moment, with what the sidecars said then, to find out how the run stood at it.
     """
+    words = words if moment is None else moment.words
     rows = _of_newest(rows, words)
     everyone = {**{rank: LastWords(rank, 1) for rank in rows["rank"].unique().tolist()}, **words}
     rows = _with_told_calls(rows, everyone)
     rows = _in_unix_time(rows, everyone)
+    rows = rows if moment is None else rows_then(rows, moment)
     seen_s = _last_signs_s(rows, everyone)
     last_sign_s = max(seen_s.values(), default=math.nan)
     is_open = (rows["status"] == INFLIGHT).to_numpy(np.bool_)
@@ -80,7 +84,7 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> Ending:
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
     rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
-    rows["failed"] = _failed(rows, everyone)
+    rows["failed"] = _failed(rows, everyone, seen_s)
     rows["hangs"] = False
     for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
         for i in mine.index[mine["is_open"]]:
@@ -231,14 +235,33 @@ def _hangs(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s
     return bool(age_s >= one.hang_after_s) and not _goes_on_beside(mine, call, one, last_sign_s)
 
 
-def _failed(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.Series[bool]:
-    """Tell for each row whether its call raised; an interrupt counts only if it put an end to a hang."""
+def _failed(
+    rows: pd.DataFrame, words: Mapping[int, LastWords], seen_s: Mapping[int, float]
+) -> pd.Series[bool]:
+    """Tell for each row whether its call raised of itself.
+
+    An interrupt, and an error because another rank had been interrupted or killed before, count only if they
+    put an end to a hang.
+    """
     hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
     lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
-    failed: pd.Series[bool] = rows["status"].map(has_failed).astype(bool) & (
-        ~rows["status"].isin(_INTERRUPTED) | lasted
-    )
+    broken_off = rows["status"].isin(INTERRUPTED)
+    for rank, one in words.items():
+        left_s = _left_by_signal_s(one, seen_s.get(rank, math.inf))
+        broken_off |= (rows["rank"] != rank) & (rows["ended_s"] >= left_s)
+    failed: pd.Series[bool] = rows["status"].map(has_failed).astype(bool) & (~broken_off | lasted)
     return failed
+
+
+def _left_by_signal_s(one: LastWords, seen_s: float) -> float:
+    """Return when, in Unix time in s, a rank was ended by a signal at the latest; infinity if it was not.
+
+    Of a process that was killed the last sign of life tells, if that is exact: it might have been killed
+    because another rank had failed.
+    """
+    if one.closed and (one.signal or "KeyboardInterrupt" in one.ended_by):
+        return seen_s - _TO_CLOSE_S
+    return seen_s if one.killed and one.has_ring else math.inf
 
 
 def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypedDict, cast
 
+from timing_logger.analysis.hangs.fates import Fate
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
 
@@ -20,7 +21,8 @@ class RankEnd:
     Attributes:
         rank, incarnation: of its newest process.
         closed: whether its logger was closed; None if unknown.
-        gone: whether it fell silent long before the others: its process is gone, stopped, or stuck in C code.
+        gone: whether it is ``killed``, or fell silent long before the others: its process is gone, stopped,
+            or stuck in C code.
         killed: whether its process is known to have ended without closing its logger, as a killed one does,
             and those of other ranks are not: of a job that was killed as a whole it is False.
         silent_s: time in s from its last sign of life to the run's last one; None if unknown.
@@ -63,6 +65,7 @@ class RunEndDict(TypedDict):
     gone: list[int]
     unclosed: list[int]
     ranks: list[dict[str, object]]
+    fates: list[dict[str, object]]
     hang_after_s: float
     last_sign_unix_s: float | None
     sentences: list[str]
@@ -84,9 +87,11 @@ class RunEnd:
         messages: messages, probes and waits that hang.
         younger: collectives that were open for less than ``hang_after_s``.
         failed: collectives that raised, after which their groups never met again, though no rank was missing.
-        gone: ranks that fell silent long before the others, without having closed.
+        gone: ranks that are known to have ended without having closed, or fell silent long before the others.
         unclosed: ranks whose file was not closed.
         ranks: the last that is known of each rank, by rank.
+        fates: how the ranks ended, of which that is known, the first to end first. Of a run that ended while
+            it hung, all else tells how it stood then.
         hang_after_s: time in s after which an open call hangs.
         last_sign_unix_s: the run's last sign of life, in Unix time, in s; None if unknown.
         sentences: the attributes above in words, the most important first; empty if nothing is known.
@@ -102,6 +107,7 @@ class RunEnd:
     gone: tuple[int, ...] = ()
     unclosed: tuple[int, ...] = ()
     ranks: tuple[RankEnd, ...] = ()
+    fates: tuple[Fate, ...] = ()
     hang_after_s: float = 0.0
     last_sign_unix_s: float | None = None
     sentences: tuple[str, ...] = ()

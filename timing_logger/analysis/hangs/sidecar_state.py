@@ -57,6 +57,24 @@ class OpenCall:
 
 
 @dataclass(frozen=True)
+class Standstill:
+    """A time in which a process began and recorded nothing.
+
+    Attributes:
+        since_counter_ns, until_counter_ns: from when to when, by ``perf_counter``.
+        open_calls: the calls that were open.
+        progress: progress in each group, by name and size of the group.
+        stack: the stack of the main thread, innermost frame first.
+    """
+
+    since_counter_ns: int
+    until_counter_ns: int
+    open_calls: tuple[OpenCall, ...]
+    progress: Mapping[tuple[str, int | None], Progress]
+    stack: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class LastWords:
     """The last that the sidecar of one process tells.
 
@@ -69,6 +87,9 @@ class LastWords:
         offset_ns: Unix time minus ``perf_counter``; None if unknown.
         hang_after_s: the time in seconds after which an open call hangs.
         signal: the signal that came before the end, such as ``SIGTERM``; "" if none did.
+        ended_by: the type of the exception that ended the program; "" if none did, or none is known.
+        has_ring: whether its last sign of life is known to a fraction of a second, however it ended.
+        longest_stall, last_stall: the longest and the last time in which it stood still; None without one.
         open_calls: the calls that were open.
         progress: progress in each group, by name and size of the group.
         progressed_counter_ns: when something was last begun or recorded, by ``perf_counter``; None if
@@ -86,6 +107,10 @@ class LastWords:
     offset_ns: int | None = None
     hang_after_s: float = HANG_AFTER_S
     signal: str = ""
+    ended_by: str = ""
+    has_ring: bool = False
+    longest_stall: Standstill | None = None
+    last_stall: Standstill | None = None
     open_calls: tuple[OpenCall, ...] = ()
     progress: Mapping[tuple[str, int | None], Progress] = field(default_factory=dict)
     progressed_counter_ns: int | None = None
@@ -130,8 +155,12 @@ def _words_of(file: File) -> LastWords:
         offset_ns=wall_offset_ns(sidecar),
         hang_after_s=_hang_after_s(sidecar.get("options", {}).get("hang_after")),
         signal=_text(sidecar.get("signal")),
+        ended_by=_text(sidecar.get("ended_by")),
+        has_ring=bool(sidecar.get("ring_path")),
+        longest_stall=_standstill(sidecar.get("longest_stall"), sidecar),
+        last_stall=_standstill(sidecar.get("last_stall"), sidecar),
         open_calls=tuple(_open_call(entry) for entry in sidecar.get("open_calls", [])),
-        progress=dict(_progress(entry) for entry in sidecar.get("groups", []) if "issued" in entry),
+        progress=_progress_of(sidecar),
         progressed_counter_ns=sidecar.get("last_progress_counter_ns"),
         idle_stack=tuple(sidecar.get("idle_stack", [])),
         host=_text(sidecar.get("host")),
@@ -148,6 +177,23 @@ def _hang_after_s(stated: Any) -> float:
 def _open_call(entry: Mapping[str, Any]) -> OpenCall:
     texts = {name: _text(entry.get(name)) for name in _TEXTS}
     return OpenCall(**texts, **{name: entry.get(name) for name in _INTEGERS})  # type: ignore[arg-type]
+
+
+def _standstill(entry: Mapping[str, Any] | None, sidecar: Mapping[str, Any]) -> Standstill | None:
+    """Return the time that an entry states; of a process that ended in it without closing, up to its end."""
+    since_ns, until_ns = (entry or {}).get("since_counter_ns"), (entry or {}).get("until_counter_ns")
+    if entry is None or since_ns is None or until_ns is None:
+        return None
+    offset_ns, updated_ns = wall_offset_ns(sidecar), sidecar.get("updated_unix_ns")
+    goes_on = sidecar.get("closed") is False and sidecar.get("last_progress_counter_ns") == since_ns
+    if goes_on and offset_ns is not None and updated_ns:
+        until_ns = max(until_ns, updated_ns - offset_ns)
+    calls = tuple(_open_call(call) for call in entry.get("open_calls", []))
+    return Standstill(since_ns, until_ns, calls, _progress_of(entry), tuple(entry.get("stack", [])))
+
+
+def _progress_of(entry: Mapping[str, Any]) -> dict[tuple[str, int | None], Progress]:
+    return dict(_progress(group) for group in entry.get("groups", []) if "issued" in group)
 
 
 def _progress(entry: Mapping[str, Any]) -> tuple[tuple[str, int | None], Progress]:

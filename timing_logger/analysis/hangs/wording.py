@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from timing_logger.analysis.hangs.fates import Fate, by_signals
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
@@ -28,7 +29,7 @@ def in_words(end: RunEnd, *, n_hosts: int, lacks: str = "", mixed: str = "") -> 
         mixed: why the files look like those of different runs; "" if they do not.
     """
     if end.state == "hang":
-        told = [*_hang(end), *_rests_on(end, n_hosts)]
+        told = [*_hang(end), *_on_fates(end.fates), *_rests_on(end, n_hosts)]
     elif end.state in ("unfinished", "running"):
         told = [*_without_a_hang(end), *_on_failed(end), *(_rests_on(end, n_hosts) if end.gone else ())]
     elif end.state == "failed":
@@ -37,11 +38,25 @@ def in_words(end: RunEnd, *, n_hosts: int, lacks: str = "", mixed: str = "") -> 
         told = ["The run ended: every file was closed, and nothing was left open."]
     else:
         told = []
+    if end.state not in ("hang", "unknown") and by_signals(end.fates):
+        told += _on_fates(end.fates)
     if lacks:
         told.append(f"{capital(lacks)}.")
     if told and mixed:
         told.append(f"The files look like those of different runs, so nobody can be blamed: {mixed}.")
     return replace(end, sentences=tuple(map(escape_text, told)))
+
+
+def with_earlier(end: RunEnd, then: RunEnd, lasted_s: float) -> RunEnd:
+    """Return the end of a run whose sentences tell, too, of an earlier hang from which it went on.
+
+    Args:
+        end: the end of the run.
+        then: how it stood at the end of that hang, with its ``sentences``.
+        lasted_s: how long nothing was begun or recorded, in s.
+    """
+    told = f"Before, the run stood still for {_seconds(lasted_s)}, and went on:"
+    return replace(end, sentences=(*end.sentences, " ".join((told, *then.sentences[:2]))))
 
 
 # -- a hang --------------------------------------------------------------------------------------------
@@ -189,7 +204,8 @@ def _on_rank(end: RunEnd, rank: RankEnd) -> str:
 def _where(end: RunEnd, rank: RankEnd) -> str:
     """State what the rank was doing, in words that begin with a verb."""
     if rank.killed:
-        return "ended without closing its log, as a killed process does"
+        seen = f"; before, it was seen at {rank.idle_stack[0]}" if rank.idle_stack else ""
+        return f"ended without closing its log, as a killed process does{seen}"
     if rank.gone:
         return f"is gone, stopped, or stuck in C code: its last sign of life was {_ago(rank.silent_s)}"
     if rank.closed:
@@ -229,6 +245,9 @@ def _circle(end: RunEnd) -> str:
 
 
 def _without_a_hang(end: RunEnd) -> Iterable[str]:
+    dead = [rank.rank for rank in end.ranks if rank.killed]
+    if dead:
+        yield _on_dead(dead)
     if end.state == "running":
         yield f"The run is in progress: nothing is open for longer than {end.hang_after_s:.0f} s."
     elif not end.unclosed:
@@ -251,10 +270,17 @@ def _without_a_hang(end: RunEnd) -> Iterable[str]:
             yield f"{told}{_for(group.since_s)}, which is no hang yet{absent}."
 
 
+def _on_dead(dead: Sequence[int]) -> str:
+    one = len(dead) == 1
+    logs, processes = ("its log", "a killed process does") if one else ("their logs", "killed processes do")
+    return f"{capital(named_ranks(dead))} ended without closing {logs}, as {processes}."
+
+
 def _on_silent_and_idle(end: RunEnd) -> Iterable[str]:
     ranks = end.of_rank()
     idle = [rank for rank in end.unclosed if rank not in end.gone and ranks[rank].idle_stack]
-    for rank in (*end.gone[:_MOST_TOLD], *idle):
+    silent = [rank for rank in end.gone if not ranks[rank].killed]
+    for rank in (*silent[:_MOST_TOLD], *idle):
         yield _on_rank(end, ranks[rank])
 
 
@@ -263,13 +289,31 @@ def _on_failed(end: RunEnd) -> Iterable[str]:
         yield f"{capital(_failures(group))} in {_collective(group)}, after which its group never met again."
 
 
+def _on_fates(fates: Sequence[Fate]) -> Iterable[str]:
+    """State how the ranks ended, in the order of time."""
+    if any(fate.how != "closed" for fate in fates):
+        yield f"What ended it: {'; then '.join(map(_fate, fates))}."
+
+
+def _fate(fate: Fate) -> str:
+    ranks, were = named_ranks(fate.ranks), "was" if len(fate.ranks) == 1 else "were"
+    said = {
+        "closed": "closed the log",
+        "interrupted": f"{were} interrupted, as by Ctrl-C",
+        "signal": f"got {fate.what}",
+        "killed": "ended without closing the log, as a killed process does",
+        "failed": f"failed ({fate.what})",
+    }
+    return f"{ranks} {said[fate.how]}"
+
+
 def _signalled(end: RunEnd) -> str:
     signals = sorted({rank.signal for rank in end.ranks} - {""})
     return f" ({signals[0]} came)" if signals else ""
 
 
 def _rests_on(end: RunEnd, n_hosts: int) -> Iterable[str]:
-    if end.gone:
+    if any(rank.gone and not rank.killed for rank in end.ranks):
         yield _SETTLED
     if n_hosts > 1:
         yield f"Times compare the wall clocks of {n_hosts} hosts, and are as far off as these differ."
