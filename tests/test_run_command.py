@@ -13,6 +13,7 @@ import pytest
 from mpi_runner import OPEN_MPI, environment_of_a_job
 from processes import run_job, run_python
 
+import timing_logger
 from timing_logger import analysis, read_timings
 
 PROGRAMS = Path(__file__).parent / "unchanged_programs"
@@ -82,6 +83,21 @@ def test_a_program_without_ranks_is_said_to_have_recorded_nothing(tmp_path: Path
     job = timed(tmp_path / "logs", [sys.executable, "-c", "print('hello')"])
     assert (job.returncode, job.stdout) == (0, "hello\n")
     assert "nothing was recorded" in job.stderr
+
+
+def test_the_core_that_recorded_is_named_and_the_slow_one_with_the_way_out(tmp_path: Path) -> None:
+    program = """
+import torch
+weight = torch.nn.Parameter(torch.ones(1))
+torch.optim.SGD([weight], lr=0.1).step()
+"""
+    command = [sys.executable, "-c", program]
+    job = timed(tmp_path / "any", command)
+    assert f"(recorded by the {timing_logger.core} core)" in said_by_the_command(job)
+    job = timed(tmp_path / "python", command, TIMING_LOGGER_CORE="python")
+    assert "(recorded by the python core)" in said_by_the_command(job)
+    assert "rank 0 recorded with the python core: a record takes several times as long" in job.stderr
+    assert "unset it for the native core" in job.stderr
 
 
 def test_quiet_says_nothing(tmp_path: Path) -> None:

@@ -40,6 +40,8 @@ class Sidecar(TypedDict, total=False):
     logger_cpu_ns: int
     host: str
     boot_id: str
+    core: str
+    core_note: str
 
 
 class Clock(TypedDict, total=False):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import shlex
 from argparse import Namespace
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from timing_logger.autologging.native_mpi import build
 from timing_logger.autologging.settings import problem_file
 from timing_logger.cli.asking import ask
 from timing_logger.errors import TimingLoggerError
 from timing_logger.run_info import read_sidecar
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.files import File
 
 _NO_RANK = (
     "nothing was recorded in {}: no process of the job made a torch process group, used mpi4py, "
@@ -82,11 +87,29 @@ def _verdict(log_dir: Path, written: list[Path], *, in_python: bool) -> list[str
     verdict, _ = asked.answer
     ranks = count(len({file["rank"] for file in asked.files}), "rank")
     folder = _as_typed(log_dir)
+    which = _which([Path(file["path"]) for file in asked.files], log_dir)
+    there = f"{folder}{_recorded_by(asked.files)}"
     return [
         *filter(None, (verdict.end.warning, verdict_sentence(verdict), in_python and what_next(verdict))),
-        f"The timings of {ranks} are in {folder}; more: timing-logger report {folder}"
-        + _which([Path(file["path"]) for file in asked.files], log_dir),
+        f"The timings of {ranks} are in {there}; more: timing-logger report {folder}{which}",
+        *_slow_core(asked.files),
     ]
+
+
+def _recorded_by(files: Sequence[File]) -> str:
+    """Name what recorded, as far as the sidecars do."""
+    from timing_logger.analysis.files import sidecar_of
+
+    cores = sorted({sidecar_of(file).get("core") or "" for file in files} - {""})
+    return f" (recorded by the {' and the '.join(cores)} core)" if cores else ""
+
+
+def _slow_core(files: Sequence[File]) -> list[str]:
+    """Say of the first rank that recorded with the slow core why it did, and the way out."""
+    from timing_logger.analysis.files import sidecar_of
+
+    noted = [(file["rank"], note) for file in files if (note := sidecar_of(file).get("core_note"))]
+    return [f"rank {rank} recorded with the python core: {note}." for rank, note in noted[:1]]
 
 
 def _which(asked: list[Path], log_dir: Path) -> str:
