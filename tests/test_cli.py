@@ -264,3 +264,33 @@ def test_asking_for_help_loads_no_pandas() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
     )
     assert run.stdout == "False\n"
+
+
+# -- no folder named -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", ["summary", "stragglers", "hang", "recover", "watch --once"])
+def test_a_command_without_a_folder_takes_the_newest_run_and_says_which(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for age_s, folder in ((30, "logs/run"), (10, "logs/run/tuesday"), (20, "logs/timing"), (0, "elsewhere")):
+        path = write_timing_file(Path(folder), 0, [record(), record(start_s=2.0)])
+        write_sidecar(path)
+        os.utime(path, (1e9 - age_s, 1e9 - age_s))
+    assert main(command.split()) == 0
+    assert capsys.readouterr().err == (
+        "timing-logger: no LOGDIR was named; this is about logs/run/tuesday, the default folder that was "
+        "written to last\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["summary", "convert --to csv -o out.csv", "recover", "watch"])
+def test_a_command_without_a_folder_says_where_it_looked_in_vain(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(command.split()) == 2
+    said = capsys.readouterr().err
+    assert "no timing files in logs/timing or logs/run" in said
+    assert "Name the folder of a run." in said

@@ -18,6 +18,7 @@ import shtab
 from timing_logger import which_core
 from timing_logger.cli import commands, launch, options
 from timing_logger.cli.asking import Answer
+from timing_logger.cli.default_folder import FOLDERS, name_folder
 from timing_logger.cli.questions import QUESTIONS, Question
 from timing_logger.cli.stderr import say
 from timing_logger.errors import TimingLoggerError
@@ -25,6 +26,7 @@ from timing_logger.errors import TimingLoggerError
 _Command: TypeAlias = Callable[[argparse.Namespace], Answer]
 
 _ENGINES = ("auto", "pandas", "pyarrow")
+_DEFAULT = f"default: of {' and '.join(FOLDERS)}, the one written to last"
 _INTERRUPTED = 130  # a shell's exit code for SIGINT
 
 
@@ -44,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command: _Command | None = arguments.command
         with warnings.catch_warnings():
             warnings.showwarning = _warn
+            name_folder(arguments)
             answer = Answer(parser.format_help()) if command is None else command(arguments)
         if answer.text:
             _print(answer.text)
@@ -199,7 +202,9 @@ def _add_watch(subparsers: _Commands) -> None:
         "the files and changes nothing. Stop it with Ctrl-C.",
         epilog="example: timing-logger watch logs/timing",
     )
-    watch.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
+    watch.add_argument(
+        "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
+    )
     watch.add_argument(
         "--interval", type=options.seconds, default=2.0, metavar="S", help="seconds between updates (2)"
     )
@@ -218,7 +223,9 @@ def _add_recover(subparsers: _Commands) -> None:
         "reads the log folder on that machine first adds them to the timing files; this one does only that.",
         epilog="example: timing-logger recover logs/timing",
     )
-    recover.add_argument("logdir", metavar="LOGDIR", help="folder with timing-rank*.csv")
+    recover.add_argument(
+        "logdir", metavar="LOGDIR", nargs="?", help=f"folder with timing-rank*.csv; {_DEFAULT}"
+    )
     recover.set_defaults(command=commands.recover)
 
 
@@ -288,8 +295,9 @@ def _about_rows(
 
 def _add_logdir(parser: argparse.ArgumentParser) -> None:
     logdir = parser.add_argument(
-        "logdir", metavar="LOGDIR", nargs="+", help="folder with timing-rank*.csv files, or the files"
-    )
+        "logdir", metavar="LOGDIR", nargs="*",
+        help=f"folder with timing-rank*.csv files, or the files; {_DEFAULT}",
+    )  # fmt: skip
     vars(logdir)["complete"] = shtab.FILE  # this completes folders, too
 
 
