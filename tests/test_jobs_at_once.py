@@ -193,3 +193,10 @@ def test_a_command_within_a_job_reports_on_its_own_run(tmp_path: Path) -> None:
     job = run([*RUN, "--log-dir", tmp_path, "--", sys.executable, "-c", program])
     assert job.stderr.count("The timings of 1 rank are in") == 1
     assert job.stderr.count("nothing was recorded in") == 1
+
+
+def test_a_file_that_another_job_is_just_making_is_not_of_this_run(tmp_path: Path) -> None:
+    """Its sidecar, which says of which run it is, is made a moment later."""
+    write(tmp_path, {0: 1}, 0, A)
+    write_timing_file(tmp_path, 1, [])
+    assert [file.name for file in files_of_run(tmp_path, A, set())] == ["timing-rank0.csv"]

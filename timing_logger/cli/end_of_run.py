@@ -42,9 +42,11 @@ def files_of_run(log_dir: Path, run_id: str, before: set[Path]) -> list[Path]:
     Args:
         log_dir: the folder.
         run_id: what this command called the run.
-        before: the files that were there before it. Of files that state no run, the others count.
+        before: the files that were there before it. Of files whose sidecars state no run, the others count;
+            those without a sidecar are just being made by another job, as this one has ended.
     """
-    stated = {path: read_sidecar(path) or {} for path in timing_files(log_dir)}
+    read = {path: read_sidecar(path) for path in timing_files(log_dir)}
+    stated = {path: sidecar for path, sidecar in read.items() if sidecar is not None}
     started = [
         sidecar
         for path, sidecar in stated.items()

@@ -35,30 +35,48 @@ def run(arguments: Namespace) -> Answer:
         raise ConfigurationError("COMMAND: nothing to run. Name it behind --, as in: -- torchrun train.py")
     if arguments.native_mpi and arguments.every != 1:
         raise ConfigurationError("--every: --native-mpi knows no iterations. Leave one of the two out.")
-    log_dir = _made(arguments.log_dir)
-    before = timing_files(log_dir)
-    run_id = id_of_new_run()
-    environment = _environment_of_native_mpi if arguments.native_mpi else _environment
-    settings = Settings(log_dir=str(log_dir), every=arguments.every)
-    job = _started(command, {**os.environ, **environment(settings), VARIABLE: run_id})
-    with _signals_go_to(job):
-        status = job.wait()
-    try:
-        _report(arguments, log_dir, files_of_run(log_dir, run_id, before), run_id)
-    except Exception as error:
-        say(f"the job has ended; what was recorded of it, in {log_dir}, could not be judged: {error!r}")
+    if (log_dir := _made(arguments.log_dir)) is None:
+        status = _status_of(command, dict(os.environ))
+        say(
+            "nothing was recorded: the working folder is gone. Name one elsewhere, as in --log-dir /tmp/logs."
+        )
+    else:
+        status = _timed(command, arguments, log_dir)
     if status < 0:
         _end_by(-status)
     return Answer("", status)
 
 
-def _made(folder: str) -> Path:
+def _made(folder: str) -> Path | None:
+    """Make the folder of the timing files; None if it is to be in a working folder that is gone."""
     try:
         log_dir = Path(os.path.abspath(folder))
+    except OSError:
+        return None
+    try:
         log_dir.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise LogPathError(f"--log-dir: {folder!r} cannot be made: {error.strerror}.") from error
+        raise LogPathError(f"--log-dir: {str(log_dir)!r} cannot be made: {error.strerror}.") from error
     return log_dir
+
+
+def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
+    before = timing_files(log_dir)
+    run_id = id_of_new_run()
+    environment = _environment_of_native_mpi if arguments.native_mpi else _environment
+    settings = Settings(log_dir=str(log_dir), every=arguments.every)
+    status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id})
+    try:
+        _report(arguments, log_dir, files_of_run(log_dir, run_id, before), run_id)
+    except Exception as error:
+        say(f"the job has ended; what was recorded of it, in {log_dir}, could not be judged: {error!r}")
+    return status
+
+
+def _status_of(command: list[str], environment: dict[str, str]) -> int:
+    job = _started(command, environment)
+    with _signals_go_to(job):
+        return job.wait()
 
 
 def _report(arguments: Namespace, log_dir: Path, written: list[Path], run_id: str) -> None:
