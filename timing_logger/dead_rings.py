@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from timing_logger.owned_files import UntrustedFileError, open_owned
-from timing_logger.ring_file import MOST_BYTES, NotARing, RingHeader, ring_header
-from timing_logger.run_info import GroupProgress, TimingFile
+from timing_logger.ring_file import MOST_BYTES, NotARing, Ring, RingHeader, ring_header
+from timing_logger.run_info import TimingFile
 
 
 def ring_of(sidecar: dict[str, Any]) -> Path | None:
@@ -80,17 +81,15 @@ def header_of(descriptor: int, path: Path, timing_file: Path, sidecar: dict[str,
     return header
 
 
-def mark_killed(sidecar: Path, groups: Sequence[GroupProgress]) -> None:
-    """Have a sidecar say that its process is gone, which nobody could know before, and how far it came.
+def mark_killed(sidecar: Path, ring: Ring) -> None:
+    """Have a sidecar say that its process is gone, which nobody could know before, how far it came, and when.
 
     Raises:
         OSError: the file system's error.
         ValueError: it is no JSON object.
     """
     content = json.loads(sidecar.read_text())
-    content["killed"] = True
-    if groups:
-        content["groups"] = [group._asdict() for group in groups]
+    content |= {"killed": True, **_last_look(ring, content.get("updated_unix_ns"))}
     draft = sidecar.with_name(f"{sidecar.name}.{os.getpid()}.tmp")
     draft.unlink(missing_ok=True)  # left by a killed process with this pid, or a link set as a trap
     with draft.open("x") as file:
@@ -100,3 +99,16 @@ def mark_killed(sidecar: Path, groups: Sequence[GroupProgress]) -> None:
             os.fchown(file.fileno(), about.st_uid, about.st_gid)
         file.write(json.dumps(content, indent=1) + "\n")
     os.replace(draft, sidecar)
+
+
+def _last_look(ring: Ring, updated_unix_ns: object) -> dict[str, Any]:
+    """Return what a sidecar states of the last moment at which the process looked where it stood.
+
+    It did so four times a second, and wrote its sidecar every 10 s.
+    """
+    looked_unix_ns = ring.looked_ns + ring.wall_offset_ns
+    if not ring.looked_ns or looked_unix_ns > time.time_ns():  # the clock was set back
+        return {}
+    latest = max(looked_unix_ns, updated_unix_ns if isinstance(updated_unix_ns, int) else 0)
+    groups = {"groups": [group._asdict() for group in ring.groups]} if ring.groups else {}
+    return {"updated_unix_ns": latest, "last_progress_counter_ns": ring.progressed_ns, **groups}

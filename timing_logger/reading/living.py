@@ -12,26 +12,36 @@ from typing import Any
 
 from timing_logger.dead_rings import header_of, opened_ring, ring_of
 from timing_logger.owned_files import owner_of
-from timing_logger.reading.process_state import is_here
+from timing_logger.reading.process_state import is_here, lives
 from timing_logger.record import INFLIGHT, NS_PER_S, Record
 from timing_logger.ring_file import NotARing, Ring, read_ring
-from timing_logger.run_info import OpenCallInfo, sidecar_path
+from timing_logger.run_info import OpenCallInfo, read_sidecar, sidecar_path
 
 Sidecar = dict[str, Any]
 
 
 def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
-    """Return the sidecar of a process with what its ring says of its open calls and groups, and when.
+    """Return the sidecar of a process with what can be known here of where it stands.
+
+    That is what its ring says of its open calls and groups, and when; and whether the process is gone, though
+    it never closed its logger.
 
     Args:
         sidecar: as ``read_sidecar`` returns it.
         timing_file: the file that it describes.
 
     Returns:
-        ``sidecar`` itself if the process has ended, has no ring, or is out of reach.
+        ``sidecar`` itself if the process has closed its logger, or nothing more can be known here.
     """
     if sidecar is None or not _may_be_here(sidecar):
         return sidecar
+    if lives(sidecar) is not False:
+        return _with_ring(sidecar, timing_file)
+    now = read_sidecar(timing_file) or sidecar  # it may have closed its logger a moment ago
+    return _with_ring(now, timing_file) | {"killed": True} if _may_be_here(now) else now
+
+
+def _with_ring(sidecar: Sidecar, timing_file: Path) -> Sidecar:
     ring = _ring(sidecar, timing_file)
     if ring is None:
         return sidecar

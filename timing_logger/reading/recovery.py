@@ -121,7 +121,7 @@ def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float)
         ring = read_ring(descriptor)
         rows = write_missing(parts, owner, ring)
         with suppress(OSError, ValueError):  # where nothing can be written, all rows were there before
-            mark_killed(sidecar_path(timing_file), ring.groups)
+            mark_killed(sidecar_path(timing_file), ring)
             if not _is_a_copy(timing_file, ring):
                 path.unlink()
         return Recovery(timing_file, rows, _lost(ring))

@@ -66,8 +66,8 @@ def _is_in_the_file(descriptor: int, path: Path, timing_file: Path) -> bool:
     if sidecar is None:
         return False
     header = header_of(descriptor, path, timing_file, sidecar)
-    if header.released != header.head or read_ring(descriptor).open_calls:
+    if header.released != header.head or (ring := read_ring(descriptor)).open_calls:
         return False
     if not sidecar.get("killed"):
-        mark_killed(sidecar_path(timing_file), read_ring(descriptor).groups)
+        mark_killed(sidecar_path(timing_file), ring)
     return True

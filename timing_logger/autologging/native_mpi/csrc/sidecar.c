@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "descriptors.h"
@@ -74,6 +75,13 @@ bool sidecar_is_anothers(void)
 {
     struct stat about;
     return lstat(path, &about) == 0 && !is_file(&about, own_device, own_inode);
+}
+
+/* Among which processes the pid is one, as run_info.pid_namespace says it; 0 if unknown. */
+static unsigned long long pid_namespace(void)
+{
+    struct stat about;
+    return stat("/proc/self/ns/pid", &about) == 0 ? about.st_ino : 0;
 }
 
 void begin_sidecar(const char *folder, int rank, int world_size)
@@ -263,7 +271,7 @@ static void tell_all(FILE *file, enum state state)
     tell_calls(file, now.counter_ns);
     named(file, "host", host);
     named(file, "boot_id", boot);
-    fprintf(file, " \"pid\": %d,\n \"versions\": {\"mpi\": ", getpid());
+    fprintf(file, " \"pid\": %d,\n \"pid_namespace\": %llu,\n \"versions\": {\"mpi\": ", getpid(), pid_namespace());
     quoted(file, mpi_version);
     fputs("}\n}\n", file);
 }
