@@ -27,6 +27,7 @@ from timing_logger.cli import main
 from timing_logger.errors import LogPathError
 from timing_logger.reading.recovery import recover
 from timing_logger.recording import core
+from timing_logger.recording import ring as backing
 from timing_logger.ring_file import SLOT_BYTES
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
@@ -435,3 +436,23 @@ def _when(path: Path, limit_s: float = 60.0) -> Path:
         assert time.monotonic() < until_s, path
         time.sleep(0.01)
     return path
+
+
+def test_a_name_for_which_the_ring_has_no_room_ends_its_protection_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backing, "_said", set())
+    with TimingLogger(0, tmp_path) as logger:
+        for n in range(16_000):
+            logger.record_timing("A", 1.0, f"step{n}")
+        assert logger.flush(30)
+        sidecar_when(
+            tmp_path, lambda info: info["counters"]["written"] > 0 and info["crash_protection"]["on"]
+        )
+        for n in range(16_000, 17_000):
+            logger.record_timing("A", 1.0, f"step{n}")
+        assert logger.flush(30)
+        sidecar = sidecar_when(tmp_path, lambda info: not info["crash_protection"]["on"])
+        assert "16,384" in sidecar["crash_protection"]["reason"]
+    assert len([r for r in caplog.records if "crash protection ends here" in r.message]) == 1
+    assert [row[3] for row in rows(tmp_path / "timing-rank0.csv")] == [f"step{n}" for n in range(17_000)]

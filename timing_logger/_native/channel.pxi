@@ -221,6 +221,11 @@ cdef class Channel:
         """The oldest record that waits; None if none does."""
         return self.record_at(self.ring.taken) if self.ring.taken < self.ring.head else None
 
+    @property
+    def lacks_names(self):
+        """Whether there was a name for which the ring has no room."""
+        return self.names.are_full
+
     def close(self):
         """Let every record put from now on overflow; records that wait can still be taken."""
         self.ring.capacity = 0

@@ -9,6 +9,7 @@ cdef class Names:
     cdef dict by_value
     cdef list kept             # what the cells and addresses point to
     cdef PyObject **address    # of each text, by number
+    cdef bint are_full         # there was no room for one: each further one would be encoded in vain
 
     def __cinit__(self):
         self.cells.plain = <Cell *> calloc(RING_MOST_NAMES, sizeof(Cell))
@@ -43,6 +44,8 @@ cdef class Names:
         found = self.by_value.get(text)
         if found is not None:
             return found
+        if self.are_full:
+            return -1
         stored = escape_text(text if len(text) <= MAX_TEXT_CHARS else text[:MAX_TEXT_CHARS - 1] + "…").encode()
         plain, upper = name_cell(text).encode(), operation_cell(text).encode()
         kept = (text, plain, upper)
@@ -55,6 +58,7 @@ cdef class Names:
         cdef uintptr_t at = _place(text)
         cdef int number = len(self.kept)
         if ring_add_name(ring, PyBytes_AS_STRING(stored), len(stored)):
+            self.are_full = True
             return -1
         self.kept.append(kept)
         self.by_value[<object> text] = number

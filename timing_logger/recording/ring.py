@@ -34,6 +34,11 @@ BYTES_PER_MB = 10**6
 LATEST_S = 0.5
 """A record is in the timing file within ``flush_interval`` and so many seconds more (P4)."""
 
+_LACKS_NAMES = (
+    "the ring has no room for another name: it holds 16,384 different ones, of 1 MiB in all, and records with "
+    "further ones are only in the process's own memory. Do names such as layer_name count something?"
+)
+
 _said: set[str] = set()
 
 
@@ -65,6 +70,9 @@ class Backing:
             self.protection = self._made
             if is_new:
                 _say_once("timing logger: the ring %r was removed: a new one is in its place", self.path)
+            if self._channel.lacks_names:
+                self.protection = CrashProtection(False, _LACKS_NAMES)
+                _say_once("timing logger: crash protection ends here: %s", _LACKS_NAMES)
 
 
 def back(
