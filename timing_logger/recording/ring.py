@@ -35,8 +35,8 @@ LATEST_S = 0.5
 """A record is in the timing file within ``flush_interval`` and so many seconds more (P4)."""
 
 _LACKS_NAMES = (
-    "the ring has no room for another name: it holds 16,384 different ones, of 1 MiB in all, and records with "
-    "further ones are only in the process's own memory. Do names such as layer_name count something?"
+    "the ring has no room for another name: it holds 16,384 different ones, of 1 MiB in all, and records "
+    "with further ones are only in the process's own memory. Do names such as layer_name count something?"
 )
 
 _said: set[str] = set()
