@@ -8,14 +8,16 @@ import subprocess
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
 from timing_logger.autologging.native_mpi import build
-from timing_logger.autologging.settings import Settings
+from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.commands import report
 from timing_logger.cli.end_of_run import about, files_of_run, said_of_run, timing_files
+from timing_logger.cli.hang_notice import HangNotice
 from timing_logger.cli.stderr import say
 from timing_logger.errors import ConfigurationError, LogPathError
 from timing_logger.run_identity import VARIABLE, id_of_new_run
@@ -65,18 +67,20 @@ def _timed(command: list[str], arguments: Namespace, log_dir: Path) -> int:
     run_id = id_of_new_run()
     environment = _environment_of_native_mpi if arguments.native_mpi else _environment
     settings = Settings(log_dir=str(log_dir), every=arguments.every)
-    status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id})
+    files = partial(files_of_run, log_dir, run_id, before)
+    notice = None if arguments.quiet else HangNotice(log_dir, files, hang_after_s())
+    status = _status_of(command, {**os.environ, **environment(settings), VARIABLE: run_id}, notice)
     try:
-        _report(arguments, log_dir, files_of_run(log_dir, run_id, before), run_id)
+        _report(arguments, log_dir, files(), run_id)
     except Exception as error:
         say(f"the job has ended; what was recorded of it, in {log_dir}, could not be judged: {error!r}")
     return status
 
 
-def _status_of(command: list[str], environment: dict[str, str]) -> int:
+def _status_of(command: list[str], environment: dict[str, str], notice: HangNotice | None = None) -> int:
     job = _started(command, environment)
     with _signals_go_to(job):
-        return job.wait()
+        return job.wait() if notice is None else notice.wait(job)
 
 
 def _report(arguments: Namespace, log_dir: Path, written: list[Path], run_id: str) -> None:

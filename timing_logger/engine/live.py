@@ -45,7 +45,7 @@ class RankNow(NamedTuple):
         epoch: epoch of that iteration, where iterations restart; else None.
         communication_share, waited_share: fractions of the rank's time in the window, 0 to 1; NaN if unknown.
         dropped: number of records lost so far; None if unknown.
-        unfinished: number of rows in the window without a known end.
+        unfinished: number of calls that are open, or of rows in the window without a known end if more.
         silent_s: time in s since the file was last written to, on the wall clock.
         closed: whether the logger was closed.
     """
@@ -144,15 +144,15 @@ class _Tail:
     name: TimingFile
     ends: dict[int, _End] = field(default_factory=dict)
     n_read: int = 0
-    rows: pd.DataFrame = field(default_factory=lambda: _no_rows())
-    last: pd.DataFrame = field(default_factory=lambda: _no_rows())
+    rows: pd.DataFrame = field(default_factory=lambda: no_rows())
+    last: pd.DataFrame = field(default_factory=lambda: no_rows())
     changed_s: float = 0.0
     sidecar: dict[str, Any] = field(default_factory=dict)
 
     def read(self, parts: dict[int, Path]) -> None:
         """Read the whole lines that were added; at the first time, only the end of a long file."""
         if any(number not in parts or end.is_replaced() for number, end in self.ends.items()):
-            self.ends, self.rows, self.last, self.n_read = {}, _no_rows(), _no_rows(), 0
+            self.ends, self.rows, self.last, self.n_read = {}, no_rows(), no_rows(), 0
         for number in self._to_read(parts):
             self._take_in(self.ends.setdefault(number, _End(parts[number])))
         last = max(parts)
@@ -193,7 +193,8 @@ class _Tail:
         self.rows = self.rows[~(self.rows["timestamp"] < instant)].reset_index(drop=True)
 
 
-def _no_rows() -> pd.DataFrame:
+def no_rows() -> pd.DataFrame:
+    """Return the table of a process that has recorded nothing."""
     import pandas as pd
 
     from timing_logger.reading.csv_lines import parse_timings
@@ -295,7 +296,11 @@ def _rank_now(
         communication_share=float(figures["communication_share"]),
         waited_share=float(figures["waited_ms"]) / (1000 * wall_s) if wall_s > 0 else unknown,
         dropped=counters.get("dropped"),
-        unfinished=int(rows["elapsed_ms"].isna().sum()),
+        unfinished=max(int(rows["elapsed_ms"].isna().sum()), _n_open(tail.sidecar)),
         silent_s=max(0.0, now_s - tail.changed_s),
         closed=tail.sidecar.get("closed") is True,
     )
+
+
+def _n_open(sidecar: dict[str, Any]) -> int:
+    return 0 if sidecar.get("closed") else len(sidecar.get("open_calls", []))

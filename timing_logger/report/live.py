@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from timing_logger.engine.live import RankNow, Snapshot
 
 _MOST_SENTENCES = 4
+_WORTH_TELLING_S = 1.0  # most collectives are shorter, and some rank is in one at any moment
 _HEADS = (
     "rank", "epoch", "iteration", "it/s", "rows", "rows/s", "communication", "WAIT", "open", "dropped",
     "silent s", "state",
@@ -41,8 +42,11 @@ def _cells(rank: RankNow) -> list[str]:
 
 
 def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
-    """Return sentences about what hangs; none for a run that continues or has ended."""
-    return snapshot.end.sentences[:_MOST_SENTENCES] if snapshot.end.warning else ()
+    """Return sentences about what hangs, or may be about to; none for a run that continues or has ended."""
+    end = snapshot.end
+    lasts = any((group.since_s or 0.0) >= _WORTH_TELLING_S for group in end.younger)
+    tells = end.warning or (end.state == "running" and (end.gone or lasts))
+    return end.sentences[:_MOST_SENTENCES] if tells else ()
 
 
 def _verdict(snapshot: Snapshot) -> str:
