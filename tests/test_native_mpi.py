@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from mpi_runner import environment_of_a_job
 from native_jobs import BIN, RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
-from timing_logger.autologging.native_mpi import build, table
+from timing_logger.autologging.native_mpi import build, preload, table
 from timing_logger.autologging.native_mpi.build import library
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.timings import read_timings
@@ -42,7 +43,7 @@ def program(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactor
 
 @pytest.fixture
 def jobs(program: Path, environment: dict[str, str], tmp_path: Path) -> Jobs:
-    return Jobs(program, environment, tmp_path / "logs")
+    return Jobs(program, dict(environment), tmp_path / "logs")
 
 
 # -- the oracle: what TimedIntracomm records ---------------------------------------------------------------
@@ -146,6 +147,39 @@ def test_a_request_that_nobody_waits_for_is_unresolved(jobs: Jobs) -> None:
     assert [(row[0], row[-1]) for row in jobs.rows(0)] == [("IRECV", "unresolved")]
 
 
+# -- programs in Fortran ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pcontrol", "abort", "mprobe", "improbe", "mrecv", "imrecv"])
+def test_the_library_has_what_a_program_in_fortran_calls(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("PATH", environment["PATH"])
+    has = subprocess.run(
+        ["nm", "-D", str(library())], capture_output=True, text=True, check=True, timeout=60
+    ).stdout
+    assert {f"mpi_{name}_", f"mpi_{name}_f08_"} <= set(has.split())
+
+
+@pytest.mark.skipif(shutil.which("mpifort") is None, reason="no compiler of Fortran for MPI")
+@pytest.mark.parametrize("binding", ["MPIF_H", "MPI", "MPI_F08"])
+def test_a_program_in_fortran_pauses_its_rows_and_receives_what_it_probed(
+    environment: dict[str, str], tmp_path: Path, binding: str
+) -> None:
+    program = tmp_path / "matched"
+    source = HERE / "native_programs" / "matched.F90"
+    subprocess.run(["mpifort", f"-D{binding}", source, "-o", program], check=True, timeout=60)
+    command = [*RUN, "--quiet", "--log-dir", tmp_path / "logs", "--", program]
+    own = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "TMPDIR": str(tmp_path)}
+    job = run_job(command, environment=own, limit_s=120, name=binding)  # with the MPI of mpifort
+    assert job.returncode == 0, job.stderr
+    rows = [(row[0], row[4]) for row in rows_of(tmp_path / "logs" / "timing-rank0.csv")]
+    assert [row for row in rows if row[0] == "BARRIER"] == [("BARRIER", "0"), ("BARRIER", "2")]
+    assert [row for row in rows if row[0] in ("MPROBE", "RECV", "IMPROBE", "IRECV")] == [
+        ("MPROBE", ""), ("RECV", "0"), ("IMPROBE", ""), ("IRECV", "1"),
+    ]  # fmt: skip
+
+
 # -- ends ---------------------------------------------------------------------------------------------------
 
 
@@ -227,6 +261,33 @@ def test_the_library_brings_no_mpi_into_a_process(
         ["readelf", "-d", str(library())], capture_output=True, text=True, check=True, timeout=60
     ).stdout
     assert re.findall(r"NEEDED.*\[(.*)\]", needed) == ["libc.so.6"]
+
+
+def test_a_library_whose_path_the_loader_would_divide_is_preloaded_all_the_same(
+    jobs: Jobs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The loader complains in each process about a library that it does not find."""
+    monkeypatch.setenv("PATH", jobs.environment["PATH"])
+    cache = tmp_path / "a cache: $ORIGIN"
+    (cache / "timing_logger").mkdir(parents=True)
+    shutil.copy(library(), cache / "timing_logger")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    jobs.environment |= {"XDG_CACHE_HOME": str(cache), "TMPDIR": str(folder)}
+    jobs.launcher = []
+    job = jobs.timed("paused", "--quiet")
+    assert (job.returncode, job.stderr) == (0, "")
+    assert len(jobs.rows()) == 2
+    assert not list(folder.glob("timing-logger-*"))
+
+
+def test_where_no_folder_has_a_path_for_the_loader_it_says_what_to_do(
+    environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(preload, "library", lambda: tmp_path / "a library.so")
+    monkeypatch.setattr(preload, "_folders", list)
+    with pytest.raises(ConfigurationError, match=r"a library\.so.*Set XDG_CACHE_HOME"):
+        preload.preloadable_library()
 
 
 def test_without_an_mpi_compiler_it_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:

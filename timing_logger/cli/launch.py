@@ -13,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from timing_logger.autologging.native_mpi import build
+from timing_logger.autologging.native_mpi.preload import preloadable_library
 from timing_logger.autologging.settings import Settings, hang_after_s
 from timing_logger.cli.asking import Answer
 from timing_logger.cli.commands import report
@@ -95,7 +96,7 @@ def _environment(settings: Settings) -> dict[str, str]:
 
 
 def _environment_of_native_mpi(settings: Settings) -> dict[str, str]:
-    return {build.VARIABLE: settings.log_dir, "LD_PRELOAD": _before("LD_PRELOAD", build.library())}
+    return {build.VARIABLE: settings.log_dir, "LD_PRELOAD": _before("LD_PRELOAD", preloadable_library())}
 
 
 def _before(variable: str, path: Path) -> str:

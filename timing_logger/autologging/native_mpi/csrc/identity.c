@@ -6,7 +6,7 @@
 
 #include "native.h"
 
-static char launch[256], run[256], world_name[256];
+static char launch[256], started[256], run[512], world_name[256];
 
 static const char *variable(const char *name)
 {
@@ -29,13 +29,13 @@ static void read_namespace(const char *namespace)
     const char *at = strrchr(namespace, '@');
     unsigned long bits = strtoul(namespace, NULL, 10);
     if (is_number(namespace)) {
-        snprintf(run, sizeof run, "openmpi-%lu", bits >> 16);
+        snprintf(started, sizeof started, "openmpi-%lu", bits >> 16);
         snprintf(world_name, sizeof world_name, "%lu", bits & 0xffff);
     } else if (at != NULL) {
-        snprintf(run, sizeof run, "%.*s", (int) (at - namespace), namespace);
+        snprintf(started, sizeof started, "%.*s", (int) (at - namespace), namespace);
         snprintf(world_name, sizeof world_name, "%s", at + 1);
     } else {
-        snprintf(run, sizeof run, "%s", namespace);
+        snprintf(started, sizeof started, "%s", namespace);
     }
 }
 
@@ -45,16 +45,17 @@ void read_identity(void)
     if (*variable("PMIX_NAMESPACE"))
         read_namespace(variable("PMIX_NAMESPACE"));
     else if (*variable("PMI_JOBID"))
-        snprintf(run, sizeof run, "%s", variable("PMI_JOBID"));
+        snprintf(started, sizeof started, "%s", variable("PMI_JOBID"));
     else if (*variable("SLURM_STEP_ID"))
-        snprintf(run, sizeof run, "slurm-%s.%s", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"));
+        snprintf(started, sizeof started, "slurm-%s.%s", variable("SLURM_JOB_ID"), variable("SLURM_STEP_ID"));
+    snprintf(run, sizeof run, "%s%s%s", launch, launch[0] && started[0] ? "/" : "", started);
     if (!is_spawned())
         world_name[0] = 0;
     else if (world_name[0] == 0)
         snprintf(world_name, sizeof world_name, "spawned");
 }
 
-const char *run_id(void) { return launch[0] ? launch : run; }
+const char *run_id(void) { return run; }
 
 const char *launch_id(void) { return launch; }
 
