@@ -242,6 +242,7 @@ class Fault(NamedTuple):
 
 FAULTS = {
     "fork by Python": Fault(fork_by_python),
+    "fork in C": Fault(fork_in_c),
     "finalizer": Fault(finalizer),
     "signal handler": Fault(signal_handler),
     "thread exit": Fault(thread_exit),

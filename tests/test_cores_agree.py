@@ -1,0 +1,351 @@
+"""Both cores do the same: random sequences of calls leave the same records, counts, errors and open calls.
+
+The Python core, the readable specification, is loaded a second time beside the native one. Instants are
+compared only in that they are there, and in order.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import math
+import os
+import sys
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from slow import examples
+
+from timing_logger import which_core
+from timing_logger.record import format_records
+
+np = pytest.importorskip("numpy")
+
+pytestmark = pytest.mark.skipif(
+    which_core.NAME != "native", reason="the native core was not built, or is off"
+)
+
+
+class Core(NamedTuple):
+    """The modules that record, over one core."""
+
+    core: ModuleType
+    recorder: ModuleType
+    sampling: ModuleType
+
+
+PARTS = tuple(f"timing_logger.recording.{name}" for name in Core._fields)
+
+
+def load_python_core() -> Core:
+    """Load the package anew, over the Python core, and leave ``sys.modules`` as it was."""
+    others = {key: module for key, module in sys.modules.items() if not key.startswith("timing_logger")}
+    with (
+        mock.patch.dict(sys.modules, others, clear=True),
+        mock.patch.dict(os.environ, {which_core.VARIABLE: "python"}),
+    ):
+        found = Core(*map(importlib.import_module, PARTS))
+    assert found.core.NAME == "python"
+    return found
+
+
+class Group:
+    """A group that numbers its collectives, and takes a number back only after a ``ValueError``."""
+
+    name, size = "world", 4
+
+    def __init__(self, count: Any) -> None:
+        self.count = count
+
+    def next_collective(self) -> Any:
+        return self.count.next_collective()
+
+    def take_back(self, error: BaseException) -> bool:
+        return isinstance(error, ValueError) and bool(self.count.take_back(error))
+
+
+class Handle:
+    """Of an operation that goes on after its call."""
+
+    def __init__(self, error: type[Exception] | None, ended: object) -> None:
+        self.error, self.ended = error, ended
+
+    def wait(self, *_: object) -> str:
+        if self.error is not None:
+            raise self.error("while waiting")
+        return "waited"
+
+    def is_completed(self) -> bool:
+        if self.ended == "unknown":
+            raise RuntimeError("nobody knows")
+        return bool(self.ended)
+
+    def done(self) -> bool:
+        return bool(self.ended)
+
+
+def _value_of(_: object, future: Handle) -> None:
+    future.wait()
+
+
+class Driver:
+    """Makes the same calls over one core as its twin over the other."""
+
+    def __init__(self, core: Core, capacity: int, steps: dict[str, Any]) -> None:
+        self.core = core
+        self.channel = core.core.new_channel(capacity)
+        self.recorder = core.recorder.ChosenRecorder(core.sampling.StepPolicy(**steps), self.channel)
+        self.recorder._switch_on()
+        self.group = Group(core.core.CollectiveCount())
+        self.spans: list[Any] = []
+        self.operations: list[Any] = []
+        self.labels: list[Any] = []
+        self.callbacks: list[Callable[[], None]] = []
+        self.kind = type(
+            "Operation",
+            (core.core.BackgroundSpan,),
+            {
+                "value_of": _value_of,
+                "call_when_done": lambda _, future, call: self.callbacks.append(lambda: call(future)),
+            },
+        )
+
+    def do(self, action: str, *arguments: Any) -> object:
+        """Do one thing; return what it returned or raised, without instants."""
+        try:
+            return getattr(self, action)(*arguments)
+        except Exception as error:
+            return f"raised {type(error).__name__}"
+
+    # -- blocks -------------------------------------------------------------------------------------
+
+    def timing(self, columns: dict[str, Any]) -> object:
+        return self.recorder.record_timing(**columns)
+
+    def interval(self, start_ns: Any, end_ns: Any, columns: dict[str, Any]) -> object:
+        operation = columns.pop("operation", "A")
+        return self.recorder.record_interval(operation, start_ns, end_ns, **columns)
+
+    def span(self, columns: dict[str, Any]) -> str:
+        self.spans.append(self.recorder.record_mpi_operation(**columns))
+        return type(self.spans[-1]).__name__
+
+    def enter(self, which: int) -> bool:
+        span = self.spans[which % len(self.spans)]
+        return span.__enter__() is span
+
+    def leave(self, which: int, kind: type[BaseException] | None) -> object:
+        return self.spans[which % len(self.spans)].__exit__(kind, kind and kind(), None)
+
+    def drop(self, which: int) -> None:
+        self.spans.pop(which % len(self.spans))
+
+    def elapsed(self, which: int) -> str:
+        elapsed_ms = self.spans[which % len(self.spans)].elapsed_ms
+        return "open" if math.isnan(elapsed_ms) else str(elapsed_ms >= 0)
+
+    # -- calls --------------------------------------------------------------------------------------
+
+    def _call(self, outcome: str, error: type[Exception] | None, ended: object) -> object:
+        if outcome == "records":
+            self.recorder.record_timing("INSIDE", 1.0)
+        if outcome == "raises":
+            raise (error or ValueError)("at once")
+        return Handle(error, ended) if outcome == "goes on" else outcome
+
+    def time_call(self, outcome: str, error: type[Exception] | None, ended: object, size: Any) -> object:
+        found = self.recorder.time_call(
+            "ALLREDUCE", size, None, None, self.group, Handle, self._call, (outcome, error, ended)
+        )
+        return type(found).__name__
+
+    def issue(
+        self, outcome: str, error: type[Exception] | None, numbered: bool, goes_on: bool, size: Any
+    ) -> object:
+        operation, found = self.recorder.issue_call(
+            self.kind, "IALLREDUCE", size, None, 1, self.group, numbered, goes_on, self._call,
+            (outcome, error, True),
+        )  # fmt: skip
+        self.operations.append(operation)
+        return type(found).__name__
+
+    def _operation(self, which: int) -> Any:
+        return self.operations[which % len(self.operations)]
+
+    def end(self, which: int, failure: type[Exception] | None) -> object:
+        return self._operation(which).end(failure)
+
+    def lose(self, which: int) -> object:
+        return self._operation(which).lose()
+
+    def claim(self, which: int) -> object:
+        return self._operation(which).claim()
+
+    def wait(self, which: int, error: type[Exception] | None, ended: object) -> object:
+        return self._operation(which).wait(Handle(error, ended))
+
+    def end_by(self, which: int, error: type[Exception] | None, ended: object) -> object:
+        return self._operation(which).end_by(Handle(error, ended))
+
+    def call_back(self, which: int) -> object:
+        return self.callbacks.pop(which % len(self.callbacks))()
+
+    def block(self, which: int, behind: int | None) -> object:
+        before = None if behind is None else self._operation(behind)
+        if before is self._operation(which):
+            before = None
+        return self._operation(which).block_from(time.perf_counter_ns(), before)
+
+    # -- what is in force ---------------------------------------------------------------------------
+
+    def label(self, layer: Any, phase: Any) -> None:
+        self.labels.append(self.recorder.label(layer, phase))
+        self.labels[-1].__enter__()
+
+    def unlabel(self) -> None:
+        self.labels.pop().__exit__(None, None, None)
+
+    def iteration(self, number: Any) -> bool:
+        self.recorder.set_current_iteration(number)
+        return bool(self.recorder.recording)
+
+    def epoch(self, number: Any) -> None:
+        self.recorder.set_current_epoch(number)
+
+    # -- the channel --------------------------------------------------------------------------------
+
+    def take(self, limit: int) -> object:
+        batch = self.channel.take_packed(limit)
+        records = [comparable(record) for record in batch]
+        in_place = getattr(batch, "csv_lines", None)
+        lines = in_place(0) if in_place else format_records(list(batch), 0).encode()
+        self.channel.release()
+        return records, lines.count(b"\n")
+
+    def close(self) -> None:
+        self.channel.close()
+
+    def write_all(self) -> None:
+        """Write all open calls. Of several in the background, the order is that of a set."""
+        if len(self.recorder._open_calls.running) < 2:
+            self.recorder._open_calls.write_all("unresolved")
+
+    def state(self) -> object:
+        """Return the counts, and the calls that are open now, the innermost first."""
+        open_calls = [
+            comparable(record)
+            for caller in self.recorder._open_calls.callers.values()
+            for call in caller.calls()
+            for record in call.open_records("inflight")
+        ]
+        counts = tuple(self.channel.counts())
+        return counts, open_calls, len(self.recorder._open_calls.running), self.group.count.collectives
+
+
+def comparable(record: tuple[Any, ...]) -> list[str]:
+    """Return the record with "now" for instants of the clock, which two runs do not share."""
+    cells = list(map(repr, record))
+    start_ns, end_ns = record[6:8]
+    if is_now(end_ns):
+        cells[7] = "now"
+        if is_now(start_ns):
+            assert start_ns <= end_ns, f"{record} ends before it starts"
+        elif type(start_ns) is int:
+            cells[6] = f"{end_ns - start_ns} before"
+    if is_now(start_ns):
+        cells[6] = "now"
+    return cells
+
+
+def is_now(instant_ns: object) -> bool:
+    """Return whether an instant was read from the clock: those that a test states are none of today."""
+    return type(instant_ns) is int and 0 <= time.perf_counter_ns() - instant_ns < 30 * 10**9
+
+
+# -- what is called, and with what --------------------------------------------------------------------------
+
+
+class Name(str):
+    """A name of a subclass of ``str``."""
+
+
+NAMES = st.sampled_from(["A", "", "é" * 2000, "\ud800", Name("sub"), "a,b", b"bytes", 5, None, float("nan")])
+NUMBERS = st.sampled_from(
+    [None, 0, 1, 2, -1, 2**31, 2**62, 2**63, -(2**63) - 1, 10**400, True, 1.5, float("nan"), "7",
+     np.int64(3), np.float32(2.5)]
+)  # fmt: skip
+STARTS = st.sampled_from([0, 1, 100, -5, 2**62, 2**70, None, True, 1.5, "x", np.int64(3)])
+ERRORS = st.sampled_from([None, ValueError, KeyError])
+ENDED = st.sampled_from([True, False, "unknown"])
+OUTCOMES = st.sampled_from(["returns", "records", "raises", "goes on"])
+WHICH = st.integers(0, 3)
+
+common = {
+    "message_size": NUMBERS, "layer_name": NAMES, "phase": NAMES, "iteration": NUMBERS, "epoch": NUMBERS,
+    "group": NAMES, "group_size": NUMBERS, "seq": NUMBERS, "peer": NUMBERS,
+}  # fmt: skip
+spelled = {"operation": NAMES, "message_size_bytes": NUMBERS, "mpi_op_name": NAMES}
+
+
+def some_of(**strategies: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=strategies)
+
+
+def call(action: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[Any, ...]]:
+    return st.tuples(st.just(action), *arguments)
+
+
+CALLS = st.one_of(
+    call("timing", some_of(
+        **common, **spelled, elapsed_ms=NUMBERS, start_counter=NUMBERS, end_counter=NUMBERS,
+    )),
+    call("interval", STARTS, STARTS, some_of(**common, operation=NAMES, status=NAMES, clock=NAMES,
+                                             metadata=st.sampled_from([None, {"a": 1}, 5]))),
+    call("span", some_of(**common, **spelled)), call("span", st.just({"operation": "A"})),
+    call("enter", WHICH), call("enter", WHICH), call("leave", WHICH, st.sampled_from([None, KeyError])),
+    call("leave", WHICH, st.none()), call("drop", WHICH), call("elapsed", WHICH),
+    call("time_call", OUTCOMES, ERRORS, ENDED, NUMBERS),
+    call("issue", OUTCOMES, ERRORS, st.booleans(), st.booleans(), NUMBERS),
+    call("end", WHICH, ERRORS), call("lose", WHICH), call("claim", WHICH), call("wait", WHICH, ERRORS, ENDED),
+    call("end_by", WHICH, ERRORS, st.booleans()), call("call_back", WHICH),
+    call("block", WHICH, st.none() | WHICH),
+    call("label", NAMES, NAMES), call("unlabel"), call("iteration", NUMBERS), call("epoch", NUMBERS),
+    call("take", st.integers(1, 5)), call("close"), call("write_all"),
+)  # fmt: skip
+
+STEPS = st.sampled_from([{}, {"start_step": 1, "end_step": 4}, {"record_every_n_steps": 2}])
+
+
+@pytest.fixture(scope="module")
+def cores() -> tuple[Core, Core]:
+    return Core(*map(importlib.import_module, PARTS)), load_python_core()
+
+
+@given(st.lists(CALLS, max_size=30), st.sampled_from([3, 1000]), STEPS)
+@settings(max_examples=examples(400))
+def test_both_cores_do_the_same(
+    cores: tuple[Core, Core], calls: list[tuple[Any, ...]], capacity: int, steps: dict[str, Any]
+) -> None:
+    native, python = (Driver(core, capacity, steps) for core in cores)
+    for number, (action, *arguments) in enumerate(calls):
+        found = native.do(action, *copy.deepcopy(arguments))
+        expected = python.do(action, *copy.deepcopy(arguments))
+        assert found == expected, f"call {number}: {action}"
+        assert native.do("state") == python.do("state"), f"after call {number}: {action}"
+    while native.channel.counts().waiting:
+        assert native.do("take", 5) == python.do("take", 5)
+
+
+def test_a_difference_is_found(cores: tuple[Core, Core]) -> None:
+    _, python = cores
+    one, other = (Driver(python, 10, {}) for _ in range(2))
+    one.do("timing", {"operation": "A", "elapsed_ms": 1.0})
+    other.do("timing", {"operation": "B", "elapsed_ms": 1.0})
+    assert one.do("state") == other.do("state")
+    assert one.do("take", 5) != other.do("take", 5)
