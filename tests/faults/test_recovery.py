@@ -356,9 +356,21 @@ def test_a_file_system_without_room_for_the_ring_is_an_error_at_the_start(tmp_pa
 
 def test_the_ring_of_files_that_were_deleted_is_removed_by_the_next_logger(tmp_path: Path) -> None:
     logs = leave(tmp_path)
-    (logs / FILE).unlink()
+    shutil.rmtree(logs)
     with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path):
         assert len(rings(tmp_path)) == 1  # its own
+    assert not rings(tmp_path)
+
+
+def test_rows_of_a_killed_process_whose_file_was_removed_are_in_its_next_part(tmp_path: Path) -> None:
+    """Its sidecar is there: the next logger keeps the ring, too."""
+    logs = leave(tmp_path)
+    (logs / FILE).unlink()
+    with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path):
+        assert len(rings(tmp_path)) == 2
+    (recovery,) = recover(logs)
+    assert recovery.rows == 100
+    assert [row[1] for row in rows(logs / "timing-rank0.part2.csv")] == [str(i) for i in range(100)]
     assert not rings(tmp_path)
 
 

@@ -7,6 +7,7 @@ logger and left no ring, nobody can say whether rows are missing.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable
 from contextlib import suppress
@@ -22,6 +23,7 @@ from timing_logger.run_info import TimingFile, parts_of, read_sidecar, sidecar_p
 
 Sidecar = dict[str, Any]
 
+_SIDECARS = "timing-rank*.meta.json"
 _PATIENCE_S = 10.0  # for other readers that recover the same files
 _LOOK_S = 0.02
 
@@ -62,8 +64,13 @@ def recover(folder: Path) -> list[Recovery]:
 
 
 def look_into(folder: Path) -> list[Recovery]:
-    """Do the same, and return what is known of every timing file in ``folder``."""
-    return recovered(timing_files_at(folder))
+    """Do the same, and return what is known of every timing file in ``folder``.
+
+    A file that was removed while its process wrote it counts as long as its sidecar is there.
+    """
+    removed = (path.with_name(path.name.replace(".meta.json", ".csv")) for path in folder.glob(_SIDECARS))
+    named = (path for path in sorted(removed) if TimingFile.parse(path.name) is not None)
+    return recovered(dict.fromkeys([*timing_files_at(folder), *named]))
 
 
 def timing_files_at(path: Path) -> list[Path]:
@@ -109,8 +116,12 @@ def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
 
 def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float) -> Recovery:
     """Add what a ring holds to the timing file, if its process is gone; then remove the ring."""
-    parts = parts_of(timing_file)
-    owner = _owner(parts[0], sidecar_path(timing_file))
+    about = sidecar_path(timing_file)
+    try:
+        parts = parts_of(timing_file)
+    except FileNotFoundError:
+        parts = []
+    owner = _owner(parts[0], about) if parts else owner_of(about)
     with opened_ring(path, owner) as descriptor:
         header = header_of(descriptor, path, timing_file, sidecar)
         free = _waited_for(descriptor, path, sidecar, until_s)
@@ -119,12 +130,25 @@ def _taken_from(path: Path, timing_file: Path, sidecar: Sidecar, until_s: float)
         if not free:
             return _held(timing_file, sidecar, path, header)
         ring = read_ring(descriptor)
-        rows = write_missing(parts, owner, ring)
+        rows = write_missing(parts or [_next_part(timing_file, sidecar, owner)], owner, ring)
         with suppress(OSError, ValueError):  # where nothing can be written, all rows were there before
             mark_killed(sidecar_path(timing_file), ring)
             if not _is_a_copy(timing_file, ring):
                 path.unlink()
         return Recovery(timing_file, rows, _lost(ring))
+
+
+def _next_part(timing_file: Path, sidecar: Sidecar, owner: int) -> Path:
+    """Make the part in which rows go on where all others were removed, with the sidecar's permissions."""
+    numbers = [name.part for part in sidecar.get("parts") or [] if (name := TimingFile.parse(part["file"]))]
+    first = TimingFile.parse(timing_file.name)
+    assert first is not None
+    path = timing_file.with_name(first._replace(part=max(numbers, default=1) + 1).name)
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as made:
+        if os.geteuid() != owner:
+            os.fchown(made.fileno(), owner, -1)
+        os.fchmod(made.fileno(), stat.S_IMODE(sidecar_path(timing_file).stat().st_mode))
+    return path
 
 
 def _is_complete(sidecar: Sidecar) -> bool:

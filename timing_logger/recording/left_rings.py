@@ -56,7 +56,7 @@ def _is_needed_no_more(path: Path) -> bool:
         try:
             parts_of(timing_file)
         except FileNotFoundError:
-            return True
+            return not sidecar_path(timing_file).exists()
         return _is_in_the_file(descriptor, path, timing_file)
 
 

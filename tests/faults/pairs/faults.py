@@ -15,6 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -168,7 +169,8 @@ def stalled_disk(world: World) -> Iterator[None]:
 
 def unlinked(world: World) -> None:
     """Remove the timing file. A second name keeps what it held, for the judge."""
-    for path in (world.folder / "logs").glob("timing-rank0*.csv"):
+    file = getattr(world.logger, "path", None)
+    for path in file.parent.glob(f"{file.stem}*.csv") if isinstance(file, Path) else ():
         try:
             os.link(path, world.folder / "unlinked" / f"{time.perf_counter_ns()}-{path.name}")
             path.unlink()
