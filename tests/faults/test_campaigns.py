@@ -114,7 +114,9 @@ def test_only_what_did_not_hold_in_an_earlier_run_is_tried_again(
 
 
 def test_results_of_other_options_are_not_taken_over(tmp_path: Path) -> None:
-    (tmp_path / "options.json").write_text(json.dumps({"short": True, "seed": 1, "fuzz_s": 2.0}))
+    (tmp_path / "options.json").write_text(
+        json.dumps({"short": True, "seed": 1, "fuzz_s": 2.0, "most": None})
+    )
     with pytest.raises(SystemExit, match=r"it was made with .*'seed': 1.*, not with .*'seed': 0"):
         command.main(["--short", "--resume", str(tmp_path)])
 

@@ -42,6 +42,7 @@ def main(arguments: Sequence[str] | None = None, campaigns: Sequence[Campaign] =
         default=WRITERS if core.NAME == "native" else WRITERS[1:],
         help="over which writers campaigns about recording are tried (all; the native core if it was built)",
     )
+    parser.add_argument("--most", type=int, metavar="N", help="try each thing N times at most")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (0)")
     parser.add_argument(
         "--resume", type=Path, metavar="FOLDER",
@@ -82,7 +83,9 @@ def _run(chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float)
             _say(f"    {failure}")
 
     folder = options.resume or Path(tempfile.mkdtemp(prefix="faults-"))
-    settings = Settings(options.short, options.seed, fuzz_s, options.workers, folder, options.writers)
+    settings = Settings(
+        options.short, options.seed, fuzz_s, options.workers, folder, options.writers, options.most
+    )
     _refuse_other_options(settings)
     _say(f"if this is interrupted: --resume {folder} goes on with it")
     results = run_all(chosen, settings, finished)
@@ -97,7 +100,12 @@ def _run(chosen: Sequence[Campaign], options: argparse.Namespace, fuzz_s: float)
 
 def _refuse_other_options(settings: Settings) -> None:
     """A table must not mix what was tried in different ways."""
-    tried_like = {"short": settings.short, "seed": settings.seed, "fuzz_s": settings.fuzz_s}
+    tried_like = {
+        "short": settings.short,
+        "seed": settings.seed,
+        "fuzz_s": settings.fuzz_s,
+        "most": settings.most,
+    }
     stated = settings.folder / "options.json"
     if not stated.exists():
         stated.write_text(json.dumps(tried_like))
@@ -112,7 +120,8 @@ def _say(line: str) -> None:
 def _inside(options: argparse.Namespace, fuzz_s: float, campaigns: Sequence[Campaign]) -> int:
     """Run one campaign, in the process that was started for it, and write its result."""
     (campaign,) = (one for one in campaigns if one.name == options.inside)
-    trial = Trial(campaign.name, options.folder, short=options.short, seed=options.seed, fuzz_s=fuzz_s)
+    trial = Trial(campaign.name, options.folder, short=options.short, seed=options.seed, fuzz_s=fuzz_s,
+                  most=options.most)  # fmt: skip
     result = tried(campaign, trial, options.writers[0])
     (options.folder / "result.json").write_text(json.dumps(result.to_json()))
     return 0

@@ -29,6 +29,7 @@ class Settings(NamedTuple):
     Attributes:
         folder: for whatever the campaigns write, each into a folder of its name in that of the writer.
         writers: those that campaigns about recording are tried over.
+        most: how often each thing is tried at most; None for no limit.
     """
 
     short: bool
@@ -37,6 +38,7 @@ class Settings(NamedTuple):
     workers: int
     folder: Path
     writers: Sequence[str]
+    most: int | None = None
 
 
 def run_all(campaigns: Sequence[Campaign], settings: Settings, finished: Finished) -> list[Tried]:
@@ -74,7 +76,8 @@ def _in_its_own_process(campaign: Campaign, writer: str, settings: Settings) -> 
     limit_s = campaign.limit_s[0 if settings.short else 1] + 2 * settings.fuzz_s
     command = [sys.executable, "-m", "campaign", "--inside", campaign.name, "--folder", str(folder),
                "--seed", str(settings.seed), "--fuzz-minutes", str(settings.fuzz_s / 60),
-               *(["--writers", writer] if writer else [])]  # fmt: skip
+               *(["--writers", writer] if writer else []),
+               *([] if settings.most is None else ["--most", str(settings.most)])]  # fmt: skip
     with (folder / "output.txt").open("wb") as output:
         process = subprocess.Popen(
             command + ["--short"] * settings.short, stdout=output, stderr=output, start_new_session=True,

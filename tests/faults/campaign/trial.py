@@ -55,20 +55,30 @@ class Trial:
         short: whether it runs in the short form.
         seed: the seed of everything that is random in it.
         fuzz_s: for how long a reader is fuzzed, in s.
+        most: how often each thing is tried at most; None for no limit.
 
     Attributes:
         result: the result so far.
     """
 
     def __init__(
-        self, name: str, folder: Path, *, short: bool = True, seed: int = 0, fuzz_s: float = 4.0
+        self,
+        name: str,
+        folder: Path,
+        *,
+        short: bool = True,
+        seed: int = 0,
+        fuzz_s: float = 4.0,
+        most: int | None = None,
     ) -> None:
         self.name, self.folder, self.short, self.seed, self.fuzz_s = name, folder, short, seed, fuzz_s
+        self.most = most
         self.result = Result()
 
     def times(self, long: int, short: int) -> int:
-        """Return ``short`` in the short form, else ``long``."""
-        return short if self.short else long
+        """Return ``short`` in the short form, else ``long``; at most as many as were asked for."""
+        times = short if self.short else long
+        return times if self.most is None else min(times, self.most)
 
     def chance(self, number: int = 0) -> random.Random:
         """Return a random generator for try ``number``, the same in every run with this seed."""
