@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from processes import rows, run_python
 from sinks import StalledSink
 
 from timing_logger import TimingLogger
+from timing_logger.sinks.csv import CsvSink
 
 RECORD_1000 = """
 import os, signal, sys, threading
@@ -210,6 +212,28 @@ def test_close_takes_at_most_two_seconds_on_a_stalled_disk() -> None:
     assert time.monotonic() - before_s <= 2.0
     assert logger.stats == (1, 0, 0, 1)
     sink.resume()
+
+
+def test_a_logger_that_gives_up_a_stalled_disk_says_in_its_sidecar_what_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stalled, goes_on = threading.Event(), threading.Event()
+
+    def stall(*_: object) -> None:
+        stalled.set()
+        goes_on.wait(30)
+
+    monkeypatch.setattr(CsvSink, "write", stall)
+    logger = TimingLogger(0, tmp_path, flush_interval=0.001)
+    logger.record_timing("A", 1.0)
+    assert stalled.wait(30)
+    logger.record_timing("A", 1.0)
+    logger.close()
+    told = json.loads((tmp_path / "timing-rank0.meta.json").read_text())
+    goes_on.set()
+    assert told["counters"] == {"accepted": 2, "written": 0, "dropped": 0, "pending": 2}
+    assert told["last_error"] == "gave up closing: 2 records were not written"
+    assert told["closed"] is False
 
 
 def test_close_in_a_signal_handler_that_interrupts_close_does_not_deadlock() -> None:

@@ -14,6 +14,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
@@ -35,6 +36,9 @@ CLOSE_GRACE_S = 1.5
 
 SIDECAR_GRACE_S = 1.0
 """Seconds that ``close`` waits for the last sidecar, as part of :data:`CLOSE_GRACE_S`."""
+
+LAST_WORDS_S = 0.3
+"""Seconds that ``close`` waits for the sidecar that says that it gave up."""
 
 LATE_S = 0.25
 """A record that waits for ``flush_interval`` and this many seconds more is late.
@@ -143,6 +147,8 @@ class Flusher:
                 self._gave_up_at = before
                 lost = self.counters.pending
                 log.error("timing logger: gave up closing; %d records were not written", lost)
+                self._last_error = f"gave up closing: {lost} records were not written"
+                self._tell_of_giving_up()
         return self.closed
 
     def abandon(self) -> None:
@@ -387,6 +393,11 @@ class Flusher:
         if type(ended_ns) is int:
             came_ns = max(came_ns, ended_ns)
         return max(0, perf_counter_ns() - came_ns) / NS_PER_S
+
+    def _tell_of_giving_up(self) -> None:
+        if self._sidecar is not None:  # whose file system may well answer
+            with suppress(Exception):
+                self._sidecar.tell(self._account(), timeout_s=LAST_WORDS_S)
 
     def _account(self) -> Account:
         return Account(

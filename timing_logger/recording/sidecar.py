@@ -134,14 +134,30 @@ class Sidecar:
                 seconds.
         """
         self._hand_over(account, closed=True)
+        self._await(timeout_s)
+        if self._failure is not None:
+            raise self._failure
+
+    def tell(self, account: Account, *, timeout_s: float) -> None:
+        """Write how things stand where the flush thread cannot, and wait for that.
+
+        Nothing is written if no thread can be started any more: the file system might not answer.
+
+        Raises:
+            TimeoutError: the write takes longer than ``timeout_s`` seconds.
+        """
+        self._note(account)
+        self._newest.append((self._timing_file, self._text()))
+        self._start_writer(or_write=False)
+        self._await(timeout_s)
+
+    def _await(self, timeout_s: float) -> None:
         deadline_s = time.monotonic() + timeout_s
         while self._writer is not None and (self._writer.is_alive() or self._newest):
             if time.monotonic() >= deadline_s:
                 raise TimeoutError(f"it was not written within {timeout_s:g} s.")
             self._start_writer()
             self._writer.join(max(0.0, deadline_s - time.monotonic()))
-        if self._failure is not None:
-            raise self._failure
 
     def _is_due(self, account: Account) -> bool:
         told, now = self._info, account.counters
@@ -191,7 +207,7 @@ class Sidecar:
         self._newest.append((self._timing_file, self._text(closed=closed)))
         self._start_writer()
 
-    def _start_writer(self) -> None:
+    def _start_writer(self, *, or_write: bool = True) -> None:
         """Start the writing thread if there is something to write and no such thread is alive.
 
         That includes content that came while the last thread was ending.
@@ -202,7 +218,8 @@ class Sidecar:
         try:
             writer.start()
         except RuntimeError:  # the interpreter is shutting down, or the system has no thread left
-            self._write_newest()
+            if or_write:
+                self._write_newest()
         else:
             self._writer = writer
 

@@ -142,7 +142,8 @@ def _missing(written: Counter[Record], sidecars: dict[str, dict[str, Any]], ende
         ]
     if ended.is_full and not ended.is_healthy:
         return  # the ring does not say how many were dropped since the last sidecar
-    counted = ended.lost + sum(sidecar["counters"]["dropped"] for sidecar in sidecars.values())
+    counters = [sidecar["counters"] for sidecar in sidecars.values()]
+    counted = ended.lost + sum(counts["dropped"] + counts["pending"] for counts in counters)
     if len(missing) > counted:
         yield (
             f"{len(missing)} of {n_due} records are missing, such as {sorted(missing)[:3]}, "
