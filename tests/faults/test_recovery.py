@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import random
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,14 +28,18 @@ from sidecars import sidecar_when
 from timing_logger import TimingLogger, read_timings
 from timing_logger.cli import main
 from timing_logger.errors import LogPathError
+from timing_logger.reading.process_state import lives
 from timing_logger.reading.recovery import recover
 from timing_logger.recording import core
 from timing_logger.recording import ring as backing
 from timing_logger.ring_file import SLOT_BYTES
+from timing_logger.run_info import read_sidecar
 
 pytestmark = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
 FILE = "timing-rank0.csv"
+N_NAMES_AT = 8 + 6 * 4 + 7 * 8
+"""Where the header states the number of names and of their bytes."""
 
 LEFT = """
 import os, signal, sys
@@ -468,3 +475,98 @@ def test_a_name_for_which_the_ring_has_no_room_ends_its_protection_aloud(
         assert "16,384" in sidecar["crash_protection"]["reason"]
     assert len([r for r in caplog.records if "crash protection ends here" in r.message]) == 1
     assert [row[3] for row in rows(tmp_path / "timing-rank0.csv")] == [f"step{n}" for n in range(17_000)]
+
+
+# -- several readers at once --------------------------------------------------------------------------------
+
+READS = """
+import sys, warnings
+from timing_logger import read_timings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    print(len(read_timings(sys.argv[1])))
+"""
+
+
+def test_readers_that_come_at_once_all_see_every_row(tmp_path: Path) -> None:
+    logs = leave(tmp_path, 20_000)
+    readers = [
+        subprocess.Popen([sys.executable, "-c", READS, logs], stdout=subprocess.PIPE, text=True)
+        for _ in range(6)
+    ]
+    try:
+        assert [reader.communicate(timeout=120)[0] for reader in readers] == ["20000\n"] * 6
+    finally:
+        for reader in readers:
+            reader.kill()
+            reader.wait()
+    assert len(iterations(logs)) == 20_000
+
+
+def test_a_reader_waits_for_another_one_that_recovers(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    descriptor = os.open(ring, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    other = threading.Timer(0.5, os.close, [descriptor])
+    other.start()
+    assert [recovery.rows for recovery in recover(logs)] == [100]
+    other.join()
+
+
+def test_rows_in_a_ring_that_somebody_holds_on_to_are_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("timing_logger.reading.recovery._PATIENCE_S", 0.1)
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    descriptor = os.open(ring, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        assert main(["recover", str(logs)]) == 0
+    finally:
+        os.close(descriptor)
+    said = capsys.readouterr().out
+    assert "its process is gone, and 100 rows of it could not be added: another process" in said
+    assert "No process was killed" not in said
+
+
+def test_another_process_that_has_the_number_of_a_killed_one_is_not_taken_for_it(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    sidecar = read_sidecar(logs / FILE)
+    assert sidecar is not None
+    assert lives(sidecar) is False
+    assert lives({**sidecar, "pid": os.getpid()}) is True  # this one is older
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as younger:
+        anchor = {**sidecar["clock_anchors"][0], "perf_counter_ns": time.perf_counter_ns() - 10**10}
+        assert lives({**sidecar, "pid": younger.pid, "clock_anchors": [anchor]}) is False
+        younger.kill()
+
+
+def test_whether_a_process_of_another_container_lives_is_not_known(tmp_path: Path) -> None:
+    sidecar = read_sidecar(leave(tmp_path) / FILE)
+    assert sidecar is not None
+    assert lives({**sidecar, "pid_namespace": 1}) is None
+    assert lives({**sidecar, "host": "elsewhere"}) is None
+
+
+# -- what is no ring of ours may be as large as it likes ----------------------------------------------------
+
+
+def test_a_ring_that_states_a_trillion_names_is_refused_at_once(tmp_path: Path) -> None:
+    logs = leave(tmp_path)
+    (ring,) = rings(tmp_path)
+    content = bytearray(ring.read_bytes())
+    struct.pack_into("=2Q", content, N_NAMES_AT, 2**40, 2**20)
+    ring.write_bytes(content)
+    (recovery,) = recover(logs)
+    assert "it states more records or names than any ring holds" in recovery.trouble
+
+
+@pytest.mark.slow
+def test_the_longest_ring_is_recovered_whole(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    program = LEFT.replace("ring_dir", "maxsize=2**20, ring_dir") + KILLED
+    run_python(program, logs, tmp_path, 2**20, timeout_s=120)
+    recover(logs)
+    assert len(iterations(logs)) == 2**20

@@ -109,8 +109,8 @@ def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
         return Recovery(
             timing_file,
             0,
-            f"rows of a killed process stay in {str(ring)!r}, as they cannot be added here: "
-            f"{error.strerror or error}",
+            f"rows that its process had not written stay in {str(ring)!r}, if any, as they cannot be added "
+            f"here: {error.strerror or error}",
         )
 
 

@@ -1,0 +1,321 @@
+"""Where the records of a process would not survive it, the log, the sidecar and every reader say so."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import run_python
+from sidecars import sidecar_when
+
+from timing_logger import TimingLogger, read_timings
+from timing_logger.cli import main
+from timing_logger.reading.recovery import recover
+from timing_logger.recording import core, left_rings, ring
+
+FILE = "timing-rank0.csv"
+native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
+
+
+def protection(logs: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((logs / "timing-rank0.meta.json").read_text())["crash_protection"]
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _says_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring, "_said", set())
+
+
+# -- folders in memory, as containers have them -------------------------------------------------------------
+
+
+def in_a_container(shared_memory: str, program: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    """Run a program where ``shared_memory``, a shell command, changed /dev/shm for it alone."""
+    if os.getuid() or subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("needs the right to make a mount namespace")
+    run = [sys.executable, "-c", textwrap.dedent(program), *map(str, arguments)]
+    return subprocess.run(
+        ["unshare", "-m", "sh", "-c", f'{shared_memory} && exec "$@"', "sh", *run],
+        capture_output=True, text=True, timeout=120, check=False, env={**os.environ, "TMPDIR": "/"},
+    )  # fmt: skip
+
+
+def of_size(megabytes: float) -> str:
+    return f"mount -t tmpfs -o size={int(megabytes * 1024)}k tmpfs /dev/shm"
+
+
+KILLED = """
+import logging, os, signal, subprocess, sys
+from timing_logger import TimingLogger, read_timings
+child = os.fork()
+if not child:
+    logging.basicConfig(level=logging.WARNING)
+    logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+    for i in range(1000):
+        logger.record_timing("A", 1.0, iteration=i)
+    os.kill(os.getpid(), signal.SIGKILL)
+os.waitpid(child, 0)
+print(len(read_timings(sys.argv[1])))
+"""
+
+
+@native
+def test_in_64_megabytes_the_ring_is_smaller_which_is_said_and_a_kill_costs_nothing(tmp_path: Path) -> None:
+    run = in_a_container(of_size(64), KILLED, tmp_path)
+    assert run.stdout == "1000\n", run.stderr
+    assert "the queue holds" in run.stderr
+    assert "and not maxsize=100000, as there is no room in '/dev/shm' for more" in run.stderr
+    assert protection(tmp_path)["on"]
+    assert "the queue holds" in protection(tmp_path)["reason"]
+
+
+@native
+def test_in_64_megabytes_eight_loggers_at_once_have_each_a_ring(tmp_path: Path) -> None:
+    program = """
+        import os, sys
+        from timing_logger import TimingLogger
+        loggers = [TimingLogger(rank, sys.argv[1]) for rank in range(8)]
+        print(len(os.listdir("/dev/shm")), min(logger._channel.capacity for logger in loggers) >= 16384)
+        """
+    run = in_a_container(of_size(64), program, tmp_path)
+    assert run.stdout == "8 True\n", run.stderr
+
+
+@pytest.mark.parametrize(
+    ("shared_memory", "why"),
+    [
+        (of_size(5), "MB are free, too few beside a ring of 4.4 MB"),
+        ("mount -t tmpfs -o ro tmpfs /dev/shm", "Read-only file system"),
+        ("mount -t tmpfs tmpfs /dev && true > /dev/null", "'/dev/shm': No such file or directory"),
+    ],
+)
+@native
+def test_without_room_for_a_ring_the_log_the_sidecar_and_the_reader_say_what_a_kill_costs(
+    tmp_path: Path, shared_memory: str, why: str
+) -> None:
+    run = in_a_container(shared_memory, KILLED, tmp_path)
+    assert run.stdout == "0\n", run.stderr
+    assert "what is recorded in the last 3600.5 s before a kill would be lost" in run.stderr
+    assert why in run.stderr
+    assert not protection(tmp_path)["on"]
+    assert why in protection(tmp_path)["reason"]
+    assert "its process ended without closing it: whether rows of its last seconds are missing" in run.stderr
+
+
+@native
+def test_a_ring_is_put_on_no_disk_unasked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ring, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(ring, "_IN_MEMORY", {"none"})
+    with TimingLogger(0, tmp_path / "logs"):
+        assert not list(tmp_path.glob("*.ring"))
+    assert "it is not in memory but on" in protection(tmp_path / "logs")["reason"]
+
+
+@native
+def test_a_queue_that_was_asked_to_be_long_stays_long(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TimingLogger(0, tmp_path, maxsize=2**21) as logger:
+        assert logger._channel.capacity == 2**21
+        assert type(logger._channel) is core.Channel
+    assert "maxsize=2097152, and a ring holds at most 1048576 records" in protection(tmp_path)["reason"]
+    assert caplog.text.count("before a kill would be lost") == 1
+
+
+def test_the_python_core_says_that_it_has_no_protection(tmp_path: Path) -> None:
+    program = "import sys; from timing_logger import TimingLogger; TimingLogger(0, sys.argv[1]).close()"
+    run = run_python(program, tmp_path, environment={"TIMING_LOGGER_CORE": "python"})
+    assert "no crash protection (the Python core has none)" in run.stderr
+    assert protection(tmp_path) == {"on": False, "reason": "the Python core has none"}
+
+
+@native
+def test_a_protection_that_is_on_is_not_spoken_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with TimingLogger(0, tmp_path / "logs", ring_dir=tmp_path):
+        pass
+    assert not caplog.records
+    assert protection(tmp_path / "logs") == {"on": True, "reason": ""}
+
+
+# -- a ring that is taken away ------------------------------------------------------------------------------
+
+TAKEN_AWAY = """
+import logging, os, signal, sys, time
+from pathlib import Path
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], ring_dir=sys.argv[2], flush_interval=3600)
+for i in range(50):
+    logger.record_timing("A", 1.0, iteration=i)
+span = logger.record_mpi_operation("BARRIER", seq=7)
+span.__enter__()
+(ring,) = Path(sys.argv[2]).glob("*.ring")
+ring.unlink()
+said = []
+logging.getLogger("timing_logger").addFilter(lambda record: said.append(record) or True)
+while not said:
+    logger.flush_soon() if sys.argv[3] == "drain" else time.sleep(0.01)
+for i in range(50, 100):
+    logger.record_timing("A", 1.0, iteration=i)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@native
+@pytest.mark.parametrize("when", ["idle", "drain"])
+def test_a_ring_that_was_removed_is_made_again_and_holds_what_the_old_one_held(
+    tmp_path: Path, when: str
+) -> None:
+    run = run_python(TAKEN_AWAY, tmp_path / "logs", tmp_path, when)
+    assert "was removed: a new one is in its place" in run.stderr
+    with pytest.warns(UserWarning, match="rows added that a killed process had not written"):
+        rows = read_timings(tmp_path / "logs")
+    done = rows[rows.status == "ok"]
+    assert sorted(done.iteration.tolist()) == list(range(100))
+
+
+@native
+def test_a_ring_that_cannot_be_made_again_ends_the_protection_and_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with TimingLogger(0, tmp_path / "logs", ring_dir=tmp_path) as logger:
+        logger.record_timing("A", 1.0)
+        (path,) = tmp_path.glob("*.ring")
+        path.unlink()
+        path.mkdir()
+        said = sidecar_when(tmp_path / "logs", lambda content: not content["crash_protection"]["on"])
+        assert "was removed, and no new one can be made: File exists" in said["crash_protection"]["reason"]
+        path.rmdir()
+        sidecar_when(tmp_path / "logs", lambda content: content["crash_protection"]["on"])
+    assert caplog.text.count("what is recorded just before a kill would be lost") == 1
+    assert not list(tmp_path.glob("*.ring"))
+
+
+@native
+def test_a_file_in_the_place_of_a_ring_is_not_removed_at_the_end(tmp_path: Path) -> None:
+    with TimingLogger(0, tmp_path / "logs", ring_dir=tmp_path):
+        (path,) = tmp_path.glob("*.ring")
+        path.unlink()
+        path.write_text("mine")
+    assert path.read_text() == "mine"
+
+
+@native
+def test_a_ring_that_is_gone_when_the_process_is_killed_is_told_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = """
+        import os, signal, sys
+        from timing_logger import TimingLogger
+        logger = TimingLogger(0, sys.argv[1], ring_dir=sys.argv[2], flush_interval=3600)
+        logger.record_timing("A", 1.0)
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    run_python(program, tmp_path / "logs", tmp_path)
+    next(tmp_path.glob("*.ring")).unlink()
+    assert main(["recover", str(tmp_path / "logs")]) == 0
+    said = capsys.readouterr().out
+    assert "whether rows of its last seconds are missing cannot be known" in said
+    assert "No process was killed" not in said
+
+
+# -- what the command says of processes that run ------------------------------------------------------------
+
+
+def test_of_a_process_that_runs_it_is_not_said_that_it_was_not_killed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with TimingLogger(0, tmp_path) as logger:
+        logger.record_timing("A", 1.0)
+        logger.flush()
+        assert main(["recover", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == (
+        "Nothing was recovered. 1 of 1 files are of processes that still run.\n"
+    )
+
+
+def test_of_a_file_without_a_sidecar_it_is_not_said_that_nothing_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with TimingLogger(0, tmp_path):
+        pass
+    next(tmp_path.glob("*.meta.json")).unlink()
+    assert main(["recover", str(tmp_path)]) == 0
+    assert "Nothing is known of 1, as no sidecar can be read." in capsys.readouterr().out
+
+
+# -- rings that others left ---------------------------------------------------------------------------------
+
+LEFT = """
+import os, signal, sys
+from timing_logger import TimingLogger
+logger = TimingLogger(0, sys.argv[1], ring_dir=sys.argv[2], flush_interval=3600)
+class Group:
+    size, collectives = 2, 5
+group = Group()
+logger.add_group(group, "world")
+logger.record_timing("A", 1.0)
+if "open" in sys.argv[3]:
+    span = logger.record_mpi_operation("BARRIER", seq=7)
+    span.__enter__()
+if "flush" in sys.argv[3]:
+    logger.flush()
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def left_after_another_logger(tmp_path: Path, how: str) -> list[Path]:
+    run_python(LEFT, tmp_path / "logs", tmp_path, how)
+    assert list(tmp_path.glob("*.ring"))
+    TimingLogger(0, tmp_path / "other", ring_dir=tmp_path).close()
+    return list(tmp_path.glob("*.ring"))
+
+
+@native
+def test_a_ring_whose_rows_are_all_in_the_file_is_removed_by_the_next_logger(tmp_path: Path) -> None:
+    assert not left_after_another_logger(tmp_path, "flush")
+    said = json.loads((tmp_path / "logs" / "timing-rank0.meta.json").read_text())
+    assert said["killed"]
+    assert said["groups"] == [{"group": "world", "size": 2, "issued": 5, "completed": 5}]
+    assert recover(tmp_path / "logs") == []
+
+
+@native
+@pytest.mark.parametrize("how", ["open and flush", ""])
+def test_a_ring_that_holds_evidence_is_left_for_a_reader(tmp_path: Path, how: str) -> None:
+    assert left_after_another_logger(tmp_path, how)
+    (recovery,) = recover(tmp_path / "logs")
+    assert recovery.rows == 1
+
+
+@native
+def test_a_ring_stays_whose_rows_go_into_a_later_part(tmp_path: Path) -> None:
+    run_python(LEFT, tmp_path / "logs", tmp_path, "")
+    (tmp_path / "logs" / FILE).rename(tmp_path / "logs" / "timing-rank0.part2.csv")
+    TimingLogger(0, tmp_path / "other", ring_dir=tmp_path).close()
+    (recovery,) = recover(tmp_path / "logs")
+    assert recovery.rows == 1
+
+
+@native
+def test_a_disk_that_does_not_answer_holds_up_no_new_logger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_python(LEFT, tmp_path / "logs", tmp_path, "flush")
+    released = threading.Event()
+    monkeypatch.setattr(left_rings, "parts_of", lambda path: released.wait(60))
+    monkeypatch.setattr(left_rings, "_MOST_SECONDS", 0.05)
+    try:
+        with TimingLogger(0, tmp_path / "other", ring_dir=tmp_path) as logger:
+            logger.record_timing("A", 1.0)
+            assert logger.flush()
+            assert not released.is_set()
+    finally:
+        released.set()
