@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import queue
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from processes import rows
+from processes import rows, run_python
 from sinks import StalledSink
 
 from timing_logger import TimingLogger
+from timing_logger.recording import core, flusher
 from timing_logger.sinks.memory import MemorySink
 
 
@@ -113,3 +116,71 @@ def test_a_failed_fsync_is_no_success(tmp_path: Path, monkeypatch: pytest.Monkey
         logger.record_timing("A", 1.0)
         assert not logger.flush()
     assert logger.stats == (1, 1, 0, 0)
+
+
+@pytest.mark.serial
+def test_flush_gives_up_in_time_where_every_wait_ends_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever waits needs the interpreter again, which 64 threads that record keep for 0.3 s."""
+
+    class LateQueue:
+        def put(self, answer: bool) -> None: ...
+
+        def get(self, timeout: float) -> bool:
+            if timeout > 0:
+                time.sleep(timeout + 0.15)
+            raise queue.Empty
+
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
+    logger.record_timing("A", 1.0)
+    assert sink.stalled.wait(30)
+    with monkeypatch.context() as patched:
+        patched.setattr(flusher, "queue", SimpleNamespace(SimpleQueue=LateQueue, Empty=queue.Empty))
+        before_s = time.monotonic()
+        assert not logger.flush(0.5)
+        assert time.monotonic() - before_s <= 0.6
+    sink.resume()
+    logger.close()
+
+
+def test_whoever_reads_of_dropped_records_is_told_that_the_flush_thread_had_no_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with TimingLogger(0, log_dir=None, sinks=[MemorySink()], maxsize=10, flush_interval=3600) as logger:
+        assert logger._flusher is not None
+        logger._flusher._note_wait(0.3)
+        for _ in range(100):
+            logger.record_timing("A", 1.0)
+        logger.flush()
+    (told,) = [record.message for record in caplog.records if "dropped" in record.message]
+    assert "waited more than 0.2 s at a time for a processor or for the interpreter's lock" in told
+
+
+@pytest.mark.skipif(core.NAME != "native", reason="the Python core cannot write without the interpreter")
+def test_rows_written_without_the_interpreter_are_all_there_once_and_in_order(tmp_path: Path) -> None:
+    """In a file that cannot grow for a while, with some records that have no slot, and names that get longer."""
+    run = run_python(
+        """
+        import resource, sys
+        from timing_logger import TimingLogger
+        logger = TimingLogger(0, sys.argv[1], flush_interval=3600, maxsize=200_000)
+        def record(first, last):
+            for n in range(first, last):
+                name = "é" * (n // 1000)
+                logger.record_interval("A", n, n + 1, 8, name, iteration=n, metadata=None if n % 30_011 else {})
+        record(0, 50_000)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, hard))
+        assert not logger.flush(30)
+        assert 8192 < logger.stats.written < 50_000 and logger.stats.dropped == 0, logger.stats
+        record(50_000, 60_000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert logger.flush(30)
+        record(60_000, 90_000)
+        logger.close()
+        assert logger.stats == (90_000, 90_000, 0, 0), logger.stats
+        """,
+        tmp_path,
+    )
+    assert run.returncode == 0, run.stderr
+    assert [int(row[1]) for row in rows(tmp_path / "timing-rank0.csv")] == list(range(90_000))

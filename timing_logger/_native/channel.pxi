@@ -176,8 +176,7 @@ cdef class Channel:
     def take_packed(self, uint64_t limit):
         """Remove and return the oldest records as a batch that knows its lines, or as a list if some are odd."""
         cdef uint64_t first = self.ring.taken, n_odd = 0, i
-        cdef uint64_t most = MOST_BYTES // csv_most_bytes(&self.names.cells, 1)
-        cdef uint64_t count = min(limit, min(<uint64_t> CHUNK, max(most, <uint64_t> 1)), self.ring.head - first)
+        cdef uint64_t count = min(<uint64_t> limit, self.most_in_batch(), self.ring.head - first)
         cdef uint64_t first_odd = count
         cdef Batch batch
         with nogil:
@@ -195,6 +194,34 @@ cdef class Channel:
     def release(self):
         """Give the room of all records that were taken to new ones: they are written."""
         ring_release(&self.ring)
+
+    def write_oldest(self, int64_t wall_offset_ns, int64_t longest_ns, int descriptor, uint64_t device,
+                     uint64_t inode, uint64_t n_bytes):
+        """Write the lines of the oldest records without the interpreter's lock: see csrc/writing.h.
+
+        Returns:
+            The number of records, the size of the file after them, whether its last line is torn, and when that
+            was done, in ns: the interpreter may have let the calling thread wait since.
+        """
+        cdef OpenFile file
+        cdef int64_t done_ns
+        cdef uint64_t count, batch = self.most_in_batch()
+        cdef size_t n_buffer = csv_most_bytes(&self.names.cells, batch)
+        cdef char *buffer = <char *> malloc(n_buffer)
+        if buffer == NULL:
+            raise MemoryError
+        file.descriptor, file.device, file.inode, file.n_bytes, file.is_torn = descriptor, device, inode, n_bytes, 0
+        self.ring.header.wall_offset_ns = wall_offset_ns = max(wall_offset_ns, NS_PER_S)
+        with nogil:
+            count = write_oldest(
+                &self.ring, &self.names.cells, &file, wall_offset_ns, longest_ns, batch, buffer, n_buffer
+            )
+            free(buffer)
+            done_ns = perf_counter_ns()
+        return count, file.n_bytes, bool(file.is_torn), done_ns
+
+    cdef inline uint64_t most_in_batch(self):
+        return min(<uint64_t> CHUNK, max(MOST_BYTES // csv_most_bytes(&self.names.cells, 1), <uint64_t> 1))
 
     cdef inline Slot *slot_at(self, uint64_t position):
         return &self.ring.slots[position % self.ring.n_slots]

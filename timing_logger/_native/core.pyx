@@ -12,7 +12,7 @@ from cpython.contextvars cimport PyContextVar_Get
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint16_t, uint32_t, uint64_t, uintptr_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
 import os
@@ -44,7 +44,6 @@ cdef extern from "csrc/ring.h" nogil:
         uint64_t magic
         int64_t started_unix_ns
         int64_t wall_offset_ns
-        uint64_t released
         char path[3072]
 
     ctypedef struct Ring:
@@ -94,6 +93,17 @@ cdef extern from "csrc/csv_lines.h" nogil:
     size_t csv_most_bytes(const Cells *cells, size_t n_records)
     size_t csv_lines(const Ring *ring, const Cells *cells, uint64_t first, size_t n_records,
                      int64_t wall_offset_ns, char *out)
+
+cdef extern from "csrc/writing.h" nogil:
+    ctypedef struct OpenFile:
+        int descriptor
+        uint64_t device
+        uint64_t inode
+        uint64_t n_bytes
+        bint is_torn
+
+    uint64_t write_oldest(Ring *ring, const Cells *cells, OpenFile *file, int64_t wall_offset_ns, int64_t longest_ns,
+                          uint64_t n_batch, char *buffer, size_t n_buffer)
 
 cdef extern from "csrc/clock.h" nogil:
     int64_t perf_counter_ns()

@@ -12,7 +12,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from timing_logger.record import RawRecord
 from timing_logger.run_info import GroupProgress
@@ -75,6 +75,13 @@ class Channel:
 
     def release(self) -> None:
         """Give the room of all records that were taken to new ones: they are written."""
+
+    if TYPE_CHECKING:
+
+        def write_oldest(
+            self, wall_offset_ns: int, longest_ns: int, descriptor: int, device: int, inode: int, n_bytes: int
+        ) -> tuple[int, int, bool, int]:
+            """Write the oldest records into a file, without the interpreter: only the native core can."""
 
     @property
     def oldest(self) -> RawRecord | None:

@@ -48,6 +48,12 @@ sidecar, which has to report the delay before that.
 """
 
 _LIVENESS_CHECK_S = 0.2
+_FIRST_CHECK_S = 0.01  # which shows how late a wait ends
+_CATCH_UP_NS = (
+    250_000_000  # for which records are written before the sidecar is looked at, and Python runs at all
+)
+_STARVED_S = 0.05  # a wait that ends later than that tells of threads that keep the interpreter busy
+_LONG_WAITS_S = 0.1, 0.2, 0.5, 1, 2, 5, 10, 30  # how long one was, in steps: each is told of once
 _LOOK_S = 0.25  # how often an idle flush thread checks whether the channel fills fast
 _DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
 
@@ -99,6 +105,8 @@ class Flusher:
         # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
         file = self._sink if isinstance(self._sink, CsvSink) and not self._other_sinks else None
         self._take = channel.take if file is None else channel.take_packed
+        self._file = file if hasattr(channel, "write_oldest") else None
+        self._waited_s = 0.0
         self._most = CHUNK if file is None or file.is_limited else MOST_AT_ONCE
         self._written = 0
         self._failed = 0
@@ -173,13 +181,19 @@ class Flusher:
         device_wait_s = self._device_timeout_s if closing else timeout_s
         request = _Request(queue.SimpleQueue(), closing, time.monotonic() + device_wait_s)
         self._requests.put(request)
+        pause_s, late_s = _FIRST_CHECK_S, 0.0
         while self._alive_or_restarted():
-            remaining_s = deadline_s - time.monotonic()
+            before_s = time.monotonic()
+            # Where many threads need the interpreter, the next wait will end as late as the last ones did.
+            remaining_s = deadline_s - before_s - (late_s if late_s > _STARVED_S else 0.0)
+            pause_s = max(0.0, min(remaining_s, pause_s))
             try:
-                return request.answer.get(timeout=max(0.0, min(remaining_s, _LIVENESS_CHECK_S)))
+                return request.answer.get(timeout=pause_s)
             except queue.Empty:
                 if remaining_s <= 0:
                     return False
+            late_s = max(late_s, time.monotonic() - before_s - pause_s)
+            pause_s = _LIVENESS_CHECK_S
         return self._serve(request, timeout_s=max(0.0, deadline_s - time.monotonic()))
 
     def _alive_or_restarted(self) -> bool:
@@ -210,9 +224,11 @@ class Flusher:
         due_s = time.monotonic() + self._interval_s / 2
         while True:
             remaining_s = 0.0 if self._fills_fast() else due_s - time.monotonic()
+            pause_s, before_s = max(0.0, min(remaining_s, _LOOK_S)), time.monotonic()
             try:
-                return self._requests.get(timeout=max(0.0, min(remaining_s, _LOOK_S)))
+                return self._requests.get(timeout=pause_s)
             except queue.Empty:
+                self._note_wait(time.monotonic() - before_s - pause_s)
                 if remaining_s <= _LOOK_S:
                     return None
             with self._io_lock:
@@ -272,6 +288,11 @@ class Flusher:
         before, began_ns = self._written, perf_counter_ns()
         remaining = len(self._channel)
         while self._in_hand or remaining:
+            if remaining > MOST_AT_ONCE and not self._in_hand and (written := self._catch_up()):
+                remaining = max(0, remaining - written)
+                self._channel.release()
+                self._attempt(self._refresh_sidecar)
+                continue
             if not self._in_hand:
                 taken = self._take(min(self._most, remaining))
                 # Some may have been unreadable; and in a child that a sink forked nothing waits any more.
@@ -283,6 +304,7 @@ class Flusher:
             self._attempt(self._refresh_sidecar)  # the rest may take seconds
         else:
             self._caught_up_ns = began_ns
+            self._waited_s = 0.0
         if self._device_rows and not self._in_hand:
             self._in_hand = self._device_rows.resolved(asked=asked)
             self._hand_over_in_hand()
@@ -290,6 +312,34 @@ class Flusher:
             self._sink.sync()
         self._look_after_sinks()
         return not self._in_hand
+
+    def _catch_up(self) -> int:
+        """Write many of the records that wait at once, without the interpreter; return how many, perhaps none.
+
+        What prevents it, such as a full disk, will be found again when a batch is written as usual.
+        """
+        if self._file is None:
+            return 0
+        done_ns = perf_counter_ns()
+
+        def write(descriptor: int, device: int, inode: int, n_bytes: int) -> tuple[int, int, bool]:
+            nonlocal done_ns
+            records, n_bytes, is_torn, done_ns = self._channel.write_oldest(
+                self._clock.wall_offset_ns(), _CATCH_UP_NS, descriptor, device, inode, n_bytes
+            )
+            return records, n_bytes, is_torn
+
+        try:
+            written = self._file.append_by(write)
+        except OSError:
+            return 0
+        self._note_wait((perf_counter_ns() - done_ns) / NS_PER_S)
+        self._written += written
+        return written
+
+    def _note_wait(self, late_s: float) -> None:
+        """Note by how much the thread ran later than it could have: it is told why records are late."""
+        self._waited_s = max(self._waited_s, late_s)
 
     def _look_after_sinks(self) -> None:
         """Count and report rows that were removed from a sink's file from outside."""
@@ -365,16 +415,27 @@ class Flusher:
     # -- reporting --------------------------------------------------------------------------------
 
     def _refresh_sidecar(self) -> None:
+        starved = self._starved()
         if self.counters.dropped:
-            self._report("records were dropped; stats and the sidecar count them")
+            why = f": {starved}" if starved and self._channel.counts().overflowed else ""
+            self._report(f"records were dropped; stats and the sidecar count them{why}")
         if self._behind_s() > self._interval_s + LATE_S:
-            self._report(
-                "records are written late: they come faster than they can be written, or the disk is slow"
-            )
+            slow = "they come faster than they can be written, or the disk is slow"
+            self._report(f"records are written late: {starved or slow}")
         if unreadable := self._channel.counts().unreadable:
             self._report(f"records were damaged in memory and are dropped: {unreadable} so far")
         if self._sidecar is not None and not self.closed:
             self._sidecar.refresh(self._account())
+
+    def _starved(self) -> str:
+        """Return in words for how long the thread was kept from writing since it had last caught up."""
+        step_s = max((step_s for step_s in _LONG_WAITS_S if self._waited_s > step_s), default=0)
+        if not step_s:
+            return ""
+        return (
+            f"the thread that writes them waited more than {step_s:g} s at a time for a processor or for the "
+            "interpreter's lock, which other threads kept busy"
+        )
 
     def _close_sidecar(self) -> None:
         if self._sidecar is not None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -80,6 +81,23 @@ class AppendOnlyFile:
         self._torn = False
         self.written_bytes += n_bytes
         self.records += n_records
+
+    def append_by(self, write: Callable[[int, int, int, int], tuple[int, int, bool]]) -> int:
+        """Have ``write`` append whole lines, if the file has a head and ends in a whole line.
+
+        Args:
+            write: is given the descriptor, the device, the inode and the size; returns how many records it
+                wrote, the size after them, and whether the last line is torn. It writes nothing if the file is
+                another one by now, or not of that size.
+
+        Returns:
+            The number of records.
+        """
+        if self._torn or not self.written_bytes:
+            return 0
+        records, self.written_bytes, self._torn = write(self._descriptor, *self._identity, self.written_bytes)
+        self.records += records
+        return records
 
     def trouble(self) -> str:
         """Return what was done to the file from outside, in words; "" if it is unchanged.

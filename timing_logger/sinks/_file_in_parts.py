@@ -105,6 +105,15 @@ class FileInParts:
             self._current = self._next_part()
         self._current.append(data, n_records)
 
+    def append_by(self, write: Callable[[int, int, int, int], tuple[int, int, bool]]) -> int:
+        """Have ``write`` append to the current file, see :meth:`AppendOnlyFile.append_by`; not to a limited one.
+
+        Raises:
+            OSError: what was done to the file cannot be determined for now.
+        """
+        self._look()
+        return 0 if self.is_limited or self._current is None else self._current.append_by(write)
+
     def look_after(self) -> list[str]:
         """Check whether all files are still as they were written, and close earlier parts.
 

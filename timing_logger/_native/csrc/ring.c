@@ -141,16 +141,20 @@ int ring_renew(Ring *ring, const char *path)
 
 void ring_release(Ring *ring)
 {
-    uint64_t first = ring->released % ring->n_slots;
-    uint64_t count = ring->taken - ring->released;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    /* Newer records may be in released slots already: not in those from this position on, a page before it included. */
+    uint64_t oldest_free = ring->head + page / sizeof(Slot) - ring->n_slots;
+    uint64_t from = ring->released;
+    if (ring->head + page / sizeof(Slot) > ring->n_slots && from < oldest_free)
+        from = oldest_free < ring->taken ? oldest_free : ring->taken;
+    uint64_t first = from % ring->n_slots;
+    uint64_t count = ring->taken - from;
     ring->header->released = ring->released = ring->taken;
     if (ring->n_slots <= RING_MOST_KEPT || ring->descriptor >= 0)
         return;
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     while (count) {
         uint64_t here = count < ring->n_slots - first ? count : ring->n_slots - first;
-        /* Rounded down: the slots before are released, too, as a full queue still has CHUNK slots that are free. */
-        uintptr_t begin = (uintptr_t)&ring->slots[first] / page * page;
+        uintptr_t begin = (uintptr_t)&ring->slots[first] / page * page; /* the slots before are free, too */
         uintptr_t end = (uintptr_t)&ring->slots[first + here] / page * page;
         if (begin >= (uintptr_t)ring->slots && end > begin)
             madvise((void *)begin, end - begin, MADV_DONTNEED);

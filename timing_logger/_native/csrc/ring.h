@@ -119,9 +119,10 @@ static inline uint64_t ring_copy(Slot *to, const Slot *from)
     return sum ^ (sum >> 32);
 }
 
+/* `head` is moved by who holds the interpreter's lock, `taken` by the flush thread, which may not hold it. */
 static inline int ring_is_full(const Ring *ring)
 {
-    return ring->head - ring->taken >= ring->capacity;
+    return ring->head - __atomic_load_n(&ring->taken, __ATOMIC_ACQUIRE) >= ring->capacity;
 }
 
 /* Copies a complete record into the slot of the next position. The caller has seen that there is room. */
@@ -134,7 +135,7 @@ static inline void ring_put(Ring *ring, const Slot *record)
     __atomic_signal_fence(__ATOMIC_SEQ_CST); /* nobody else writes: the order counts for who reads a dead ring */
     slot->checksum = ring_copy(slot, record) + position + 1;
     __atomic_store_n(&slot->ticket, position + 1, __ATOMIC_RELEASE);
-    ring->head = position + 1;
+    __atomic_store_n(&ring->head, position + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&ring->header->head, position + 1, __ATOMIC_RELEASE);
 }
 
@@ -149,7 +150,7 @@ static inline void ring_put_or_count(Ring *ring, const Slot *record)
 
 static inline void ring_take(Ring *ring, uint64_t n_records)
 {
-    ring->taken += n_records;
+    __atomic_store_n(&ring->taken, ring->taken + n_records, __ATOMIC_RELEASE);
     ring->header->taken = ring->taken;
 }
 
