@@ -314,7 +314,7 @@ class Flusher:
         return not self._in_hand
 
     def _catch_up(self) -> int:
-        """Write many of the records that wait at once, without the interpreter; return how many, perhaps none.
+        """Write many of the records that wait, without the interpreter; return how many, perhaps none.
 
         What prevents it, such as a full disk, will be found again when a batch is written as usual.
         """

@@ -87,8 +87,8 @@ class AppendOnlyFile:
 
         Args:
             write: is given the descriptor, the device, the inode and the size; returns how many records it
-                wrote, the size after them, and whether the last line is torn. It writes nothing if the file is
-                another one by now, or not of that size.
+                wrote, the size after them, and whether the last line is torn. It writes nothing if the file
+                is another one by now, or not of that size.
 
         Returns:
             The number of records.

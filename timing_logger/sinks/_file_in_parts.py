@@ -106,7 +106,7 @@ class FileInParts:
         self._current.append(data, n_records)
 
     def append_by(self, write: Callable[[int, int, int, int], tuple[int, int, bool]]) -> int:
-        """Have ``write`` append to the current file, see :meth:`AppendOnlyFile.append_by`; not to a limited one.
+        """Have ``write`` append to the current file unless its size is limited: see :class:`AppendOnlyFile`.
 
         Raises:
             OSError: what was done to the file cannot be determined for now.
