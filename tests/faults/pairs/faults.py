@@ -22,6 +22,7 @@ from typing import NamedTuple
 from pairs.world import CHILD, EXIT_CODE, World
 
 _SWITCH_S = sys.getswitchinterval()
+_forking = threading.Lock()
 
 # -- children -----------------------------------------------------------------------------------
 
@@ -57,14 +58,15 @@ def fork_in_c(world: World) -> None:
     without its hooks, Python itself would wait for ever for one of the threads that are not there.
     """
     libc = ctypes.PyDLL(None)
-    sys.setswitchinterval(100)
-    time.sleep(2 * _SWITCH_S)
-    pid = libc.fork()
-    if pid == 0:
-        _record_as_child(world)
-        libc.usleep(world.chance.choice((0, 200_000)))
-        os._exit(0)
-    sys.setswitchinterval(_SWITCH_S)
+    with _forking:  # another thread that does the same would set the interval back
+        sys.setswitchinterval(100)
+        time.sleep(2 * _SWITCH_S)
+        pid = libc.fork()
+        if pid == 0:
+            _record_as_child(world)
+            libc.usleep(world.chance.choice((0, 200_000)))
+            os._exit(0)
+        sys.setswitchinterval(_SWITCH_S)
     world.await_child(pid)
 
 

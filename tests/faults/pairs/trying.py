@@ -53,7 +53,7 @@ def try_pair(folder: Path, first: str, second: str, seed: str, *, without_logger
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
     notes = read_notes(folder / "notes")
-    way = exit_way(random.Random(f"{seed}/0"))
+    way = exit_way(random.Random(f"{seed}/{int(first == 'exec')}"))
     is_healthy = _is_healthy(first, second, way)
     ended = Ended(
         process.returncode, _said(folder), process.pid, notes, exit_codes(first, second, way), is_healthy,
