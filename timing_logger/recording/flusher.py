@@ -49,9 +49,7 @@ sidecar, which has to report the delay before that.
 
 _LIVENESS_CHECK_S = 0.2
 _FIRST_CHECK_S = 0.01  # which shows how late a wait ends
-_CATCH_UP_NS = (
-    250_000_000  # for which records are written before the sidecar is looked at, and Python runs at all
-)
+_CATCH_UP_NS = 250_000_000  # for which records are written before any Python code runs again
 _STARVED_S = 0.05  # a wait that ends later than that tells of threads that keep the interpreter busy
 _LONG_WAITS_S = 0.1, 0.2, 0.5, 1, 2, 5, 10, 30  # how long one was, in steps: each is told of once
 _LOOK_S = 0.25  # how often an idle flush thread checks whether the channel fills fast
