@@ -45,6 +45,9 @@ PROBES = frozenset({"PROBE", "MPROBE"})
 COPIES = frozenset({"H2D", "D2H", "D2D"})
 """Copies between the host and a device, or within a device."""
 
+SET_UP = frozenset({"INIT_PROCESS_GROUP", "NEW_GROUP", "MPI_INIT"})
+"""Calls by which the ranks of a job find each other, before there is a group in which they communicate."""
+
 BACKEND = "BACKEND"
 """The operation of what the backend measured of a collective, which has its own row and would count twice."""
 
@@ -120,7 +123,7 @@ def is_wait(name: str) -> bool:
 def is_own_work(name: str) -> bool:
     """Tell whether the operation is the rank's own work: it neither communicates, copies nor waits."""
     base = base_operation(name)
-    return base not in COMMUNICATION | COPIES | PROBES | {WAIT, BACKEND}
+    return base not in COMMUNICATION | COPIES | PROBES | SET_UP | {WAIT, BACKEND}
 
 
 def is_collective(name: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -11,18 +12,26 @@ from typing import Any
 Hook = Callable[[ModuleType], None]
 
 
-def after_import(name: str, hook: Hook) -> None:
+Around = Callable[[Callable[[], None]], None]
+
+
+def _plainly(load: Callable[[], None]) -> None:
+    load()
+
+
+def after_import(name: str, hook: Hook, *, around: Around = _plainly) -> None:
     """Have ``hook`` called with the module ``name`` as soon as it has been imported.
 
     Args:
         name: the module's full name.
         hook: called once. It must not raise: its error would be that of the import.
+        around: calls its argument, which loads the module, once; if the module was not imported before.
     """
     module = sys.modules.get(name)
     if module is not None and not _is_being_imported(module):
         hook(module)
     else:
-        sys.meta_path.insert(0, _Finder(name, hook))
+        sys.meta_path.insert(0, _Finder(name, hook, around))
 
 
 def _is_being_imported(module: ModuleType) -> bool:
@@ -32,9 +41,10 @@ def _is_being_imported(module: ModuleType) -> bool:
 class _Finder:
     """Finds one module as the finders behind it do, and has a hook called once it is imported."""
 
-    def __init__(self, name: str, hook: Hook) -> None:
+    def __init__(self, name: str, hook: Hook, around: Around) -> None:
         self._name = name
         self._hook = hook
+        self._around = around
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -45,7 +55,7 @@ class _Finder:
             look = None if finder is self else getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = look and look(name, path, target)
             if spec is not None:
-                loader: Any = spec.loader and _Loader(spec.loader, self._loaded)
+                loader: Any = spec.loader and _Loader(spec.loader, self._loaded, self._around)
                 spec.loader = loader
                 return spec
         return None
@@ -59,9 +69,10 @@ class _Finder:
 class _Loader:
     """A loader that hands everything on to another one, and calls a hook when that has loaded the module."""
 
-    def __init__(self, loader: Any, hook: Hook) -> None:
+    def __init__(self, loader: Any, hook: Hook, around: Around) -> None:
         self._loader = loader
         self._hook = hook
+        self._around = around
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
@@ -75,5 +86,5 @@ class _Loader:
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
-        self._loader.exec_module(module)
+        self._around(partial(self._loader.exec_module, module))
         self._hook(module)

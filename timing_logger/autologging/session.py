@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
@@ -17,13 +18,15 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 class Session:
     """Starts the logger when the process first does what only ranks do, and never gets in its way.
 
-    A process is a rank once it has made a process group, initialised MPI or taken a step of an optimizer.
+    A process is a rank once it makes a process group, initialises MPI or takes a step of an optimizer; or if
+    its launcher says so, and it is neither a launcher itself nor a child of a rank (``set_up.py``).
     Launchers, workers of a data loader and compilers do none of it, and are left alone.
     """
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._logger: TimingLogger | None = None
+        self._starting = threading.RLock()
         self.broken = False
 
     def logger(self, rank: Rank | None = None) -> TimingLogger:
@@ -35,10 +38,16 @@ class Session:
         Raises:
             ConfigurationError, LogPathError: as raised by ``TimingLogger``.
         """
-        if self._logger is None:
-            own = get_timing_logger()
-            self._logger = own if own.enabled else self._started(stated_rank() or rank or Rank(0, None))
-        return self._logger
+        with self._starting:
+            if self._logger is None:
+                own = get_timing_logger()
+                self._logger = own if own.enabled else self._started(stated_rank() or rank or Rank(0, None))
+            return self._logger
+
+    @property
+    def has_logger(self) -> bool:
+        """Whether the logger was started."""
+        return self._logger is not None
 
     def _started(self, rank: Rank) -> TimingLogger:
         logger = TimingLogger(

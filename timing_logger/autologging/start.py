@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
 from timing_logger.autologging.import_hooks import after_import
 from timing_logger.autologging.session import Session
+from timing_logger.autologging.set_up import appear_soon, time_mpi_init, time_rendezvous
 from timing_logger.autologging.settings import MESSAGES, Settings, from_environment
 
 _session: Session | None = None
@@ -62,6 +64,8 @@ def _start(settings: Settings) -> None:
 
         if torch.distributed.is_available():
             time_process_groups(session)
+            time_rendezvous(session, torch.distributed)
+            appear_soon(session)
         TorchPhases(session).attach(torch)
 
     @session.harmless
@@ -71,4 +75,4 @@ def _start(settings: Settings) -> None:
         time_world(session, mpi)
 
     after_import("torch", time_torch)
-    after_import("mpi4py.MPI", time_mpi)
+    after_import("mpi4py.MPI", time_mpi, around=partial(time_mpi_init, session))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -29,13 +29,30 @@ _VARIABLES = (
 )
 
 
+_VARIABLES_OF_MPI = _VARIABLES[1:-1]
+
+
 def stated_rank(environment: Mapping[str, str] = os.environ) -> Rank | None:
     """Return what the launcher states of this process; None without a launcher.
 
     Args:
         environment: the environment variables.
     """
-    for name, of_all in _VARIABLES:
+    return _first_of(_VARIABLES, environment)
+
+
+def rank_of_mpi(environment: Mapping[str, str] = os.environ) -> Rank | None:
+    """Return what a launcher of MPI states of this process; None without one, or if it is another's rank.
+
+    Args:
+        environment: the environment variables.
+    """
+    rank = _first_of(_VARIABLES_OF_MPI, environment)
+    return rank if rank == stated_rank(environment) else None
+
+
+def _first_of(variables: Sequence[tuple[str, str]], environment: Mapping[str, str]) -> Rank | None:
+    for name, of_all in variables:
         rank, size = _number(environment.get(name)), _number(environment.get(of_all))
         if rank is not None and (size is None or rank < size):
             return Rank(rank, size)

@@ -13,12 +13,14 @@ from select import select
 from typing import TYPE_CHECKING, Any
 
 from timing_logger.cli.stderr import say
+from timing_logger.record import NS_PER_S
 from timing_logger.run_info import TimingFile, read_sidecar
 
 if TYPE_CHECKING:
     from timing_logger.analysis import RunEnd
 
 _LOOK_S = 5.0
+_REFRESHED_S = 12.0  # a process that can writes its sidecar every 10 s
 
 
 class HangNotice:
@@ -86,9 +88,11 @@ def _stated(path: Path) -> dict[str, Any] | None:
 
 
 def _stands_still(entry: dict[str, Any]) -> bool:
-    """Tell whether a process said that it hangs, which is all that is read of a job that does not."""
+    """Tell whether a process said that it hangs, or says nothing any more: of other jobs no more is read."""
     sidecar = entry["sidecar"]
-    return sidecar.get("closed") is False and bool(sidecar.get("open_calls") or sidecar.get("idle_stack"))
+    says_so = sidecar.get("open_calls") or sidecar.get("idle_stack")
+    silent_ns: int = time.time_ns() - sidecar.get("updated_unix_ns", 0)
+    return sidecar.get("closed") is False and bool(says_so or silent_ns > _REFRESHED_S * NS_PER_S)
 
 
 def _end_of(stated: list[dict[str, Any]]) -> RunEnd:

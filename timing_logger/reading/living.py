@@ -19,6 +19,9 @@ from timing_logger.run_info import OpenCallInfo, read_sidecar, sidecar_path
 
 Sidecar = dict[str, Any]
 
+ALIVE = "alive_unix_ns"
+"""The key under which a sidecar that was read states when its process was seen to run."""
+
 
 def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
     """Return the sidecar of a process with what can be known here of where it stands.
@@ -35,8 +38,9 @@ def as_it_stands(sidecar: Sidecar | None, timing_file: Path) -> Sidecar | None:
     """
     if sidecar is None or not _may_be_here(sidecar):
         return sidecar
-    if lives(sidecar) is not False:
-        return _with_ring(sidecar, timing_file)
+    if (runs := lives(sidecar)) is not False:
+        found = _with_ring(sidecar, timing_file)
+        return found | {ALIVE: time.time_ns()} if runs else found
     now = read_sidecar(timing_file) or sidecar  # it may have closed its logger a moment ago
     return _with_ring(now, timing_file) | {"killed": True} if _may_be_here(now) else now
 

@@ -30,6 +30,7 @@ from timing_logger.analysis.hangs.stalls import (
 )
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup, stuck_groups
 from timing_logger.analysis.hangs.stuck_messages import stuck_messages
+from timing_logger.analysis.hangs.stuck_set_up import stuck_set_up
 from timing_logger.analysis.hangs.who_waits import Causes, why_it_hangs
 from timing_logger.analysis.hangs.wording import in_words, with_earlier
 from timing_logger.analysis.operations import is_own_work
@@ -115,7 +116,8 @@ def _lives(ending: Ending, now_unix_s: float | None) -> bool:
 def _end_of(ending: Ending, world_size: int | None, mixed: str, now_unix_s: float | None) -> RunEnd:
     """Find out how a run stood at its last sign of life; without ``sentences``."""
     dead = _dead(ending)
-    groups = [_never_to_end(one, dead) for one in stuck_groups(ending, world_size)]
+    found_groups = [*stuck_set_up(ending, world_size), *stuck_groups(ending, world_size)]
+    groups = [_never_to_end(one, dead) for one in found_groups]
     messages = stuck_messages(ending, world_size)
     gone = sorted({*_silent(ending), *dead})
     hanging = [one for one in groups if one.hangs], [one for one in messages if one.hangs]
@@ -185,6 +187,7 @@ def _silent(ending: Ending) -> list[int]:
         for rank, one in ending.words.items()
         if one.closed is False
         and one.has_heartbeat
+        and not (one.alive_ns and one.open_calls)  # it holds the interpreter's lock in that call
         and rank in ending.seen_s
         and ending.last_sign_s - ending.seen_s[rank] > GONE_AFTER_S
     ]

@@ -77,7 +77,8 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords], moment: Moment
     rows = _in_unix_time(rows, everyone)
     rows = rows if moment is None else rows_then(rows, moment)
     seen_s = _last_signs_s(rows, everyone)
-    last_sign_s = max(seen_s.values(), default=math.nan)
+    alive_s = [one.alive_ns / NS_PER_S for one in everyone.values() if one.alive_ns is not None]
+    last_sign_s = max([*seen_s.values(), *alive_s], default=math.nan)
     is_open = (rows["status"] == INFLIGHT).to_numpy(np.bool_)
     closed = rows["rank"].isin([rank for rank, one in everyone.items() if one.closed]).to_numpy(np.bool_)
     # A process that closed its log is in no call any more, but it was in this one.

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.reading.alignment import wall_offset_ns
+from timing_logger.reading.living import ALIVE
 from timing_logger.record import NS_PER_S
 
 HANG_AFTER_S = 60.0
@@ -83,6 +84,7 @@ class LastWords:
         closed: whether the logger of the process was closed; None if unknown.
         killed: whether the process is known to be gone, without having closed.
         updated_ns: when the sidecar was last written, in Unix time; None if unknown.
+        alive_ns: when the process was seen to run, in Unix time; None if it was not looked for.
         has_heartbeat: whether the sidecar was refreshed as long as the process lived.
         offset_ns: Unix time minus ``perf_counter``; None if unknown.
         hang_after_s: the time in seconds after which an open call hangs.
@@ -103,6 +105,7 @@ class LastWords:
     closed: bool | None = None
     killed: bool = False
     updated_ns: int | None = None
+    alive_ns: int | None = None
     has_heartbeat: bool = False
     offset_ns: int | None = None
     hang_after_s: float = HANG_AFTER_S
@@ -151,6 +154,7 @@ def _words_of(file: File) -> LastWords:
         closed=sidecar.get("closed"),
         killed=sidecar.get("killed", False),
         updated_ns=sidecar.get("updated_unix_ns") or None,
+        alive_ns=sidecar.get(ALIVE) if type(sidecar.get(ALIVE)) is int else None,
         has_heartbeat=any(name in sidecar for name in _HEARTBEAT),
         offset_ns=wall_offset_ns(sidecar),
         hang_after_s=_hang_after_s(sidecar.get("options", {}).get("hang_after")),

@@ -115,6 +115,7 @@ def _words_then(one: LastWords, stall: Standstill | None, at_s: float) -> LastWo
             one,
             closed=False,
             killed=False,
+            alive_ns=None,
             updated_ns=until_ns,
             signal="",
             open_calls=stall.open_calls,

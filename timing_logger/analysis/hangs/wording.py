@@ -9,6 +9,7 @@ from timing_logger.analysis.hangs.fates import Fate, by_signals
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
+from timing_logger.analysis.operations import SET_UP
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 
@@ -157,10 +158,18 @@ def _failures(group: StuckGroup) -> str:
 
 
 def _unread(group: StuckGroup) -> str:
+    if group.unread and group.operation in SET_UP:
+        return f"{_no_file_of(group.unread)}, or not come so far as to import torch or mpi4py"
     if group.unread:
         return f"nothing was read of {named_ranks(group.unread)}"
     n = group.unknown_ranks
     return f"nothing was read of {n} other rank{'s' * (n > 1)} of the group"
+
+
+def _no_file_of(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"there is no file of {named_ranks(ranks)}, whose process has not started"
+    return f"there are no files of {named_ranks(ranks)}, whose processes have not started"
 
 
 def _on_message(end: RunEnd, message: StuckMessage) -> str:
