@@ -1,14 +1,31 @@
-"""The metadata stands in setup.cfg; here is what is built: the native core, where there is a compiler."""
+"""The metadata stands in setup.cfg; here is what is built: the native core, where there is a compiler.
+
+And what is installed beside the package: the file by which Python processes of a timed job start the timing.
+"""
 
 import sys
 from glob import glob
 
 from setuptools import Extension, setup
+from setuptools.command.build_py import build_py
 
 NATIVE = "timing_logger/_native"
 SHARED = "timing_logger/csrc"
+SITE = "timing_logger/autologging/site"
+
+
+class BuildWithStart(build_py):
+    """Puts the ``.pth`` file, and the module that it imports, beside the packages: Python looks there."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # then Python starts the timing by PYTHONPATH alone
+            for name in ("timing_logger_start.pth", "_timing_logger_start.py"):
+                self.copy_file(f"{SITE}/{name}", f"{self.build_lib}/{name}")
+
 
 setup(
+    cmdclass={"build_py": BuildWithStart},
     ext_modules=[]
     if sys.platform == "win32"
     else [
@@ -20,5 +37,5 @@ setup(
             extra_compile_args=["-std=gnu11", "-O3", "-fvisibility=hidden"],
             optional=True,  # without it the Python core records
         )
-    ]
+    ],
 )

@@ -74,7 +74,8 @@ def test_each_start_of_a_job_is_a_new_run() -> None:
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, OPEN_MPI, SLURM, PODS])
 def test_commands_that_a_launcher_started_on_each_rank_are_of_one_run(launcher: Environment) -> None:
-    assert id_of_new_run(launcher) == identity(launcher).run_id
+    assert id_of_new_run(launcher) == id_of_new_run(dict(launcher)) != ""
+    assert "/" not in id_of_new_run({**launcher, "TORCHELASTIC_RUN_ID": "a/b"})
 
 
 @pytest.mark.parametrize("launcher", [TORCHRUN, OPEN_MPI, SLURM])

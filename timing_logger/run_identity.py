@@ -7,6 +7,7 @@ that ``MPI_Comm_spawn`` started are a world of their own in the run, and count f
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
@@ -48,7 +49,7 @@ def identity(environment: Environment = os.environ) -> Identity:
 
 
 def id_of_new_run(environment: Environment = os.environ) -> str:
-    """Return the identity of the run that ``timing-logger run`` is about to start.
+    """Return the identity of the run that ``timing-logger run`` is about to start, fit for file names.
 
     If a launcher started ``timing-logger run`` itself on several ranks, all of them are of one run.
     """
@@ -57,7 +58,7 @@ def id_of_new_run(environment: Environment = os.environ) -> str:
     ):  # else this is a job within a job, whose launcher is that of the outer one
         launcher = _launcher(environment)
         if launcher and _number(environment, launcher.ranks) > 1:
-            return launcher.run_id(environment)
+            return re.sub("[^a-zA-Z0-9.-]", "-", launcher.run_id(environment))
     return f"{time.strftime('%Y%m%dT%H%M%S')}-{os.urandom(3).hex()}"
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import traceback
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -66,7 +65,7 @@ def problem_file(launch_id: str, process: str) -> str:
         launch_id: which ``timing-logger run`` started the process; "" for none.
         process: the process's number, or ``*`` for the pattern of all such names.
     """
-    return f"autolog-problem-{re.sub('[^a-zA-Z0-9.-]', '-', launch_id)}-{process}.txt"
+    return f"autolog-problem-{launch_id}-{process}.txt"
 
 
 def hang_after_s(environment: Mapping[str, str] = os.environ) -> float:

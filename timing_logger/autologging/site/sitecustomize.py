@@ -1,4 +1,4 @@
-"""Runs as each Python process of a job starts that ``timing-logger run`` started.
+"""Runs as each Python process of a job starts, also where the package is not installed: it is on PYTHONPATH.
 
 Python imports the first module of this name that it finds. The user's own, if there is one, runs after this.
 Nothing here may raise, print, or leave a trace in the process.
@@ -6,32 +6,27 @@ Nothing here may raise, print, or leave a trace in the process.
 
 import os
 import sys
-from importlib.machinery import PathFinder
-from importlib.util import find_spec, module_from_spec
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
+_HERE = os.path.dirname(__file__)
 
 
 def _time_this_process() -> None:
-    if find_spec("timing_logger") is None:  # the job's environment is not that of the command
-        sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(_HERE))))
-    try:
-        from timing_logger.autologging.start import start_if_asked
-
-        start_if_asked()
-    except Exception:  # without the package there is nobody to tell it
+    try:  # noqa: SIM105  (contextlib may be a module of the program's)
+        __import__("_timing_logger_start").wait_for_ranks()
+    except Exception:
         pass
 
 
 def _run_the_users_own() -> None:
-    elsewhere = [folder for folder in sys.path if os.path.abspath(folder or os.curdir) != _HERE]
-    sys.path[:] = elsewhere
-    spec = PathFinder.find_spec("sitecustomize", elsewhere)
-    if spec is None or spec.loader is None:
-        return
-    module = module_from_spec(spec)
-    sys.modules["sitecustomize"] = module
-    spec.loader.exec_module(module)
+    sys.path[:] = [folder for folder in sys.path if folder != _HERE]
+    ours = sys.modules.pop("sitecustomize")
+    try:
+        __import__("sitecustomize")  # another one: the folder of this one is no longer on the path
+    except ImportError as error:
+        if error.name != "sitecustomize":
+            raise
+    finally:
+        sys.modules.setdefault("sitecustomize", ours)
 
 
 _time_this_process()

@@ -47,9 +47,11 @@ static void write_quietly(const char *path, const char *text)
 
 void note_problem(const char *reason)
 {
-    const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI");
+    const char *folder = getenv("TIMING_LOGGER_NATIVE_MPI"), *run = getenv("TIMING_LOGGER_RUN_ID");
     char path[4096];
-    if (folder == NULL || snprintf(path, sizeof path, "%s/autolog-problem-%d.txt", folder, getpid()) >= (int) sizeof path)
+    int most = sizeof path;
+    if (folder == NULL ||
+        snprintf(path, most, "%s/autolog-problem-%s-%d.txt", folder, run == NULL ? "" : run, getpid()) >= most)
         return;
     write_quietly(path, reason);
 }
