@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import queue
+import signal
 import threading
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from processes import rows, run_python
@@ -54,6 +53,26 @@ def test_flush_gives_up_in_time_on_a_stalled_disk() -> None:
     sink.resume()
     assert logger.flush()
     logger.close()
+
+
+def test_flush_gives_up_though_a_signal_handler_outlasts_its_time_limit() -> None:
+    """SimpleQueue.get waits for ever then: the rest of its time is less than nothing."""
+    sink = StalledSink()
+    logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
+    logger.record_timing("A", 1.0)
+    assert sink.stalled.wait(30)
+    rescue = threading.Timer(20, sink.resume)
+    rescue.start()
+    before = signal.signal(signal.SIGALRM, lambda *_: time.sleep(0.8))
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        assert not logger.flush(0.5)
+        assert rescue.is_alive()  # else the sink went on, and only that ended the wait
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        rescue.cancel()
+        sink.resume()
+        logger.close()
 
 
 @dies
@@ -122,20 +141,20 @@ def test_a_failed_fsync_is_no_success(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_flush_gives_up_in_time_where_every_wait_ends_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits needs the interpreter again, which 64 threads that record keep for 0.3 s."""
 
-    class LateQueue:
+    class LateMailbox:
         def put(self, answer: bool) -> None: ...
 
-        def get(self, timeout: float) -> bool:
-            if timeout > 0:
-                time.sleep(timeout + 0.15)
-            raise queue.Empty
+        def take(self, timeout_s: float) -> bool:
+            if timeout_s > 0:
+                time.sleep(timeout_s + 0.15)
+            raise TimeoutError
 
     sink = StalledSink()
     logger = TimingLogger(0, log_dir=None, sinks=[sink], flush_interval=0.001)
     logger.record_timing("A", 1.0)
     assert sink.stalled.wait(30)
     with monkeypatch.context() as patched:
-        patched.setattr(flusher, "queue", SimpleNamespace(SimpleQueue=LateQueue, Empty=queue.Empty))
+        patched.setattr(flusher, "Mailbox", LateMailbox)
         before_s = time.monotonic()
         assert not logger.flush(0.55)
         assert time.monotonic() - before_s <= 0.65

@@ -1,16 +1,14 @@
 """The background thread that takes records from the channel and hands them to the sinks.
 
-Callers that request something (flush, close) put a request into a ``SimpleQueue`` and wait for the answer in
-another: both are safe in signal handlers and finalizers, where ``Event.set`` and ``Condition`` may deadlock.
-Only the flush thread touches the sinks, so a stalled disk cannot hold up any other thread. If the flush
-thread is dead and cannot be started again (the interpreter is shutting down), the caller drains in its place,
-under a lock with a time limit.
+Callers that request something (flush, close) put a request into a mailbox and wait for the answer in another:
+both are safe in signal handlers and finalizers. Only the flush thread touches the sinks, so a stalled disk
+cannot hold up any other thread. If the flush thread is dead and cannot be started again (the interpreter is
+shutting down), the caller drains in its place, under a lock with a time limit.
 """
 
 from __future__ import annotations
 
 import logging
-import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +22,7 @@ from timing_logger.recording.clock import WallClock, perf_counter_ns
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows
 from timing_logger.recording.hang_watch import HangWatch
+from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.sidecar import Account, Sidecar
 from timing_logger.run_info import Counters
 from timing_logger.sinks import PartlyWritten, Sink
@@ -57,7 +56,7 @@ _DEVICE_POLLS_S = 0.0005, 0.02  # the first pause, and the longest
 
 
 class _Request(NamedTuple):
-    answer: queue.SimpleQueue[bool]
+    answer: Mailbox[bool]
     closing: bool
     device_deadline_s: float
 
@@ -97,7 +96,7 @@ class Flusher:
         self._device_timeout_s = device_timeout_s
         self._fsync = fsync
         self._device_rows = DeviceRows()
-        self._requests: queue.SimpleQueue[_Request | None] = queue.SimpleQueue()
+        self._requests: Mailbox[_Request | None] = Mailbox()
         self._io_lock = threading.Lock()
         self._in_hand: Sequence[RawRecord] = []
         # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
@@ -177,7 +176,7 @@ class Flusher:
             return False  # called by a sink or a finalizer on the flush thread, which cannot wait for itself
         deadline_s = time.monotonic() + timeout_s
         device_wait_s = self._device_timeout_s if closing else timeout_s
-        request = _Request(queue.SimpleQueue(), closing, time.monotonic() + device_wait_s)
+        request = _Request(Mailbox(), closing, time.monotonic() + device_wait_s)
         self._requests.put(request)
         pause_s, late_s = _FIRST_CHECK_S, 0.0
         while self._alive_or_restarted():
@@ -186,8 +185,8 @@ class Flusher:
             remaining_s = deadline_s - before_s - (late_s if late_s > _STARVED_S else 0.0)
             pause_s = max(0.0, min(remaining_s, pause_s))
             try:
-                return request.answer.get(timeout=pause_s)
-            except queue.Empty:
+                return request.answer.take(pause_s)
+            except TimeoutError:
                 if remaining_s <= 0:
                     return False
             late_s = max(late_s, time.monotonic() - before_s - pause_s)
@@ -224,8 +223,8 @@ class Flusher:
             remaining_s = 0.0 if self._fills_fast() else due_s - time.monotonic()
             pause_s, before_s = max(0.0, min(remaining_s, _LOOK_S)), time.monotonic()
             try:
-                return self._requests.get(timeout=pause_s)
-            except queue.Empty:
+                return self._requests.take(pause_s)
+            except TimeoutError:
                 self._note_wait(time.monotonic() - before_s - pause_s)
                 if remaining_s <= _LOOK_S:
                     return None
