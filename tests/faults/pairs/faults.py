@@ -22,7 +22,7 @@ from typing import NamedTuple
 from pairs.world import CHILD, EXIT_CODE, World
 
 _SWITCH_S = sys.getswitchinterval()
-_forking = threading.Lock()
+_forking, _removing = threading.Lock(), threading.Lock()
 
 # -- children -----------------------------------------------------------------------------------
 
@@ -172,12 +172,10 @@ def stalled_disk(world: World) -> Iterator[None]:
 def unlinked(world: World) -> None:
     """Remove the timing file. A second name keeps what it held, for the judge."""
     file = getattr(world.logger, "path", None)
-    for path in file.parent.glob(f"{file.stem}*.csv") if isinstance(file, Path) else ():
-        try:
+    with _removing:  # each file has one second name, though two threads do this
+        for path in file.parent.glob(f"{file.stem}*.csv") if isinstance(file, Path) else ():
             os.link(path, world.folder / "unlinked" / f"{time.perf_counter_ns()}-{path.name}")
             path.unlink()
-        except OSError:  # the same in another thread was faster
-            continue
 
 
 def interrupted_flush(world: World) -> None:
