@@ -6,6 +6,7 @@ that no launcher's faults are counted, and the library is preloaded as ``run`` d
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import csv
 import functools
@@ -16,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from array import array
 from collections import Counter
@@ -55,23 +57,30 @@ class Left(NamedTuple):
 
 
 @functools.cache
-def _built(folder: Path) -> tuple[str, str]:
+def _folder_for_builds() -> Path:
+    made = tempfile.TemporaryDirectory(prefix="native-mpi-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
+
+
+@functools.cache
+def _built() -> tuple[str, str]:
     """Return the paths of the program and of the library that times it."""
     from timing_logger.autologging.native_mpi.build import library
 
     if not _MPICC.exists() or shutil.which("cc") is None:
         raise Untried("no mpicc next to this Python, or no C compiler")
     os.environ["PATH"] = f"{_MPICC.parent}:{os.environ['PATH']}"
-    program = folder.parent / f"struck-{os.getpid()}"
+    program = _folder_for_builds() / "struck"
     command = [str(_MPICC), "-O1", "-pthread", str(_PROGRAM), "-o", str(program)]
     subprocess.run(command, check=True, timeout=60)
     return str(program), str(library())
 
 
 @functools.cache
-def _stalling(folder: Path) -> str:
+def _stalling() -> str:
     """Return the path of a library with which writes of timing files take a minute."""
-    path = folder / "stalled_writes.so"
+    path = _folder_for_builds() / "stalled_writes.so"
     source = _PROGRAM.with_name("stalled_writes.c")
     command = [str(_MPICC), "-shared", "-fPIC", "-w", str(source), "-o", str(path)]
     subprocess.run(command, check=True, timeout=60)
@@ -83,7 +92,7 @@ def _environment(folder: Path, *, timed: bool) -> dict[str, str]:
 
     from timing_logger.autologging.native_mpi import build
 
-    timing = {"LD_PRELOAD": _built(folder.parent)[1], build.VARIABLE: str(folder / "logs")}
+    timing = {"LD_PRELOAD": _built()[1], build.VARIABLE: str(folder / "logs")}
     return {**os.environ, **OPEN_MPI, "TMPDIR": "/tmp", **(timing if timed else {})}
 
 
@@ -110,10 +119,10 @@ def _run(
     with notes.open("wb") as file:
         file.truncate(8 * _RECORDERS * _MOST)
     struck = [str(part) for fault in faults for part in fault]
-    command = [*before, _built(folder.parent)[0], str(notes), str(run_ms), *struck]
+    command = [*before, _built()[0], str(notes), str(run_ms), *struck]
     environment = {**_environment(folder, timed=timed), "PER_S": str(per_s)}
     if stalled:
-        environment["LD_PRELOAD"] += f":{_stalling(folder.parent)}"
+        environment["LD_PRELOAD"] += f":{_stalling()}"
         environment["STALLED"] = "the timing file"
     with (folder / "stderr").open("wb") as said:
         process = subprocess.Popen(
@@ -268,7 +277,6 @@ def _repeated(trial: Trial, fault: str, long: int, short: int, note: str = "", r
 forks = functools.partial(_repeated, fault="fork", long=100, short=3)
 removed = functools.partial(_repeated, fault="removed folder", long=20, short=1)
 size_limit = functools.partial(_repeated, fault="size limit", long=20, short=1, note="of 20,000 bytes")
-descriptors = functools.partial(_repeated, fault="closed descriptors", long=50, short=2)
 full_queue = functools.partial(
     _repeated, fault="full queue", long=10, short=1, note="100,000 calls at once, beside two threads"
 )
@@ -333,7 +341,7 @@ def races(trial: Trial) -> str:
             for name in "ab":
                 (folder / name).mkdir()
                 (folder / name / "logs").symlink_to(folder / "logs")
-            _built(folder.parent)
+            _built()  # not by both at once
             with ThreadPoolExecutor(2) as both:
                 left = list(both.map(lambda name: _run(folder / name, 100), "ab"))
             assert [one.status for one in left] == [7, 7], left
