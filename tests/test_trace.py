@@ -55,7 +55,7 @@ def load() -> Load:
 def table(folder: Path, *ranks: list[Record]) -> pd.DataFrame:
     """The timings of ``ranks``, all on this host; the first is 0."""
     for rank, records in enumerate(ranks):
-        write_sidecar(write_timing_file(folder / "logs", rank, records))
+        write_sidecar(write_timing_file(folder / "logs", rank, records), world_size=4)
     return read_timings(folder / "logs")
 
 

@@ -101,7 +101,8 @@ def write_table(folder: Path, table: pd.DataFrame) -> Path:
         The folder.
     """
     for rank, rows in table.groupby("rank"):
-        write_sidecar(write_timing_file(folder, int(str(rank)), [_record_of(row) for row in _plain(rows)]))
+        path = write_timing_file(folder, int(str(rank)), [_record_of(row) for row in _plain(rows)])
+        write_sidecar(path, world_size=table["rank"].nunique())
     return folder
 
 

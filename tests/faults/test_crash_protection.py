@@ -103,7 +103,7 @@ def test_without_room_for_a_ring_the_log_the_sidecar_and_the_reader_say_what_a_k
 ) -> None:
     run = in_a_container(shared_memory, KILLED, tmp_path)
     assert run.stdout == "0\n", run.stderr
-    assert "what is recorded in the last 3600.5 s before a kill would be lost" in run.stderr
+    assert "what is recorded in the last 3600.5 s before a kill would be lost; ring_dir names" in run.stderr
     assert why in run.stderr
     assert not protection(tmp_path)["on"]
     assert why in protection(tmp_path)["reason"]

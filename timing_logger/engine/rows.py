@@ -78,7 +78,7 @@ class Query:
     @property
     def rows_of(self) -> RowsOf:
         """The callable that reads the chosen rows of a file."""
-        attrs = {"left_out": self.found.left_out, "engine": self.found.engine}
+        attrs = {"left_out": self.found.left_out, "about": self.found.about, "engine": self.found.engine}
         return RowsOf(self.ranks, self.iterations, attrs)
 
     def in_one_table(self) -> pd.DataFrame:

@@ -97,9 +97,10 @@ def back(
     if not backing.protection.on:
         _say_once(
             "timing logger: no crash protection (%s): what is recorded in the last %g s before a kill would "
-            "be lost",
+            "be lost%s",
             backing.protection.reason,
             flush_interval_s + LATEST_S,
+            "; ring_dir names another folder for it" if maker.could else "",
         )
     elif backing.protection.reason:
         _say_once("timing logger: %s", backing.protection.reason)
@@ -119,6 +120,11 @@ class _Maker:
             self._why_not = "the Python core has none"
         elif self._asked > MOST_RECORDS:
             self._why_not = f"maxsize={self._asked}, and a ring holds at most {MOST_RECORDS} records"
+
+    @property
+    def could(self) -> bool:
+        """Whether a folder with enough room is all that it takes."""
+        return not self._why_not
 
     def in_folder(self, folder: Path) -> Backing:
         if self._why_not:
