@@ -172,6 +172,7 @@ def test_a_queue_of_a_billion_records_is_native_too_and_needs_memory_for_those_t
     assert [record.operation for record in sink.records] == ["A"] * 3
 
 
+@needs_native
 def test_a_queue_whose_memory_the_system_refuses_is_an_error_that_names_the_option() -> None:
     run = run_python(
         """

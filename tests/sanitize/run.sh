@@ -11,11 +11,12 @@ shift
 here=$PWD/tests/sanitize
 built=$PWD/build/sanitize
 
-# Everything that touches a ring, without jobs of mpiexec and what takes minutes even so.
-left_out="not job and not five_hundred and not dataloader"
+# Everything that touches a ring, without jobs of mpiexec, what takes minutes even so, and a limit on the memory that
+# a sanitizer maps.
+left_out="not job and not five_hundred and not dataloader and not memory_the_system_refuses"
 recording=(test_native_core.py test_record.py test_logger.py test_sampling.py test_open_calls.py test_inflight_rows.py
     faults/test_recovery.py faults/test_living.py faults/test_accounting.py faults/test_flush.py faults/test_fork.py
-    faults/test_exit.py)
+    faults/test_exit.py faults/test_fork_early.py test_misused_spans.py test_cores_agree.py)
 threads=(test_native_core.py test_open_calls.py faults/test_accounting.py faults/test_flush.py)
 few=(test_native_core.py)
 
