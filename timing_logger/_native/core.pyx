@@ -88,8 +88,8 @@ cdef extern from "csrc/csv_lines.h" nogil:
     ctypedef struct Cells:
         Cell *plain
         Cell *upper
-        uint32_t longest
 
+    void csv_note_cells(Cells *cells, int number)
     size_t csv_most_bytes(const Cells *cells, size_t n_records)
     size_t csv_lines(const Ring *ring, const Cells *cells, uint64_t first, size_t n_records,
                      int64_t wall_offset_ns, char *out)

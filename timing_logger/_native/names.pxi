@@ -64,9 +64,7 @@ cdef class Names:
         self.by_value[<object> text] = number
         self.cells.plain[number] = _cell(PyTuple_GET_ITEM(kept, 1))
         self.cells.upper[number] = _cell(PyTuple_GET_ITEM(kept, 2))
-        self.cells.longest = max(
-            self.cells.longest, self.cells.plain[number].n_bytes, self.cells.upper[number].n_bytes
-        )
+        csv_note_cells(&self.cells, number)
         self.address[number] = text
         while self.seen[at] != NULL:
             at = (at + 1) & (SEEN - 1)

@@ -1,8 +1,17 @@
 #include "csv_lines.h"
 
+void csv_note_cells(Cells *cells, int number)
+{
+    uint32_t plain = cells->plain[number].n_bytes, upper = cells->upper[number].n_bytes;
+    uint32_t longest = plain > upper ? plain : upper;
+    if (longest > cells->longest)
+        __atomic_store_n(&cells->longest, longest, __ATOMIC_RELEASE);
+}
+
 size_t csv_most_bytes(const Cells *cells, size_t n_records)
 {
-    return n_records * (CSV_BYTES_BESIDE_CELLS + N_NAMES * (size_t)cells->longest);
+    uint32_t longest = __atomic_load_n(&cells->longest, __ATOMIC_RELAXED);
+    return n_records * (CSV_BYTES_BESIDE_CELLS + N_NAMES * (size_t)longest);
 }
 
 size_t csv_lines(const Ring *ring, const Cells *cells, uint64_t first, size_t n_records,

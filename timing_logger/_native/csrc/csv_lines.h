@@ -12,6 +12,9 @@ typedef struct {
     uint32_t longest;
 } Cells;
 
+/* Takes note of how long the cells of a name are, before any record has it; others may be writing lines meanwhile. */
+void csv_note_cells(Cells *cells, int number);
+
 /* The most bytes that n_records lines can have. */
 size_t csv_most_bytes(const Cells *cells, size_t n_records);
 

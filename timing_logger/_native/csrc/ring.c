@@ -201,7 +201,9 @@ int ring_add_name(Ring *ring, const char *utf8, size_t n_bytes)
     memcpy(entry, &length, sizeof length);
     memcpy(entry + sizeof length, utf8, n_bytes);
     ring->header->names_used = ring->names_used += sizeof length + n_bytes;
-    __atomic_store_n(&ring->header->n_names, ++ring->n_names, __ATOMIC_RELEASE);
+    uint64_t n_names = ring->n_names + 1;
+    __atomic_store_n(&ring->n_names, n_names, __ATOMIC_RELEASE); /* the flush thread reads it without the lock */
+    __atomic_store_n(&ring->header->n_names, n_names, __ATOMIC_RELEASE);
     return 0;
 }
 

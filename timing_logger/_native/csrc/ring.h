@@ -158,9 +158,10 @@ static inline void ring_take(Ring *ring, uint64_t n_records)
 static inline int ring_is_readable(const Ring *ring, uint64_t position)
 {
     const Slot *slot = &ring->slots[position % ring->n_slots];
+    uint64_t n_names = __atomic_load_n(&ring->n_names, __ATOMIC_RELAXED);
     int knows_names = 1;
     for (int which = 0; which < N_NAMES; which++)
-        knows_names &= slot->names[which] < ring->n_names;
+        knows_names &= slot->names[which] < n_names;
     return slot->ticket == position + 1 && (knows_names || slot->has & ELSEWHERE);
 }
 
