@@ -134,12 +134,27 @@ def test_what_fails_because_a_peer_was_interrupted_is_no_failure_of_its_own(tmp_
     )
 
 
-def test_what_fails_before_its_peer_is_killed_is_a_failure_of_its_own(tmp_path: Path) -> None:
+def test_what_fails_because_its_peer_was_killed_in_a_call_is_no_failure_of_its_own(tmp_path: Path) -> None:
     failed = Rank([*trained(), broke("error:RuntimeError")], closed=True, seen_s=STUCK_AT_S + 1)
-    killed = Rank(seen_s=STUCK_AT_S + 3, sidecar={"killed": True, "ring_path": "/dev/shm/gone.ring"})
-    assert ended(tmp_path / "later", failed, killed).state == "hang"
+    ring = {"killed": True, "ring_path": "/dev/shm/gone.ring"}
+    killed = Rank(seen_s=STUCK_AT_S + 3, sidecar={**ring, "open_calls": [open_call()]})
+    failed_first = ended(tmp_path / "later", failed, killed)
+    assert [sorted(group.failed) for group in failed_first.failed] == [[0, 2, 3]]
     killed.seen_s = STUCK_AT_S + 0.3
-    assert ended(tmp_path / "before", failed, killed).state == "unfinished"
+    assert ended(tmp_path / "before", failed, killed).failed == ()
+
+
+@pytest.mark.parametrize("killed_after_s", [0.3, 3.0])
+def test_what_fails_for_want_of_a_rank_that_died_in_its_own_code_tells_of_it(
+    tmp_path: Path, killed_after_s: float
+) -> None:
+    failed = Rank([*trained(), broke("error:RuntimeError")], closed=True, seen_s=STUCK_AT_S + 1)
+    died = Rank(
+        seen_s=STUCK_AT_S + killed_after_s, sidecar={"killed": True, "ring_path": "/dev/shm/gone.ring"}
+    )
+    end = ended(tmp_path, failed, died)
+    (group,) = end.groups
+    assert (sorted(group.failed), group.missing, end.culprits) == ([0, 2, 3], (1,), (1,))
 
 
 # -- what the sidecar keeps ------------------------------------------------------------------------------

@@ -241,8 +241,9 @@ def _failed(
 ) -> pd.Series[bool]:
     """Tell for each row whether its call raised of itself.
 
-    An interrupt, and an error because another rank had been interrupted or killed before, count only if they
-    put an end to a hang.
+    An interrupt, and an error because another rank had been interrupted before, or killed in a call, count only
+    if they put an end to a hang. An error because another rank died in its own code counts: it tells who missed
+    that rank.
     """
     hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
     lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
@@ -257,12 +258,12 @@ def _failed(
 def _left_by_signal_s(one: LastWords, seen_s: float) -> float:
     """Return when, in Unix time in s, a rank was ended by a signal at the latest; infinity if it was not.
 
-    Of a process that was killed the last sign of life tells, if that is exact: it might have been killed
-    because another rank had failed.
+    Of a process that was killed in a call the last sign of life tells, if that is exact: it might have been
+    killed because another rank had failed.
     """
     if one.closed and (one.signal or "KeyboardInterrupt" in one.ended_by):
         return seen_s - _TO_CLOSE_S
-    return seen_s if one.killed and one.has_ring else math.inf
+    return seen_s if one.killed and one.has_ring and one.open_calls else math.inf
 
 
 def _goes_on_beside(mine: pd.DataFrame, call: pd.Series[Any], one: LastWords, last_sign_s: float) -> bool:
