@@ -68,6 +68,13 @@ def test_without_the_size_of_the_group_only_what_needs_none_is_given() -> None:
     assert math.isnan(row["busbw_gb_per_s"])
 
 
+def test_a_group_that_states_no_size_has_as_many_ranks_as_its_complete_collectives() -> None:
+    ranks = collective([0] * 4, 1, message_size_bytes=1_000_000, group="", group_size=None, seq=None)
+    found = only(bandwidth(table(*ranks)))
+    assert pd.isna(found["group_size"])
+    assert found["busbw_gb_per_s"] == pytest.approx(1.5)
+
+
 # -- what goes on in the background ---------------------------------------------------------------------
 
 

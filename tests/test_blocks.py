@@ -21,6 +21,7 @@ from timing_logger.analysis import COLUMNS_OF
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
 from timing_logger.analysis.collectives.compression import compression_against
+from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.collectives.waits_summary import WAITS
 from timing_logger.analysis.tables import opened
@@ -177,7 +178,7 @@ def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Pa
     found = timing_files(difficult, incarnations="all", columns=COLUMNS_OF["compression"])
     faster = rows.assign(elapsed_ms=rows["elapsed_ms"] / 3)
     expected = analysis.compression(rows, faster)
-    (in_parts,), _ = in_blocks(found, 40, compression_against(analysis.bandwidth(faster)))
+    (in_parts,), _ = in_blocks(found, 40, compression_against(DENSE_TIMES.of(faster)))
     assert_same(in_parts, expected)
     assert (expected["break_even"] > analysis.compression(rows)["break_even"]).all()
 

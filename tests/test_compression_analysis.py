@@ -162,6 +162,70 @@ def test_allreduces_of_the_compressed_path_are_not_dense_ones() -> None:
     assert found["transfer_ms"].tolist() == pytest.approx([4])
 
 
+# -- rows without a group, as record_mpi_operation makes them ------------------------------------------
+
+
+def without_group(rows: list[Record], *, size: int | None = None) -> list[Record]:
+    return [row._replace(group="", group_size=size, seq=None) for row in rows]
+
+
+def test_rows_that_state_no_group_are_compared_with_each_other() -> None:
+    rows = without_group([*reduction(), *dense((DENSE_BYTES, 20.0))])
+    found = judged(*rows)
+    assert (found["dense_estimate_ms"], found["break_even"]) == pytest.approx((20, 0.5))
+    assert bool(found["pays"]) is True
+
+
+def test_rows_that_state_no_group_are_compared_even_where_they_cannot_be_matched() -> None:
+    ranks = without_group([*reduction(), *dense((DENSE_BYTES, 20.0))])
+    assert only(compression(table(ranks)))["dense_estimate_ms"] == pytest.approx(20)
+
+
+def test_a_layer_without_a_group_is_compared_with_allreduces_of_as_many_ranks() -> None:
+    rows = [*without_group(reduction()), *dense((DENSE_BYTES, 20.0))]
+    assert judged(*rows)["dense_estimate_ms"] == pytest.approx(20)
+    of_others = [*without_group(reduction()), *dense((DENSE_BYTES, 20.0), ranks=4)]
+    assert math.isnan(judged(*of_others)["dense_estimate_ms"])
+
+
+def test_a_layer_of_unknown_ranks_is_compared_with_the_largest_group() -> None:
+    layer = without_group([*reduction()[:1], *reduction()[3:]])
+    rows = [*layer, *dense((DENSE_BYTES, 20.0)), *dense((DENSE_BYTES, 30.0), ranks=4)]
+    assert judged(*rows)["dense_estimate_ms"] == pytest.approx(30)
+
+
+def test_a_layer_with_a_group_is_compared_with_allreduces_that_state_none() -> None:
+    alone = [*reduction(), *without_group(dense((DENSE_BYTES, 20.0)))]
+    assert only(compression(table(alone)))["dense_estimate_ms"] == pytest.approx(20)
+
+
+# -- means on both sides -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("held_up", [1, 10])
+def test_what_is_held_up_now_and_then_counts_on_both_sides(held_up: int) -> None:
+    """Dense 10 ms and compressed 8 ms; in each tenth step the network is ``held_up`` times as slow."""
+    rows = []
+    for step in range(20):
+        factor = held_up if step % 10 == 5 else 1
+        exchange = [
+            row._replace(end_ns=row.start_ns + 7_000_000 * factor) for row in reduction(10 * step)[1:2]
+        ]
+        rows += [*reduction(10 * step, compress_ms=1.0)[:1], *exchange]
+        rows += [row._replace(seq=1000 + step) for row in dense((DENSE_BYTES, 10.0 * factor))]
+    found = judged(*rows)
+    total_ms = 20 * (1 + 7) + 2 * 7 * (held_up - 1), 20 * 10 + 2 * 10 * (held_up - 1)
+    assert (found["achieved_ms"], found["dense_estimate_ms"]) == pytest.approx(
+        (total_ms[0] / 20, total_ms[1] / 20)
+    )
+    assert bool(found["pays"]) is True
+
+
+def test_a_size_counts_with_all_bytes_by_all_time() -> None:
+    found = judged(*reduction(), *dense((900_000, 9.0), (1_000_000, 20.0), (1_000_000, 20.0)))
+    assert found["dense_estimate_ms"] == pytest.approx(1_000_000 / (2_900_000 / 49.0))
+
+
 def test_layers_are_kept_apart() -> None:
     found = compression(table([*reduction(0), *reduction(10, layer="conv", phase="dense")]))
     assert found[["layer_name", "phase"]].to_numpy().tolist() == [["conv", "dense"], ["fc", "sparse"]]

@@ -140,12 +140,12 @@ def _overlap(arguments: Namespace) -> Answer:
 
 
 def _compression(arguments: Namespace) -> Answer:
-    from timing_logger.analysis.collectives.bandwidth import BANDWIDTH
     from timing_logger.analysis.collectives.compression import compression_against
+    from timing_logger.analysis.collectives.dense_times import DENSE_TIMES
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import compression_text
 
-    dense = ask_of(arguments.dense, arguments, BANDWIDTH) if arguments.dense else None
+    dense = ask_of(arguments.dense, arguments, DENSE_TIMES) if arguments.dense else None
     asked = ask(arguments, compression_against(dense))
     if arguments.json:
         return Answer(rows_json(compression=asked.answer))
@@ -220,11 +220,11 @@ QUESTIONS = (
         "compression",
         "does compression pay off, layer by layer",
         "For each compressed layer: how long it takes, how long an uncompressed allreduce of its size would "
-        "take at the measured bandwidth, bytes saved, and the break-even point.",
+        "take by those measured, bytes saved, and the break-even point.",
         _compression,
         [
             ("--dense", {
-                "metavar": "LOGDIR", "help": "take the uncompressed bandwidth from another run",
+                "metavar": "LOGDIR", "help": "take the times of uncompressed allreduces from another run",
             }),
         ],
     ),

@@ -215,8 +215,8 @@ def compression_text(compression: pd.DataFrame, width: int) -> str:
         table_text(compression, _COMPRESSION, width),
         *paragraph(
             width,
-            "break-even = achieved / dense estimate: below 1 the compression pays. The estimate stands on "
-            "the bus bandwidth of uncompressed allreduces in these files.",
+            "break-even = achieved / dense estimate: below 1 the compression pays. Both are means, as total "
+            "times decide. The estimate stands on how long uncompressed allreduces took.",
             *_on_estimates(compression),
         ),
     )
@@ -226,7 +226,10 @@ def _on_estimates(compression: pd.DataFrame) -> Iterable[str]:
     unknown = compression["dense_estimate_ms"].isna()
     if unknown.any():
         layers = ", ".join(map(as_word, compression["layer_name"][unknown][:5]))
-        yield f"No uncompressed allreduce to estimate from: {layers}. Log some dense steps in the same run."
+        yield (
+            f"No finished, uncompressed allreduce among as many ranks to estimate from: {layers}. Log some "
+            "dense steps in the same run."
+        )
     far = compression[compression["extrapolated_by"] > 2]
     for record in far.to_dict("records"):
         yield (

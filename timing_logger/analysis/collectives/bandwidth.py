@@ -13,7 +13,7 @@ from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.grouping import any_row_of, counted_quantiles, quantiles
+from timing_logger.analysis.grouping import any_row_of, counted_quantiles, greatest_of_each, quantiles
 from timing_logger.analysis.operations import base_operation, bus_factor
 from timing_logger.analysis.tables import (
     Floats,
@@ -73,7 +73,8 @@ def bandwidth(timings: IntoDataFrameT) -> IntoDataFrameT:
         transfer_algbw_gb_per_s, transfer_busbw_gb_per_s: from the median of S and ``transfer_ms``.
 
     Bandwidths are NaN for operations that move nothing, where no bytes are known, and where the size of
-    the group is needed but unknown. Where ranks send different amounts (``ALLTOALLV``), S is known only
+    the group is needed but unknown: a group that states none has as many ranks as took part in its complete
+    collectives. Where ranks send different amounts (``ALLTOALLV``), S is known only
     for a complete collective: it is the sum of what all ranks send for ``ALLGATHERV`` and ``GATHERV``,
     else the most that a rank sends, since what a rank receives is not recorded.
     """
@@ -122,7 +123,7 @@ def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
         counted_quantiles(values, n_rows, key, n_keys, [0.5])[0]
         for values in (measured.size, measured.handled)
     )
-    factors = _bus_factors(measured, kind)
+    factors = _bus_factors(measured, kind, greatest_of_each(measured.n_ranks, key, n_keys))
     algbw, transfer_algbw = _gb_per_s(handled, time_ms), _gb_per_s(handled, transfer_ms)
     return {
         "message_size_bytes": size,
@@ -137,9 +138,9 @@ def _figures(measured: Measured, key: Ints, kind: Ints) -> dict[str, Floats]:
     }
 
 
-def _bus_factors(measured: Measured, kind: Ints) -> Floats:
+def _bus_factors(measured: Measured, kind: Ints, n_ranks: Floats) -> Floats:
     names = [measured.operations[code] for code in measured.operation[kind]]
-    factors = [bus_factor(name, n) for name, n in zip(names, measured.group_size[kind], strict=True)]
+    factors = [bus_factor(name, n) for name, n in zip(names, n_ranks, strict=True)]
     return np.array(factors, np.float64)
 
 

@@ -40,7 +40,8 @@ class CompressedRows(NamedTuple):
             (which includes merging).
         sends: whether ``size`` was sent by this rank.
         n_reductions: one entry per layer: the number of reductions, summed over all ranks.
-        group_sizes: one entry per layer: the size of the largest group that exchanges it; NaN if unknown.
+        n_ranks: one entry per layer: the number of ranks of the largest group that exchanges it; NaN if
+            unknown.
     """
 
     belongs: Bools
@@ -53,7 +54,7 @@ class CompressedRows(NamedTuple):
     decompresses: Bools
     sends: Bools
     n_reductions: Ints
-    group_sizes: Floats
+    n_ranks: Floats
 
     @classmethod
     def of(cls, frame: Frame, measured: Measured, sends: Bools) -> CompressedRows:
@@ -75,7 +76,7 @@ class CompressedRows(NamedTuple):
             for those in (compresses, decompresses)
         )
         exchanged = belongs & transfers
-        group_sizes = greatest_of_each(measured.group_size[exchanged], layer[exchanged], len(names))
+        n_ranks = greatest_of_each(measured.n_ranks[exchanged], layer[exchanged], len(names))
         kept = np.flatnonzero(is_compressed)
         rows = belongs[measured.kind]
         kind = measured.kind[rows]
@@ -92,7 +93,7 @@ class CompressedRows(NamedTuple):
             sends=sends[kind],
             # A reduction may compress twice and merge often, but makes its dense result once.
             n_reductions=np.where(done > 0, done, begun)[kept],
-            group_sizes=group_sizes[kept],
+            n_ranks=n_ranks[kept],
         )
 
 

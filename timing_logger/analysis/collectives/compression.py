@@ -8,39 +8,37 @@ from typing import TYPE_CHECKING, cast
 
 import narwhals as nw
 import numpy as np
-from narwhals.typing import IntoDataFrame, IntoDataFrameT
+from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.bandwidth import bandwidth, bandwidth_of
 from timing_logger.analysis.collectives.compressed_rows import (
     WORK,
     CompressedRows,
     first_words,
     measured_with_work,
 )
+from timing_logger.analysis.collectives.dense_times import DenseTimes, dense_times
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.transfer_samples import MOVES, Measured, MeasuredPart, joined_measured
 from timing_logger.analysis.collectives.waits import complete_instances
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.grouping import ordered_sums, quantiles, sums
-from timing_logger.analysis.operations import base_operation, bus_bytes
+from timing_logger.analysis.grouping import any_row_of, ordered_sums, quantiles, sums
+from timing_logger.analysis.operations import base_operation
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
     Frame,
     Ints,
+    dense_codes,
     new_column,
     new_columns,
     nullable,
-    numbers,
     opened,
     text_column,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_BYTES_PER_MS_AT_1_GB_PER_S = 1e6
 
 MAX_EXTRAPOLATION = 2.0
 """The largest ratio to the nearest measured size at which ``pays`` is still stated."""
@@ -54,9 +52,14 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     has one ``DECOMPRESS`` row, or else one ``COMPRESS`` row. An exchange counts with its transfer time
     (see ``waits``) where all its parts are there: waiting for a late rank is no cost of compression.
 
+    Uncompressed reductions, too, count with their means, not their medians. Whether a run is faster with
+    compression is decided by its total time, of which a mean is a share: what is held up now and then belongs
+    to it on both sides. Medians of parts do not add up, and one of them cannot be compared with a mean. So a
+    first reduction that took long, as it made connections, counts too; it can be left out with its iteration.
+
     Args:
         timings: a table of timings, as ``read_timings`` returns.
-        dense_timings: timings to take the speed of uncompressed reductions from, such as those of the
+        dense_timings: timings to take the times of uncompressed reductions from, such as those of the
             same training without compression. Default: the other ``ALLREDUCE`` rows of ``timings``.
 
     Returns:
@@ -72,11 +75,12 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
         dense_bytes: median size of the gradient before compressing.
         sent_bytes: bytes that a rank sends for one reduction; a broadcast counts at its root.
         saved_bytes: ``dense_bytes - sent_bytes``.
-        dense_estimate_ms: the time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, at the
-            bus bandwidth measured at that size. Between two measured sizes the bandwidth is interpolated
-            in the logarithms of both; beyond them it is that of the nearest size. A size that took longer
-            than a larger one was held up by something else, such as a busy processor: it counts as quick as
-            that one.
+        dense_estimate_ms: the mean time of an ``ALLREDUCE`` of ``dense_bytes`` over as many ranks, from
+            all bytes by all time of each class of sizes (see ``bandwidth``). Between two measured sizes this
+            speed is interpolated in the logarithms of both; beyond them it is that of the nearest size. A
+            size that took longer than a larger one was held up by something else, such as a busy processor:
+            it counts as quick as that one. Rows that state no group size have as many ranks as their
+            complete collectives; where that is unknown, too, they are taken to be of all ranks.
         extrapolated_by: ratio of ``dense_bytes`` to the nearest measured size, or its inverse, whichever
             is above 1; 1 if ``dense_bytes`` lies among the measured sizes.
         break_even: ``achieved_ms / dense_estimate_ms``; below 1 compression pays.
@@ -84,21 +88,19 @@ def compression(timings: IntoDataFrameT, dense_timings: IntoDataFrameT | None = 
     """
     frame = opened(timings, COLUMNS_OF["compression"])
     measured, sends = measured_with_work(frame, complete_instances(frame))
-    dense = None if dense_timings is None else bandwidth(dense_timings)
+    dense = None if dense_timings is None else dense_times(dense_timings)
     found = compression_of(frame, measured, sends, dense)
     return cast("IntoDataFrameT", found.to_native())
 
 
-def compression_of(
-    frame: Frame, measured: Measured, sends: Bools, dense: IntoDataFrame | None = None
-) -> Frame:
+def compression_of(frame: Frame, measured: Measured, sends: Bools, dense: DenseTimes | None = None) -> Frame:
     """Compute the table of :func:`compression` from measured rows.
 
     Args:
         frame: the table that ``measured.row`` refers to.
         measured: the measured rows, including those of ``WORK``.
         sends: for each kind of ``measured``, whether its bytes left the rank.
-        dense: the table that ``bandwidth`` returned for another run; None to take this run's speeds.
+        dense: what ``DENSE_TIMES`` returned for another run; None to take the allreduces of this run.
     """
     if not measured.is_one_of({"COMPRESS"}).any():  # nothing to compare: skip the work on all other rows
         measured, sends = measured.only(np.zeros(len(sends), np.bool_)), sends[:0]
@@ -112,9 +114,9 @@ def compression_of(
     achieved_ms = compress_ms + transfer_ms + decompress_ms
     dense_bytes = quantiles(np.where(rows.compresses, rows.size, np.nan), rows.layer, n, [0.5])[0]
     sent_bytes = sums(np.where(rows.sends, rows.size, 0.0), rows.layer, n) / n_reductions
-    if dense is None and n:
-        dense = bandwidth_of(frame, measured.only(measured.is_one_of({"ALLREDUCE"}) & ~rows.belongs))
-    estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.group_sizes)
+    if dense is None:
+        dense = DenseTimes.of(measured.only(~rows.belongs))
+    estimate_ms, extrapolated_by = _dense_estimates(dense, dense_bytes, rows.n_ranks)
     with np.errstate(divide="ignore", invalid="ignore"):  # the estimate may be 0: too short for the clock
         break_even = achieved_ms / estimate_ms
     found = {
@@ -146,39 +148,15 @@ def _sums_of_known(values: Floats, group: Ints, n_groups: int) -> Floats:
     return np.where(has_unknown, np.nan, ordered_sums(values, group, n_groups))
 
 
-def _dense_estimates(
-    dense: IntoDataFrame | None, dense_bytes: Floats, group_sizes: Floats
-) -> tuple[Floats, Floats]:
+def _dense_estimates(dense: DenseTimes, dense_bytes: Floats, n_ranks: Floats) -> tuple[Floats, Floats]:
     """Estimate for each layer the time of an allreduce in ms, and how far its size is from those measured."""
     estimate_ms, extrapolated_by = (np.full(len(dense_bytes), np.nan) for _ in range(2))
-    if dense is None:  # there is no layer
-        return estimate_ms, extrapolated_by
-    for group_size in np.unique(group_sizes[~np.isnan(group_sizes)]):
-        measured_bytes, gb_per_s = _allreduce_speeds(dense, group_size)
-        if not len(measured_bytes):
-            continue
-        here = np.flatnonzero(group_sizes == group_size)
-        at = np.clip(dense_bytes[here], measured_bytes[0], measured_bytes[-1])
-        expected = np.exp(np.interp(np.log(at), np.log(measured_bytes), np.log(gb_per_s)))
-        on_bus = np.array([bus_bytes("ALLREDUCE", size, group_size) for size in dense_bytes[here]])
-        estimate_ms[here] = on_bus / expected / _BYTES_PER_MS_AT_1_GB_PER_S
-        extrapolated_by[here] = np.maximum(dense_bytes[here] / at, at / dense_bytes[here])
+    number = dense_codes(n_ranks)
+    for code, of_layer in enumerate(n_ranks[any_row_of(number)]):
+        here, measured = number == code, dense.of_ranks(of_layer)
+        if len(measured.size):
+            estimate_ms[here], extrapolated_by[here] = measured.estimates(dense_bytes[here])
     return estimate_ms, extrapolated_by
-
-
-def _allreduce_speeds(dense: IntoDataFrame, group_size: float) -> tuple[Floats, Floats]:
-    """Return message sizes in ascending order, and the bus bandwidth measured at each, in 1e9 bytes/s.
-
-    The bandwidth without waiting is used where it is known. No size takes longer than a larger one.
-    """
-    frame = nw.from_native(dense, eager_only=True, pass_through=False)
-    rows = frame.filter((nw.col("operation") == "ALLREDUCE") & (nw.col("group_size") == group_size))
-    own, transfer = numbers(rows, "busbw_gb_per_s"), numbers(rows, "transfer_busbw_gb_per_s")
-    sizes, speeds = numbers(rows, "message_size_bytes"), np.where(np.isnan(transfer), own, transfer)
-    known = speeds > 0
-    distinct, where = np.unique(sizes[known], return_inverse=True)
-    took = distinct / quantiles(speeds[known], where, len(distinct), [0.5])[0]
-    return distinct, distinct / np.minimum.accumulate(took[::-1])[::-1]
 
 
 # -- from parts --------------------------------------------------------------------------------------
@@ -202,14 +180,12 @@ def with_work(frame: Frame, parts: Instances) -> MeasuredPart:
     )
 
 
-def compression_in(
-    kinds: pd.DataFrame, measured: Measured, dense: pd.DataFrame | None = None
-) -> pd.DataFrame:
+def compression_in(kinds: pd.DataFrame, measured: Measured, dense: DenseTimes | None = None) -> pd.DataFrame:
     """Compute :func:`compression` from parts that ``with_work`` measured.
 
     Args:
         kinds, measured: as ``joined_measured`` returned them.
-        dense: the table that ``bandwidth`` returned for another run; None to take this run's speeds.
+        dense: what ``DENSE_TIMES`` returned for another run; None to take the allreduces of this run.
     """
     found = compression_of(nw.from_native(kinds), measured, kinds["sends"].to_numpy(), dense).to_native()
     as_pandas: pd.DataFrame = found
@@ -221,7 +197,7 @@ def _map(timings: pd.DataFrame) -> MeasuredPart:
     return with_work(frame, complete_instances(frame))
 
 
-def _reduce(parts: Sequence[MeasuredPart], *, dense: pd.DataFrame | None) -> pd.DataFrame:
+def _reduce(parts: Sequence[MeasuredPart], *, dense: DenseTimes | None) -> pd.DataFrame:
     return compression_in(*joined_measured(parts), dense)
 
 
@@ -230,14 +206,14 @@ def moves_bytes_or_is_work(operation: str) -> bool:
     return base_operation(operation) in MOVES | WORK
 
 
-def compression_against(dense: pd.DataFrame | None) -> Analysis[MeasuredPart, pd.DataFrame]:
+def compression_against(dense: DenseTimes | None) -> Analysis[MeasuredPart, pd.DataFrame]:
     """Return the analysis :func:`compression` in parts.
 
     A part holds three numbers for each row that moves bytes, or is work for compressing them.
 
     Args:
-        dense: the table that ``bandwidth`` returned for another run, without compression; None to take
-            this run's speeds.
+        dense: what ``DENSE_TIMES`` returned for another run, without compression; None to take
+            the allreduces of this run.
     """
     reduce = partial(_reduce, dense=dense)
     return Analysis(COLUMNS_OF["compression"], _map, reduce, "collective", moves_bytes_or_is_work)

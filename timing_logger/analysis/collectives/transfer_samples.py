@@ -60,6 +60,8 @@ class Measured(NamedTuple):
         operations: names of base operations, ascending.
         size: ``message_size_bytes``.
         group_size: size of the group as stated.
+        n_ranks: that size; where it is not stated, the number of ranks of the row's instance. NaN for rows
+            without an instance.
         is_ok: whether the status is ``ok`` or blank.
         handled: S of nccl-tests, in bytes; NaN where there is none, and where its time is unknown.
         kind: the number of the row's kind; each kind has at least one row.
@@ -73,6 +75,7 @@ class Measured(NamedTuple):
     operations: list[str]
     size: Floats
     group_size: Floats
+    n_ranks: Floats
     is_ok: Bools
     handled: Floats
     kind: Ints
@@ -102,14 +105,18 @@ class Measured(NamedTuple):
         operation, operations = renamed(named, base_operation)
         size, group_size = numbers(frame, "message_size_bytes"), numbers(frame, "group_size")
         is_ok = each_text(coded_text(frame, "status"), {OK, ""}.__contains__)
-        handled = _handled_bytes(operation, operations, size, group_size)
+        n_ranks = group_size.copy()
+        n_ranks[parts.row] = np.where(
+            np.isnan(parts.group_size), parts.for_parts(parts.n_parts), parts.group_size
+        )
+        handled = _handled_bytes(operation, operations, size, n_ranks)
         transfer_ms = np.full(len(frame), np.nan)
         transfer_ms[parts.row] = transfer_times_ms(parts, time_ms[parts.row], with_bytes(frame, parts))
         handled[parts.row] = _handled_by_all(parts, size[parts.row], handled[parts.row])
         handled = np.where((handled > 0) & (time_ms >= 0), handled, np.nan)
         operation[parts.row] = parts.operation
         group, _ = coded_text(frame, "group")
-        alike = (operation, group, group_size, size, handled, is_ok, *apart)
+        alike = (operation, group, group_size, n_ranks, size, handled, is_ok, *apart)
         kind = dense_codes(*(column[row] for column in alike))
         some = row[any_row_of(kind)]
         return cls(
@@ -118,6 +125,7 @@ class Measured(NamedTuple):
             operations=operations,
             size=size[some],
             group_size=group_size[some],
+            n_ranks=n_ranks[some],
             is_ok=is_ok[some],
             handled=handled[some],
             kind=kind,
@@ -149,7 +157,7 @@ class Measured(NamedTuple):
             return self
         kind = self.kind[wanted]
         is_left = np.bincount(kind, minlength=len(self.row)) > 0
-        of_kinds = ("row", "operation", "size", "group_size", "is_ok", "handled")
+        of_kinds = ("row", "operation", "size", "group_size", "n_ranks", "is_ok", "handled")
         return self._replace(
             **{name: getattr(self, name)[is_left] for name in of_kinds},
             kind=(np.cumsum(is_left) - 1)[kind],
@@ -158,13 +166,13 @@ class Measured(NamedTuple):
         )
 
 
-def _handled_bytes(operation: Ints, operations: list[str], size: Floats, group_size: Floats) -> Floats:
+def _handled_bytes(operation: Ints, operations: list[str], size: Floats, n_ranks: Floats) -> Floats:
     """Return S of nccl-tests for each row where the rank's own bytes tell it, else NaN."""
     handled = np.full(len(size), np.nan)
     for code, name in enumerate(operations):
         if name in BUS_FACTORS.keys() - _TOTAL_OF_RANKS - _MOST_OF_RANKS:
             here = operation == code
-            handled[here] = algorithm_bytes(name, size[here], group_size[here])
+            handled[here] = algorithm_bytes(name, size[here], n_ranks[here])
     return handled
 
 
@@ -181,7 +189,7 @@ def _handled_by_all(parts: Instances, size: Floats, handled: Floats) -> Floats:
 # -- of several parts -------------------------------------------------------------------------------
 
 
-_OF_KINDS = ("size", "is_ok", "handled")
+_OF_KINDS = ("size", "n_ranks", "is_ok", "handled")
 
 
 class MeasuredPart(NamedTuple):
