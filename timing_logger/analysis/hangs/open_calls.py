@@ -241,9 +241,9 @@ def _failed(
 ) -> pd.Series[bool]:
     """Tell for each row whether its call raised of itself.
 
-    An interrupt, and an error because another rank had been interrupted before, or killed in a call, count only
-    if they put an end to a hang. An error because another rank died in its own code counts: it tells who missed
-    that rank.
+    An interrupt, and an error because another rank had been interrupted before, or killed in a call, count
+    only if they put an end to a hang. An error because another rank died in its own code counts: it tells
+    who missed that rank.
     """
     hang_after_s = rows["rank"].map({rank: one.hang_after_s for rank, one in words.items()})
     lasted = rows["ended_s"] - rows["began_s"] >= hang_after_s.astype(np.float64)
