@@ -33,6 +33,7 @@ SPANS = """
     select process.name, thread.name, slice.name, slice.ts, slice.dur
     from slice join thread_track on slice.track_id = thread_track.id
     join thread using (utid) join process using (upid)
+    where category != 'arrow'
 """
 ARROWS = """
     select a.name, pa.name, b.name, pb.name from flow
@@ -72,7 +73,7 @@ def counted(processor: TraceProcessor) -> TraceCounts:
     one = {
         "processes": "select count(*) from process where name glob 'rank *'",
         "lanes": "select count(*) from thread_track",
-        "spans": "select count(*) from slice where category != 'instant' and dur >= 0",
+        "spans": "select count(*) from slice where category not in ('instant', 'arrow') and dur >= 0",
         "flows": "select count(*) from flow",
         "counters": "select count(*) from counter",
     }
@@ -230,12 +231,35 @@ def arrows(processor: TraceProcessor) -> list[tuple[str, str, str]]:
     return [(source, target, name) for name, source, _, target in processor.query(ARROWS)]
 
 
-def test_arrows_join_a_collective_in_the_order_of_arrival(tmp_path: Path, load: Load) -> None:
+def test_arrows_lead_from_the_last_to_arrive_in_a_collective(tmp_path: Path, load: Load) -> None:
     starts = (1.002, 1.0, 1.001)
-    ranks = [[record(start_s=start, seq=5), record("WAIT", start_s=start, seq=5)] for start in starts]
+    ranks = [
+        [record(start_s=start, elapsed_ms=5, seq=5), record("WAIT", start_s=start, seq=5)] for start in starts
+    ]
     path, counts = written(table(tmp_path, *ranks), tmp_path)
     assert counts.flows == 2
-    assert arrows(load(path)) == [("rank 1", "rank 2", "ALLREDUCE"), ("rank 2", "rank 0", "ALLREDUCE")]
+    assert arrows(load(path)) == [("rank 0", "rank 1", "ALLREDUCE"), ("rank 0", "rank 2", "ALLREDUCE")]
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("BCAST", {("rank 1", "rank 0"), ("rank 1", "rank 2")}),
+        ("SCATTER", {("rank 1", "rank 0"), ("rank 1", "rank 2")}),
+        ("REDUCE", {("rank 2", "rank 1")}),
+        ("IGATHER", {("rank 2", "rank 1")}),
+        ("SCAN", set()),
+        ("NEIGHBOR_ALLGATHER", set()),
+    ],
+)
+@pytest.mark.parametrize("starts", [(1.0, 1.001, 1.002), (1.0, 1.002, 1.001)])
+def test_arrows_lead_from_the_root_or_to_it(
+    operation: str, expected: set[tuple[str, str]], starts: tuple[float, ...], tmp_path: Path, load: Load
+) -> None:
+    ranks = [[record(operation, start, 5, seq=0, peer=1, group_size=3)] for start in starts]
+    path, counts = written(table(tmp_path, *ranks), tmp_path)
+    assert counts.flows == len(expected)
+    assert {(source, target) for source, target, _ in arrows(load(path))} == expected
 
 
 def test_collectives_of_two_groups_or_numbers_are_not_joined(tmp_path: Path) -> None:
@@ -257,6 +281,43 @@ def test_an_arrow_leads_from_a_message_to_its_receipt(tmp_path: Path, load: Load
     ]
 
 
+def test_an_arrow_leads_from_a_message_to_its_receipt_whichever_began_first(
+    tmp_path: Path, load: Load
+) -> None:
+    """It ends in a mark at the end of the receive: Perfetto draws none to a span that began earlier."""
+    sends = [record("SEND", 1.1 + i, 2.0, peer=1, seq=i) for i in range(3)]
+    receives = [
+        record("RECV", start_s, elapsed_ms, peer=0, seq=i)
+        for i, (start_s, elapsed_ms) in enumerate([(1.0, 105.0), (2.101, 4.0), (3.1, 5.0)])
+    ]
+    path, counts = written(table(tmp_path, sends, receives), tmp_path)
+    processor = load(path)
+    assert counts.flows == 3
+    assert arrows(processor) == [("rank 0", "rank 1", "SEND")] * 3
+    marks = processor.query("select name, ts from slice where category = 'arrow' order by ts")
+    assert marks == [("from rank 0", ns) for ns in (105_000_000, 1_105_000_000, 2_105_000_000)]
+    assert processor.query(ERRORS) == []
+
+
+def test_what_is_received_in_the_background_is_arrived_at_its_end(tmp_path: Path, load: Load) -> None:
+    """Of two receives that end together, one of which lies within the other on their lane, too."""
+    receives = [
+        record("IRECV", 1.0, 100.0, peer=1, seq=0), record("IRECV", 1.01, 90.0, peer=1, seq=1),
+        record("WAIT", 1.05, 50.0, peer=1, seq=0), record("WAIT", 1.05, 50.0, peer=1, seq=1),
+    ]  # fmt: skip
+    sends = [record("ISEND", 1.02, 90.0, peer=0, seq=0), record("ISEND", 1.03, 70.0, peer=0, seq=1)]
+    path, counts = written(table(tmp_path, receives, sends), tmp_path)
+    assert counts.flows == 2
+    assert arrows(load(path)) == [("rank 1", "rank 0", "ISEND")] * 2
+
+
+def test_no_arrow_leads_back_in_time(tmp_path: Path, load: Load) -> None:
+    """The receive ended before the send began: the clocks are farther apart than that."""
+    ranks = [[record("SEND", 1.5, peer=1, seq=0)], [record("RECV", 1.0, peer=0, seq=0)]]
+    path, counts = written(table(tmp_path, *ranks), tmp_path)
+    assert (counts.flows, arrows(load(path))) == (0, [])
+
+
 def test_the_peers_of_a_smaller_group_are_numbers_in_it(tmp_path: Path, load: Load) -> None:
     last_two = {"group": "ranks 2-3", "group_size": 2, "seq": 0}
     ranks = [[], [], [record("SEND", 1.0, peer=1, **last_two)], [record("RECV", 1.01, peer=0, **last_two)]]
@@ -273,13 +334,13 @@ def test_no_arrow_leads_to_a_rank_that_may_be_another(tmp_path: Path) -> None:
 def test_a_restart_is_joined_with_itself(tmp_path: Path, load: Load) -> None:
     for rank in (0, 1):
         for incarnation in (1, 2):
-            rows = [record(start_s=10 * incarnation + rank, seq=0)]
+            rows = [record(start_s=10 * incarnation + rank / 1e4, seq=0)]
             write_sidecar(write_timing_file(tmp_path, rank, rows, incarnation=incarnation))
     path, counts = written(read_timings(tmp_path, incarnations="all"), tmp_path)
     assert counts.flows == 2
     assert [(source, target) for source, target, _ in arrows(load(path))] == [
-        ("rank 0", "rank 1"),
-        ("rank 0 (run 2)", "rank 1 (run 2)"),
+        ("rank 1", "rank 0"),
+        ("rank 1 (run 2)", "rank 0 (run 2)"),
     ]
 
 

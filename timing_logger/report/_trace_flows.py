@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from timing_logger.analysis.analysis import Analysis
-from timing_logger.analysis.collectives.matching import find_instances
+from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import find_messages, messages_and_groups
 from timing_logger.analysis.collectives.problems import STATES, find_problems, states
+from timing_logger.analysis.collectives.waits import is_root, with_bytes
 from timing_logger.analysis.columns import COLUMNS_OF, ROW_OF_PROCESS
 from timing_logger.analysis.group_members import NONE
 from timing_logger.analysis.instants import instants
+from timing_logger.analysis.operations import ALL_TO_ALL, FROM_ROOT, TO_ROOT
 from timing_logger.analysis.part_tables import in_one_table
-from timing_logger.analysis.tables import Bools, Frame, Ints, opened
+from timing_logger.analysis.tables import Bools, Frame, Ints, coded_text, each_text, opened
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.report._trace_rows import Process, rows_by_process
 
@@ -24,29 +26,34 @@ if TYPE_CHECKING:
 
 
 class Flows(NamedTuple):
-    """The flows of one process, one entry for each row that is part of one.
+    """The ends of the arrows of one process: where they begin, one entry per row, and where they end.
+
+    An arrow is drawn from a span to a mark at the end of another. Perfetto draws none to a span that began
+    earlier than the one that it comes from, as a receive mostly did.
 
     Attributes:
         row: the position of the row among those of its process.
-        number: the number of the flow that the row belongs to.
-        comes_in: true for all spans of a flow but the first to begin.
-        goes_out: true for all spans of a flow but the last to begin.
+        number: the number of the arrow; all arrows that begin in one row share it.
+        sender: the rank that the arrow comes from.
+        comes_in: whether the arrow ends in the row, or begins there.
     """
 
     row: Ints
     number: Ints
+    sender: Ints
     comes_in: Bools
-    goes_out: Bools
 
 
 FlowsOf: TypeAlias = "dict[Process, Flows]"
 
+_HALF_A_NANOSECOND = 0.5e-9  # times of a trace are whole nanoseconds
+
 _NONE, _NEVER = np.zeros(0, np.int64), np.zeros(0, np.bool_)
-NO_FLOWS = Flows(_NONE, _NONE, _NEVER, _NEVER)
+NO_FLOWS = Flows(_NONE, _NONE, _NONE, _NEVER)
 
 
 def flows_in(frame: Frame, world_size: int | None) -> FlowsOf:
-    """Join the parts of each collective in the order in which ranks begin, and each SEND with its RECV.
+    """Find the arrows from who was waited for in a collective, and from each send to its receive.
 
     Args:
         frame: a table that ``opened`` returned.
@@ -70,34 +77,64 @@ def joined_flows(parts: Sequence[FlowsOf]) -> FlowsOf:
 
 
 def _flows_of_collectives(frame: Frame) -> FlowsOf:
-    """Join the parts of each collective, unless ranks disagree about the operation."""
+    """Lead arrows from the last to send in each collective to those that receive of it.
+
+    Where all ranks send to all, the last to begin sends to the others; else the root does, or the last of the
+    others to the root. Ranks may not disagree about the operation, and who is the root must be known. What
+    the members of two groups (an intercommunicator) or neighbours send to each other is not.
+    """
     parts = find_instances(frame)
-    state = states(find_problems(frame, parts))[parts.instance]
-    of_one_operation = state != STATES.index("mismatched")
-    return _chained(frame, parts.row[of_one_operation], parts.instance[of_one_operation])
+    problems = find_problems(frame, parts)
+    number, names = coded_text(frame, "group")
+    in_one_group = ~each_text((number[parts.row], names), lambda name: "|" in name)
+    of_one_operation = parts.for_parts(states(problems) != STATES.index("mismatched")) & in_one_group
+    rooted = of_one_operation & parts.for_parts(problems == 0)
+    root = is_root(frame, parts)
+    to_all = of_one_operation & parts.is_one_of(ALL_TO_ALL)
+    from_root, to_root = rooted & parts.is_one_of(FROM_ROOT), rooted & parts.is_one_of(TO_ROOT)
+    sends = (to_all & with_bytes(frame, parts)) | (from_root & root) | (to_root & ~root)
+    receives = to_all | (from_root & ~root) | (to_root & root)
+    sender = _last(frame, parts, sends)[receives]
+    return _arrows(frame, sender[sender != NONE], parts.row[receives][sender != NONE])
+
+
+def _last(frame: Frame, parts: Instances, among: Bools) -> Ints:
+    """Return for each part the row that began last ``among`` those of its instance; ``NONE`` without one."""
+    start_s, end_s, _ = instants(frame)
+    known = np.flatnonzero(among & ~np.isnan(start_s[parts.row]) & ~np.isnan(end_s[parts.row]))
+    position = np.repeat(np.arange(len(parts.first)), parts.n_parts)
+    in_order = known[np.lexsort((start_s[parts.row[known]], position[known]))]
+    last = np.full(len(parts.first), NONE)
+    last[position[in_order]] = parts.row[in_order]
+    return parts.for_parts(last)
 
 
 def _flows_of_messages(frame: Frame, world_size: int | None) -> FlowsOf:
-    send, receive = find_messages(frame, world_size)
-    return _chained(frame, np.concatenate([send, receive]), np.tile(np.arange(len(send)), 2))
+    return _arrows(frame, *find_messages(frame, world_size))
 
 
-def _chained(frame: Frame, row: Ints, number: Ints) -> FlowsOf:
-    """Chain the rows of each number in the order in which they began; a row without an end has no arrow."""
+def _arrows(frame: Frame, sender: Ints, receiver: Ints) -> FlowsOf:
+    """Lead an arrow from each row of ``sender`` to that of ``receiver``.
+
+    There is none from a row to itself, nor where an end is missing, nor back in time, as where the clocks of
+    the two are farther apart than their rows.
+    """
     start_s, end_s, _ = instants(frame)
-    ended = ~np.isnan(start_s[row]) & ~np.isnan(end_s[row])
-    row, number = row[ended], number[ended]
-    order = np.lexsort((start_s[row], number))
-    row, number = row[order], number[order]
-    same_as_before = np.diff(number, prepend=NONE - 1) == 0
-    same_as_next = np.append(same_as_before[1:], False)[: len(number)]
-    joined = same_as_before | same_as_next
-    whole = Flows(row[joined], number[joined], same_as_before[joined], same_as_next[joined])
-    position = _rows_of_processes(frame)[whole.row]
-    whole = whole._replace(row=position)
+    known = ~np.isnan(end_s[sender]) & ~np.isnan(start_s[receiver]) & (sender != receiver)
+    forward = known & (end_s[receiver] - start_s[sender] > _HALF_A_NANOSECOND)
+    sender, receiver = sender[forward], receiver[forward]
+    begins, number = np.unique(sender, return_inverse=True)
+    rank = frame["rank"].to_numpy().astype(np.int64)
+    row = np.concatenate([begins, receiver])
+    ends = Flows(
+        row=_rows_of_processes(frame)[row],
+        number=np.concatenate([np.arange(len(begins)), number]),
+        sender=rank[np.concatenate([begins, sender])],
+        comes_in=np.arange(len(row)) >= len(begins),
+    )
     return {
-        process: Flows._make(column[here] for column in whole)
-        for process, here in rows_by_process(frame.select(Process._fields)[row[joined]])
+        process: Flows._make(column[here] for column in ends)
+        for process, here in rows_by_process(frame.select(Process._fields)[row])
     }
 
 
@@ -133,7 +170,7 @@ def _messages(tables: Sequence[pd.DataFrame]) -> FlowsOf:
 FLOWS_OF_COLLECTIVES = Analysis(
     (*COLUMNS_OF["match_collectives"], ROW_OF_PROCESS), _collectives, joined_flows, "collective"
 )
-"""The analysis that joins the parts of collectives: a part holds four small numbers for each of them."""
+"""The analysis that finds the arrows of collectives: a part holds four small numbers for each of them."""
 
 FLOWS_OF_MESSAGES = Analysis(COLUMNS_OF["waits"], _numbered_messages, _messages)
-"""The analysis that joins sends with receives: a part holds the rows of messages."""
+"""The analysis that finds the arrows of messages: a part holds the rows of messages."""

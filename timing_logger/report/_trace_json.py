@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from timing_logger.analysis.operations import is_communication, is_wait
-from timing_logger.analysis.tables import Ints
+from timing_logger.analysis.tables import Bools, Ints
 from timing_logger.report._trace_flows import Flows
 from timing_logger.report._trace_lanes import Lanes
 from timing_logger.report._trace_rows import Counters, TraceRows
@@ -25,6 +25,10 @@ ARGUMENTS = (
 
 FIRST_TID = 1
 """The least number of a lane: Perfetto reserves 0 for the idle task."""
+
+
+ARROW = "arrow"
+"""The category of the marks in which arrows end."""
 
 
 class Lines(NamedTuple):
@@ -141,19 +145,29 @@ def row_events(lines: Lines, rows: TraceRows, here: Ints, lanes: Lanes, flows: S
     ]
 
 
-_DIRECTIONS = {
-    (False, True): ',"flow_out":true',
-    (True, False): ',"flow_in":true',
-    (True, True): ',"flow_in":true,"flow_out":true',
-}
-
-
 def flow_texts(flows: Flows, n_rows: int) -> list[str]:
-    """Return for each row of a process the part of its event that binds it to a flow; "" without one."""
+    """Return for each row of a process what its event says of the arrow that begins there; "" for none."""
     texts = [""] * n_rows
-    for row, number, comes_in, goes_out in zip(*(column.tolist() for column in flows), strict=True):
-        texts[row] = f',"bind_id":"{number:#x}"{_DIRECTIONS[comes_in, goes_out]}'
+    for row, number in _of_arrows(flows, ~flows.comes_in, flows.number):
+        texts[row] = f',"bind_id":"{number:#x}","flow_out":true'
     return texts
+
+
+def arrival_events(lines: Lines, rows: TraceRows, lanes: Lanes, flows: Flows) -> list[str]:
+    """Return the events in which arrows end: marks without a duration at the ends of spans."""
+    texts = []
+    arrivals = _of_arrows(flows, flows.comes_in, flows.number, flows.sender)
+    for row, number, sender in arrivals:
+        place = f'"pid":{lines.pid},"tid":{lines.first_tid + int(lanes.of_row[row])}'
+        texts.append(
+            f'{{{place},"name":"from rank {sender}","cat":"{ARROW}","ts":{int(rows.end_ns[row]) / 1000},'
+            f'"ph":"X","dur":0,"bind_id":"{number:#x}","flow_in":true}}'
+        )
+    return texts
+
+
+def _of_arrows(flows: Flows, chosen: Bools, *columns: Ints) -> Iterator[tuple[int, ...]]:
+    return zip(*(column[chosen].tolist() for column in (flows.row, *columns)), strict=True)
 
 
 def counter_events(lines: Lines, counters: Counters) -> list[str]:

@@ -26,6 +26,7 @@ from timing_logger.report._trace_flows import (
     FLOWS_OF_COLLECTIVES,
     FLOWS_OF_MESSAGES,
     NO_FLOWS,
+    Flows,
     FlowsOf,
     flows_in,
     joined_flows,
@@ -33,6 +34,7 @@ from timing_logger.report._trace_flows import (
 from timing_logger.report._trace_json import (
     FIRST_TID,
     Lines,
+    arrival_events,
     counter_events,
     flow_texts,
     name_events,
@@ -68,7 +70,7 @@ class TraceCounts(NamedTuple):
         lanes: the number of lines of spans, of all processes.
         spans: the number of rows with a start and an end.
         instants: the number of rows without an end (``unresolved``), marked at their start.
-        flows: the number of arrows, one fewer than the parts of each collective or message.
+        flows: the number of arrows.
         counters: the number of changes of the bytes in flight.
         unplaced: the number of rows without a start, which no trace can show.
     """
@@ -92,10 +94,10 @@ def write_trace(
 
     Each rank is a process. Each of its threads is a lane. Operations that a thread left running in the
     background, and work of a device for it, have lanes beside it; a span that would partly overlap another
-    one is in a further lane (``MainThread #2``). Arrows join the parts of each collective that has a ``seq``,
-    from the first rank to begin to the last, and each SEND with its RECV. A counter shows the bytes of
-    communication in flight. The arguments of a span are the columns ``_trace_json.ARGUMENTS``, unless they
-    are blank.
+    one is in a further lane (``MainThread #2``). Arrows lead from each send to the end of its receive, and in
+    a collective from the last rank to begin, or the root, to the ends of those that needed it. A counter
+    shows the bytes of communication in flight. The arguments of a span are the columns
+    ``_trace_json.ARGUMENTS``, unless they are blank.
 
     Time begins with the first instant of the table: of ``start_s`` if the table has that column, which is one
     axis for all ranks, else of ``start_counter``, which is one axis for the ranks of a host.
@@ -188,7 +190,7 @@ class _Trace:
             lanes=self._lanes,
             spans=self._spans,
             instants=self._placed - self._spans,
-            flows=sum(int(flows.goes_out.sum()) for flows in self._flows.values()),
+            flows=sum(int(flows.comes_in.sum()) for flows in self._flows.values()),
             counters=self._counters,
             unplaced=self._n_rows - self._placed,
         )
@@ -205,10 +207,13 @@ class _Trace:
             lanes, lines = assign_lanes(rows), Lines(self._pid(number), FIRST_TID + self._lanes)
             self._lanes += len(lanes.names)
             yield list(name_events(lines, self._names[number], number, lanes))
-            flows = flow_texts(self._flows.get(self._traced[number].process, NO_FLOWS), len(frame))
+            flows = self._flows.get(self._traced[number].process, NO_FLOWS)
+            texts = flow_texts(flows, len(frame))
             for here in _chunks(_in_order_of_start(rows)):
-                yield row_events(lines, rows, here, lanes, flows)
+                yield row_events(lines, rows, here, lanes, texts)
                 progress(done + len(here), n_rows)
+            for here in _chunks(np.arange(len(flows.row))):
+                yield arrival_events(lines, rows, lanes, Flows._make(column[here] for column in flows))
             yield from self._counter_events(lines, bytes_in_flight(rows))
             self._spans += int(rows.ended.sum())
             self._placed += int(rows.placed.sum())
