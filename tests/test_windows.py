@@ -15,11 +15,12 @@ from simulated_runs import data_parallel, factors
 from slow import examples
 
 from timing_logger.analysis import scores, windows
+from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.noise import noise_of
 from timing_logger.analysis.stragglers.peers import peer_medians
 from timing_logger.analysis.stragglers.scores import individual_score
-from timing_logger.analysis.stragglers.self_time import exclusive_ms, needs_no_other_rank
+from timing_logger.analysis.stragglers.self_time import exclusive_ms
 from timing_logger.analysis.stragglers.step_times import step_times
 
 

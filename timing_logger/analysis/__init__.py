@@ -3,6 +3,7 @@
 The table is what ``read_timings`` returns, or a polars one with the same columns.
 """
 
+from timing_logger.analysis.accounting.account import account
 from timing_logger.analysis.collectives.bandwidth import bandwidth
 from timing_logger.analysis.collectives.compression import compression
 from timing_logger.analysis.collectives.match_table import match_collectives
@@ -42,6 +43,7 @@ __all__ = [
     "Summary",
     "Suspect",
     "Verdict",
+    "account",
     "bandwidth",
     "base_operation",
     "bus_bytes",

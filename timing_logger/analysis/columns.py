@@ -24,6 +24,7 @@ COLUMNS_OF: dict[str, tuple[str, ...]] = {
     "compression": (*COLUMNS_OF_COLLECTIVES, *_NAMES),
     "overlap": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
     "efficiencies": (*_STEP, "operation", "elapsed_ms", *_WHEN, *_WAITED_FOR),
+    "account": (*COLUMNS_OF_COLLECTIVES, *_ON_ONE_AXIS),
     "stragglers": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
     "hang": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
 }  # fmt: skip

@@ -2,8 +2,7 @@
 
 Operations may have any names. A name may begin with a base operation, and anything may follow it after an
 underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``. A leading ``I`` marks a non-blocking operation, whose
-call does not wait for it: ``ISEND_INDEX``. Blanks around a name do not count: it is read as it was recorded,
-or as another program wrote it, but no operation differs from another by blanks alone.
+call does not wait for it: ``ISEND_INDEX``.
 """
 
 from __future__ import annotations
@@ -95,7 +94,7 @@ def base_operation(name: str) -> str:
 
     Examples: ``"ALLREDUCE_DENSE"`` -> ``"ALLREDUCE"``, ``"ISEND_INDEX"`` -> ``"SEND"``.
     """
-    plain = name.strip().upper()
+    plain = name.upper()
     for candidate in (plain, plain.removeprefix("I")):
         for base in _LONGEST_FIRST:
             if candidate == base or candidate.startswith(base + "_"):
@@ -105,7 +104,7 @@ def base_operation(name: str) -> str:
 
 def goes_on(name: str) -> bool:
     """Tell whether the operation is non-blocking, as ``"IALLREDUCE"`` and ``"ISEND_INDEX"``."""
-    return name.strip().upper().startswith("I") and base_operation(name) != name
+    return name.upper().startswith("I") and base_operation(name) != name
 
 
 def is_communication(name: str) -> bool:
@@ -125,6 +124,11 @@ def is_own_work(name: str) -> bool:
     """Tell whether the operation is the rank's own work: it neither communicates, copies nor waits."""
     base = base_operation(name)
     return base not in COMMUNICATION | COPIES | PROBES | SET_UP | {WAIT, BACKEND}
+
+
+def needs_no_other_rank(name: str) -> bool:
+    """Tell whether an operation needs no other rank, as ``FORWARD``, ``COMPRESS``, ``H2D`` or a free name."""
+    return is_own_work(name) or base_operation(name) in COPIES
 
 
 def is_collective(name: str) -> bool:

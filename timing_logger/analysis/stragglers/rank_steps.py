@@ -10,10 +10,10 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import BACKEND, base_operation
+from timing_logger.analysis.operations import BACKEND, base_operation, needs_no_other_rank
 from timing_logger.analysis.step_durations import durations_s, iterations_since
 from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms, needs_no_other_rank
+from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
 

@@ -9,14 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from timing_logger.analysis import operations
-from timing_logger.analysis.operations import COPIES, base_operation
 from timing_logger.analysis.tables import Floats, Ints
-
-
-def needs_no_other_rank(operation: str) -> bool:
-    """Tell whether an operation needs no other rank, as ``FORWARD``, ``COMPRESS``, ``H2D`` or a free name."""
-    return operations.is_own_work(operation) or base_operation(operation) in COPIES
 
 
 def exclusive_ms(elapsed_ms: Floats, starts_s: Floats, ends_s: Floats, lanes: Ints) -> Floats:

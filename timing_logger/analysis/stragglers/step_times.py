@@ -13,11 +13,11 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
+from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.self_time import needs_no_other_rank
 from timing_logger.analysis.stragglers.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.stragglers.waits_by_step import (
     Part,

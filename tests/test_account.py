@@ -1,0 +1,282 @@
+"""The account of a run: every instant of every rank is told, and waits lead to ranks that did something."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from timing_logger.analysis import account
+
+Row = dict[str, Any]
+
+
+def row(rank: int, operation: str, start_ms: float, end_ms: float, **columns: Any) -> Row:
+    """Return a row of a collective of the world, of a message with ``peer``, or of own work."""
+    plain = {"rank": rank, "operation": operation, "start_s": start_ms / 1e3, "end_s": end_ms / 1e3}
+    of_group = {"group": "world", "group_size": 4, "seq": 0} if operation.isupper() else {}
+    return {**plain, **of_group, "thread": "MainThread", **columns}
+
+
+def table(*rows: Row, uncertainty_s: float = 0.0) -> pd.DataFrame:
+    made = pd.DataFrame(rows)
+    made["start_counter"], made["end_counter"] = made["start_s"], made["end_s"]
+    made["elapsed_ms"] = 1e3 * (made["end_s"] - made["start_s"])
+    return made.assign(clock_uncertainty_s=uncertainty_s)
+
+
+def parts(timings: pd.DataFrame, rank: int) -> dict[tuple[str, Any], float]:
+    """Return what a rank did, by the operation or the rank that it waited for, in ms."""
+    told: dict[tuple[str, Any], float] = {}
+    for one in account(timings).to_dict("records"):
+        if one["rank"] == rank and one["is_main"]:
+            waits = one["what"] == "waiting"
+            by = (one["waited_for"] if pd.notna(one["waited_for"]) else None) if waits else one["operation"]
+            told[one["what"], by] = told.get((one["what"], by), 0.0) + round(one["ms"], 6)
+    return told
+
+
+def barrier(starts_ms: Sequence[float], end_ms: float, **columns: Any) -> list[Row]:
+    n = {"group_size": len(starts_ms)}
+    return [row(r, "BARRIER", begin, end_ms, **{**n, **columns}) for r, begin in enumerate(starts_ms)]
+
+
+def test_a_rank_waits_for_the_last_to_arrive_and_the_rest_is_transfer() -> None:
+    timings = table(*barrier([0, 2, 5], 6), row(2, "forward", 0, 5))
+    assert parts(timings, 0) == {("waiting", 2): 5.0, ("transfer", "BARRIER"): 1.0}
+    assert parts(timings, 1) == {("waiting", 2): 3.0, ("transfer", "BARRIER"): 1.0}
+    assert parts(timings, 2) == {("own work", "forward"): 5.0, ("transfer", "BARRIER"): 1.0}
+
+
+def test_who_waits_for_one_that_waits_itself_waits_for_whom_that_one_waits() -> None:
+    message = {"peer": 0, "group_size": 3}
+    timings = table(
+        row(0, "work", 0, 10),
+        row(0, "SEND", 10, 10.1, **{**message, "peer": 1}),
+        row(1, "RECV", 0, 10.5, **message),
+        row(1, "work", 10.5, 12),
+        *[row(r, "BARRIER", begin, 12.5, group_size=3) for r, begin in ((0, 10.1), (1, 12), (2, 1))],
+        row(2, "work", 0, 1),
+    )
+    told = parts(timings, 2)
+    assert told["waiting", 0] == pytest.approx(9.0)
+    assert told["waiting", None] == pytest.approx(0.5)  # for the message on its way
+    assert told["waiting", 1] == pytest.approx(1.5)
+
+
+def test_each_instant_is_of_the_innermost_row_and_what_no_row_covers_is_not_timed() -> None:
+    timings = table(row(0, "outer", 0, 10), row(0, "inner", 2, 5), row(0, "late", 12, 14))
+    assert parts(timings, 0) == {
+        ("own work", "outer"): 7.0, ("own work", "inner"): 3.0, ("own work", "late"): 2.0,
+        ("not timed", ""): 2.0,
+    }  # fmt: skip
+
+
+def test_a_row_around_a_call_does_not_own_the_time_in_it() -> None:
+    timings = table(row(0, "backward", 0, 10), *barrier([4, 6], 7))
+    assert parts(timings, 0) == {
+        ("own work", "backward"): 7.0, ("waiting", 1): 2.0, ("transfer", "BARRIER"): 1.0
+    }  # fmt: skip
+
+
+def test_a_thread_that_is_blocked_does_nothing_else() -> None:
+    timings = table(*barrier([4, 6], 8), row(0, "hook", 5, 7))
+    assert parts(timings, 0) == {("waiting", 1): 2.0, ("transfer", "BARRIER"): 2.0}
+
+
+def test_of_a_call_that_waits_for_several_operations_the_one_that_took_longest_counts() -> None:
+    def rank(number: int, *issues_ms: float) -> list[Row]:
+        of = {"group_size": 2}
+        issues = [row(number, "IALLREDUCE", t, 20, seq=k, **of) for k, t in enumerate(issues_ms)]
+        return [*issues, *(row(number, "WAIT", 10, 20, seq=k, **of) for k in range(len(issues_ms)))]
+
+    timings = table(*rank(0, 1, 2, 3), *rank(1, 1, 15, 3))
+    assert parts(timings, 0)["waiting", 1] == 5.0
+
+
+def test_work_that_ended_in_an_exception_took_its_time() -> None:
+    timings = table(row(0, "load", 0, 8, status="error:TimeoutError"), row(0, "load", 8, 9))
+    assert parts(timings, 0) == {("own work", "load"): 9.0}
+
+
+def test_background_operations_are_waited_for_once_however_many_there_are() -> None:
+    def rank(number: int, issue_ms: float) -> list[Row]:
+        buckets = [row(number, "IALLREDUCE", issue_ms + k, 30 + k, seq=k, group_size=2) for k in range(4)]
+        waits = [row(number, "WAIT", 28 if k == 0 else 29 + k, 30 + k, seq=k, group_size=2) for k in range(4)]
+        return [row(number, "backward", 0, 28), *buckets, *waits]
+
+    timings = table(*rank(0, 3), *rank(1, 20))
+    for number in (0, 1):
+        assert parts(timings, number) == {("own work", "backward"): 28.0, ("transfer", "WAIT"): 5.0}
+
+
+def test_a_thread_that_serves_another_passes_on_for_whom_it_waits() -> None:
+    def rank(number: int, issue_ms: float) -> list[Row]:
+        of = {"group_size": 3, "thread": "reducer"}
+        served = [row(number, "ALLREDUCE", issue_ms, 20, **of), row(number, "ALLREDUCE", 20, 21, seq=1, **of)]
+        waits = [row(number, "WAIT", 12, 20, group_size=3), row(number, "WAIT", 20, 21, seq=1, group_size=3)]
+        return [row(number, "backward", 0, 12), *served, *waits]
+
+    timings = table(*rank(0, 2), *rank(1, 4), *rank(2, 18))
+    assert parts(timings, 0) == {
+        ("own work", "backward"): 12.0, ("waiting", 2): 6.0, ("transfer", "WAIT"): 3.0
+    }  # fmt: skip
+
+
+def rooted(operation: str, spans: Sequence[tuple[float, float]]) -> list[Row]:
+    n = len(spans)
+    return [row(r, operation, a, b, group_size=n, peer=0) for r, (a, b) in enumerate(spans)]
+
+
+def test_in_a_broadcast_the_others_wait_for_the_root_and_the_root_for_nobody() -> None:
+    timings = table(*rooted("BCAST", [(5, 6), (1, 7), (9, 10)]))
+    assert parts(timings, 1) == {("waiting", 0): 4.0, ("transfer", "BCAST"): 2.0}
+    assert parts(timings, 0)["transfer", "BCAST"] == 1.0
+    assert ("waiting", 2) not in parts(timings, 0)
+
+
+def test_in_a_gather_the_root_waits_for_the_last_and_the_others_for_nobody() -> None:
+    timings = table(*rooted("GATHER", [(0, 9), (3, 3.5), (8, 8.5)]))
+    assert parts(timings, 0) == {("waiting", 2): 8.0, ("transfer", "GATHER"): 1.0}
+    assert parts(timings, 1)["transfer", "GATHER"] == 0.5
+
+
+def test_a_broadcast_that_nobody_leaves_before_all_have_come_holds_everybody() -> None:
+    timings = table(*rooted("BCAST", [(1, 9), (2, 9), (8, 9)]))
+    assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "BCAST"): 1.0}
+
+
+def sent(begin_ms: float, end_ms: float, received: tuple[float, float]) -> pd.DataFrame:
+    of = {"group_size": 2}
+    return table(
+        row(0, "SEND", begin_ms, end_ms, peer=1, **of), row(1, "RECV", *received, peer=0, **of),
+        row(0, "work", 0, begin_ms), row(1, "work", 0, received[0]),
+    )  # fmt: skip
+
+
+def test_a_receiver_waits_for_the_send_to_begin() -> None:
+    assert parts(sent(6, 6.1, (2, 7)), 1)["waiting", 0] == 4.0
+
+
+def test_a_sender_that_is_held_until_its_receiver_comes_waits_for_it() -> None:
+    assert parts(sent(1, 9, (8, 9)), 0) == {
+        ("own work", "work"): 1.0, ("waiting", 1): 7.0, ("transfer", "SEND"): 1.0
+    }  # fmt: skip
+
+
+def test_a_sender_that_leaves_before_its_receiver_comes_waits_for_nobody() -> None:
+    assert ("waiting", 1) not in parts(sent(1, 2, (8, 9)), 0)
+
+
+def test_a_collective_of_which_a_part_is_missing_is_blamed_on_nobody() -> None:
+    timings = table(*barrier([0, 5], 6, group_size=3))
+    assert parts(timings, 0) == {("not matched", "BARRIER"): 6.0}
+
+
+def test_clocks_that_were_never_compared_change_nothing() -> None:
+    rows = [
+        line
+        for step in range(5)
+        for line in [
+            row(0, "work", 20 * step, 20 * step + 3),
+            row(1, "work", 20 * step, 20 * step + 9),
+            row(2, "work", 20 * step, 20 * step + 1),
+            *(
+                row(r, "BARRIER", 20 * step + begin, 20 * step + 10, seq=step, group_size=3)
+                for r, begin in enumerate((3, 9, 1))
+            ),
+        ]
+    ]
+    aligned = table(*rows)
+    apart = table(*rows, uncertainty_s=np.nan)
+    for column in ("start_s", "end_s", "start_counter", "end_counter"):
+        apart[column] += apart["rank"].map({0: 0.0, 1: 7200.0, 2: -86400.0})
+    for rank in range(3):
+        assert parts(apart, rank) == pytest.approx(parts(aligned, rank))
+
+
+def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:
+    other = {"thread": "io", "group": "io", "group_size": 2}
+    timings = table(*barrier([0, 5], 6), row(0, "BARRIER", 1, 9, **other), row(1, "BARRIER", 2, 9, **other))
+    told = account(timings)
+    is_main = told[told["rank"] == 0].groupby("thread")["is_main"].all()
+    assert is_main.to_dict() == {"MainThread": False, "io": True}  # it was blocked longer
+    for _, of_line in told.groupby(["rank", "thread"]):
+        assert of_line["share"].sum() == pytest.approx(1.0)
+
+
+# -- against the definition, instant by instant ----------------------------------------------------------
+
+
+def random_run(seed: int) -> tuple[pd.DataFrame, int]:
+    """Return the rows of ranks that work, meet in groups of several sizes, and send each other messages."""
+    rng = random.Random(seed)
+    n = rng.randint(2, 5)
+    now, rows, seqs = [rng.uniform(0, 5) for _ in range(n)], [], {}
+    for _ in range(rng.randint(3, 25)):
+        for r in range(n):
+            begin, now[r] = now[r], now[r] + rng.choice([0.0, rng.uniform(0, 8)])
+            if rng.random() < 0.7 and now[r] > begin:
+                rows.append(row(r, rng.choice(["forward", "load"]), begin, now[r]))
+        members = sorted(rng.sample(range(n), rng.randint(2, n)))
+        name = "ranks " + ",".join(map(str, members))
+        of = {"group": name, "group_size": len(members), "seq": seqs.get(name, 0)}
+        seqs[name] = of["seq"] + 1
+        starts = [now[r] for r in members]
+        for r in members:
+            begin, now[r] = now[r], max(starts) + rng.uniform(0.01, 1)
+            rows.append(row(r, "ALLREDUCE", begin, now[r], **of))
+    return table(*rows), n
+
+
+def what_at(rows: Sequence[Mapping[str, Any]], rank: int, instant_s: float) -> tuple[str, Any]:
+    """Say by the definition what a rank does at an instant: the oracle, slow and simple."""
+    mine = [one for one in rows if one["rank"] == rank and one["start_s"] <= instant_s < one["end_s"]]
+    calls = [one for one in mine if one["operation"] == "ALLREDUCE"]
+    if not calls:
+        return (
+            ("own work", max(mine, key=lambda one: one["start_s"])["operation"])
+            if mine
+            else ("not timed", "")
+        )
+    call = calls[0]
+    together = [one for one in rows if (one["group"], one["seq"]) == (call["group"], call["seq"])]
+    last = max(together, key=lambda one: one["start_s"])
+    if instant_s >= last["start_s"]:
+        return "transfer", "ALLREDUCE"
+    what, whom = what_at(rows, last["rank"], instant_s)
+    return "waiting", {"waiting": whom, "transfer": None}.get(what, last["rank"])
+
+
+@given(st.integers(0, 10_000))
+def test_at_every_instant_the_account_says_what_the_definition_says(seed: int) -> None:
+    timings, n = random_run(seed)
+    rows = timings.to_dict("records")
+    for rank in range(n):
+        mine = timings[timings["rank"] == rank]
+        if mine.empty:
+            continue
+        edges = np.unique(timings[["start_s", "end_s"]].to_numpy())
+        edges = edges[(edges >= mine["start_s"].min()) & (edges <= mine["end_s"].max())]
+        expected: dict[tuple[str, Any], float] = {}
+        for begin, end in pairwise(edges.tolist()):
+            kind = what_at(rows, rank, (begin + end) / 2)
+            expected[kind] = expected.get(kind, 0.0) + 1e3 * (end - begin)
+        assert parts(timings, rank) == pytest.approx(expected, abs=1e-4)
+
+
+@given(st.integers(0, 10_000))
+def test_the_parts_of_each_rank_sum_to_its_wall_time(seed: int) -> None:
+    timings, _ = random_run(seed)
+    told = account(timings)
+    for rank, mine in timings.groupby("rank"):
+        wall_ms = 1e3 * (mine["end_s"].max() - mine["start_s"].min())
+        assert told[told["rank"] == rank]["ms"].sum() == pytest.approx(wall_ms)
+        assert told[told["rank"] == rank]["share"].sum() == pytest.approx(1.0)

@@ -1,0 +1,129 @@
+"""Bring the rows of all processes on one time axis, also where nobody measured how clocks compare.
+
+The ranks of a collective that synchronises them leave it together, so its ends tell how far their clocks are
+apart: as exactly as the ranks leave it, which is what an account needs. A message tells it where messages go
+both ways (Cristian, Probabilistic clock synchronization, 1989).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.collectives.matching import Instances
+from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.instants import instants
+from timing_logger.analysis.operations import SYNCHRONISING
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, new_columns
+
+Offsets = dict[int, dict[int, float]]
+"""For each clock, by how many seconds each clock that it was compared with is ahead of it."""
+
+
+class OneAxis(NamedTuple):
+    """A table whose instants can be compared across ranks.
+
+    Attributes:
+        frame: the table, with ``start_s`` and ``end_s`` on one axis wherever ``is_placed``.
+        is_placed: for each row whether its process could be placed on the axis.
+        by_rows: whether it was the rows themselves that told how far some clocks are apart.
+    """
+
+    frame: Frame
+    is_placed: Bools
+    by_rows: bool
+
+
+def on_one_axis(frame: Frame, process: Ints, parts: Instances, messages: Messages) -> OneAxis:
+    """Return the table with all rows on one time axis, as far as anything tells how the clocks compare.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        process: the number of each row's process.
+        parts: the complete collectives of ``frame``.
+        messages: the messages of ``frame`` of which both rows are known.
+    """
+    start_s, end_s, half_width_s = instants(frame)
+    is_aligned = ~np.isnan(half_width_s)
+    if is_aligned.all():
+        return OneAxis(frame, np.ones(len(frame), np.bool_), by_rows=False)
+    clock = dense_codes(np.where(is_aligned, -1, process))
+    ahead_s = _ahead_of_the_first(clock, _compared(start_s, end_s, clock, parts, messages))
+    known = {"start_s": start_s - ahead_s, "end_s": end_s - ahead_s, "clock_uncertainty_s": 0 * ahead_s}
+    return OneAxis(frame.with_columns(*new_columns(frame, known)), ~np.isnan(ahead_s), by_rows=True)
+
+
+def _ahead_of_the_first(clock: Ints, compared: Offsets) -> Floats:
+    """Return for each row by how much its clock is ahead of the first one; NaN where nothing tells."""
+    ahead_s = np.full(clock.max(initial=-1) + 1, np.nan)
+    ahead_s[:1] = 0.0
+    reached = deque([0])
+    while reached:
+        known = reached.popleft()
+        for other, further_s in compared.get(known, {}).items():
+            if np.isnan(ahead_s[other]):
+                ahead_s[other] = ahead_s[known] + further_s
+                reached.append(other)
+    return ahead_s[clock]
+
+
+def _compared(start_s: Floats, end_s: Floats, clock: Ints, parts: Instances, messages: Messages) -> Offsets:
+    found: Offsets = defaultdict(dict)
+    for one, other, ahead_s in (
+        *_by_messages(start_s, end_s, clock, messages),
+        *_by_ends(end_s, clock, parts),
+    ):
+        found[one][other], found[other][one] = ahead_s, -ahead_s
+    return found
+
+
+def _by_ends(end_s: Floats, clock: Ints, parts: Instances) -> Iterator[tuple[int, int, float]]:
+    """Yield pairs of clocks that met in collectives, with how far the second is ahead of the first.
+
+    Each rank is compared with the first of its collective.
+    """
+    synchronises = parts.is_one_of(SYNCHRONISING)
+    first, row = parts.for_parts(parts.row[parts.first])[synchronises], parts.row[synchronises]
+    yield from _medians(clock[first], clock[row], end_s[row] - end_s[first])
+
+
+def _by_messages(
+    start_s: Floats, end_s: Floats, clock: Ints, messages: Messages
+) -> Iterator[tuple[int, int, float]]:
+    """Yield pairs of clocks between which messages went both ways, as :func:`_by_ends` does.
+
+    The quickest message of each way took least beside its way itself.
+    """
+    send, receive = messages
+    least = {
+        (one, other): seconds
+        for one, other, seconds in _least(clock[send], clock[receive], end_s[receive] - start_s[send])
+    }
+    for (one, other), seconds in least.items():
+        if one < other and (other, one) in least:
+            yield one, other, (seconds - least[other, one]) / 2
+
+
+def _medians(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[int, int, float]]:
+    """Yield the median of each pair of different clocks."""
+    for pair, its in _by_pair(one, other, seconds):
+        yield *pair, float(np.median(its))
+
+
+def _least(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[int, int, float]]:
+    for pair, its in _by_pair(one, other, seconds):
+        yield *pair, float(its.min())
+
+
+def _by_pair(one: Ints, other: Ints, seconds: Floats) -> Iterator[tuple[tuple[int, int], Floats]]:
+    differs = (one != other) & ~np.isnan(seconds)
+    one, other, seconds = one[differs], other[differs], seconds[differs]
+    if not len(one):
+        return
+    key = dense_codes(one, other)
+    order = np.argsort(key, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(key[order])) + 1):
+        yield (int(one[rows[0]]), int(other[rows[0]])), seconds[rows]

@@ -1,0 +1,159 @@
+"""Find the lines of control of each process, and the calls in which each of them is blocked.
+
+A line is a thread, or a stream of a device. Most processes have one that is blocked in communication. Where
+several are, each has an account of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.blocking import lanes_of
+from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
+from timing_logger.analysis.intervals import union_lengths
+from timing_logger.analysis.operations import (
+    PROBES,
+    SET_UP,
+    base_operation,
+    goes_on,
+    is_communication,
+    is_wait,
+    needs_no_other_rank,
+)
+from timing_logger.analysis.tables import (
+    Bools,
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    numbers,
+)
+
+PROCESS, LINE = "process", "line"
+"""Columns with the number of a row's process and line."""
+
+
+class Lines(NamedTuple):
+    """The lines of some processes; one entry per line.
+
+    Attributes:
+        process: the number of the line's process.
+        rank, incarnation: of that process.
+        thread: the thread of the line; for a stream of a device that which used it.
+        is_main: whether the line is the one that tells what its process did: the one that was blocked or
+            worked longest, of those that were blocked if any was.
+        is_told: whether the line has an account: the main one of a process, and any other that was blocked.
+        begin_s, end_s: from the first row of the process to the end of its last, on its own clock.
+    """
+
+    process: Ints
+    rank: Ints
+    incarnation: Ints
+    thread: list[str]
+    is_main: Bools
+    is_told: Bools
+    begin_s: Floats
+    end_s: Floats
+
+    @property
+    def wall_ms(self) -> Floats:
+        """For how long the process of each line ran, in ms."""
+        return 1e3 * (self.end_s - self.begin_s)
+
+
+class Roles(NamedTuple):
+    """What each row is for its line; one entry per row.
+
+    Attributes:
+        line: the number of the row's line.
+        works: whether it is the process's own work.
+        holds: whether its line comes to no other call before it ends. That is so, too, in a thread that
+            serves another, which waits for it.
+        blocks: whether it holds its line, and no other line waits for it.
+    """
+
+    line: Ints
+    works: Bools
+    holds: Bools
+    blocks: Bools
+
+
+def lines_of(frame: Frame, process: Ints) -> tuple[Lines, Roles]:
+    """Find the lines of a table that ``opened`` returned, and what each row is for its line.
+
+    Args:
+        frame: the rows of whole processes.
+        process: the number of each row's process, from 0.
+    """
+    named, lanes = coded_text(frame, "operation"), lanes_of(frame)
+    line = dense_codes(process, lanes.lane)
+    holds = each_text(named, _holds)
+    roles = Roles(line, each_text(named, needs_no_other_rank), holds, holds & ~lanes.in_background)
+    return _described(frame, process, roles), roles
+
+
+def is_kept(name: str) -> bool:
+    """Tell whether rows of an operation are needed to tell who waited for whom."""
+    return _holds(name) or goes_on(name)
+
+
+def _holds(name: str) -> bool:
+    base = base_operation(name)
+    return (is_communication(name) and not goes_on(name)) or is_wait(name) or base in PROBES | SET_UP
+
+
+def _described(frame: Frame, process: Ints, roles: Roles) -> Lines:
+    line, any_row = roles.line, any_row_of(roles.line)
+    its_process, n_lines = process[any_row], len(any_row)
+    start_s, end_s = numbers(frame, "start_counter"), numbers(frame, "end_counter")
+    tells = roles.works | roles.blocks
+    length_s = union_lengths(line[tells], start_s[tells], end_s[tells], n_lines)
+    is_blocked = np.bincount(line[roles.blocks], minlength=n_lines) > 0
+    is_main = _main(its_process, is_blocked, length_s)
+    thread, threads = coded_text(frame, "thread")
+    n = int(process.max(initial=-1)) + 1
+    return Lines(
+        process=its_process,
+        rank=frame["rank"].to_numpy()[any_row].astype(np.int64),
+        incarnation=frame["incarnation"].to_numpy()[any_row].astype(np.int64),
+        thread=[threads[code] for code in thread[any_row]],
+        is_main=is_main,
+        is_told=is_main | is_blocked,
+        begin_s=least_of_each(start_s, process, n)[its_process],
+        end_s=greatest_of_each(end_s, process, n)[its_process],
+    )
+
+
+def _main(process: Ints, is_blocked: Bools, length_s: Floats) -> Bools:
+    order = np.lexsort((length_s, is_blocked, process))
+    found = np.zeros(len(process), np.bool_)
+    found[order[np.flatnonzero(np.diff(process[order], append=-1))]] = True
+    return found
+
+
+# -- of several parts ------------------------------------------------------------------------------------
+
+
+def first_numbers(parts: Sequence[Lines]) -> dict[str, Ints]:
+    """Return the number of the first process and the first line of each part, by the names of the columns."""
+    n_processes = [int(lines.process.max(initial=-1)) + 1 for lines in parts]
+    n_lines = [len(lines.process) for lines in parts]
+    return {name: np.cumsum([0, *counts[:-1]]) for name, counts in ((PROCESS, n_processes), (LINE, n_lines))}
+
+
+def joined_lines(parts: Sequence[Lines]) -> Lines:
+    """Join the lines of all parts, and number their processes throughout."""
+    first = first_numbers(parts)[PROCESS]
+    moved = [lines._replace(process=lines.process + begin) for lines, begin in zip(parts, first, strict=True)]
+    thread = [name for lines in parts for name in lines.thread]
+    columns = {
+        name: np.concatenate([getattr(lines, name) for lines in moved])
+        for name in Lines._fields
+        if name != "thread"
+    }
+    return Lines(thread=thread, **columns)

@@ -1,0 +1,94 @@
+"""Join the rows of communication of all processes, and match those of different ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple, cast
+
+import narwhals as nw
+import numpy as np
+
+from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_numbers, joined_lines
+from timing_logger.analysis.accounting.part import PLACE, AccountPart
+from timing_logger.analysis.collectives.matching import Instances, find_instances
+from timing_logger.analysis.collectives.messages import Messages, find_messages
+from timing_logger.analysis.collectives.problems import find_problems
+from timing_logger.analysis.collectives.waits import complete_among
+from timing_logger.analysis.columns import RUN_OF_RANK
+from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.runs import runs_of
+from timing_logger.analysis.tables import Floats, Frame, Ints, new_column
+from timing_logger.reading.sources import compact, joined
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Meetings(NamedTuple):
+    """The rows of communication of a run, and what they are parts of.
+
+    Attributes:
+        frame: the table of rows, with the columns that ``part.map_account`` adds; processes and lines are
+            numbered throughout.
+        parts: the complete collectives of two ranks or more.
+        messages: the messages of which both rows are known.
+    """
+
+    frame: Frame
+    parts: Instances
+    messages: Messages
+
+
+def joined_rows(parts: Sequence[AccountPart]) -> tuple[Frame, Lines]:
+    """Join the rows and lines of all parts, and number their processes and lines throughout.
+
+    Args:
+        parts: as ``map_account`` returned them, in ascending order of their processes; they lose their rows.
+    """
+    lines = joined_lines([part.lines for part in parts])
+    if len(parts) == 1:
+        return nw.from_native(parts[0].rows.pop(), eager_only=True), lines
+    first = first_numbers([part.lines for part in parts])
+    # Of other libraries than pandas all rows are one part.
+    tables = (compact(cast("pd.DataFrame", part.rows.pop())) for part in parts)
+    moved = [
+        {str(name): small[name] + first[name][i] if name in first else small[name] for name in small}
+        for i, small in enumerate(tables)
+    ]
+    return nw.from_native(joined(moved, list(moved[0])), eager_only=True), lines
+
+
+def met(rows: Frame, lines: Lines, step: Floats | None, world_size: int | None) -> Meetings:
+    """Match the rows of communication.
+
+    Args:
+        rows: as :func:`joined_rows` returned them.
+        lines: the lines of all processes.
+        step: for each row the number of its step, by which collectives without a number are matched; NaN
+            outside of any step. None to take the steps that the rows state.
+        world_size: the number of ranks in the run; None if unknown.
+    """
+    one = any_row_of(lines.process)
+    run_of = runs_of(lines.rank[one], lines.incarnation[one])
+    frame = rows.with_columns(
+        new_column(rows, RUN_OF_RANK, run_of[rows[PROCESS].to_numpy().astype(np.int64)])
+    )
+    found = find_instances(frame, step)
+    complete = complete_among(found, find_problems(frame, found))
+    return Meetings(frame, complete, find_messages(frame, world_size))
+
+
+def steps_by_place(rows: Frame, steps: Sequence[Ints]) -> Floats:
+    """Return the number of each row's step; NaN outside of any step, and for processes without.
+
+    Args:
+        rows: as :func:`joined_rows` returned them.
+        steps: for each process the number of each of its steps.
+    """
+    process, place = (rows[name].to_numpy().astype(np.int64) for name in (PROCESS, PLACE))
+    n_steps = np.array([len(those) for those in steps], np.int64)
+    first = np.cumsum(n_steps) - n_steps
+    inside = (place >= 0) & (place < n_steps[process])
+    found = np.full(len(place), np.nan)
+    found[inside] = np.concatenate([first[:0], *steps])[(first[process] + place)[inside]]
+    return found

@@ -1,0 +1,116 @@
+"""Reduce the rows of whole processes to what an account of the run needs of them.
+
+How a process spent the time in which it was not blocked is known from its rows alone. For whom it waited is
+not, so the rows of communication are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from narwhals.typing import IntoDataFrame
+
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, is_kept, lines_of
+from timing_logger.analysis.accounting.rest import NO_ROW, Rest, rest_of
+from timing_logger.analysis.columns import EPOCH_OF_STEP, MEANING_OF_EPOCHS, PROCESS_RESTARTS
+from timing_logger.analysis.epochs import epochs_of
+from timing_logger.analysis.grouping import any_row_of, sums
+from timing_logger.analysis.tables import (
+    Floats,
+    Frame,
+    Ints,
+    coded_text,
+    dense_codes,
+    each_text,
+    new_column,
+    taken,
+)
+
+PLACE, HOLDS, BLOCKS = "place", "holds", "blocks"
+"""Columns of the rows that are kept, beside those of the timings.
+
+Beside the number of the row's process and line they are the position of its step among those of the process,
+and what ``lines.Roles`` tells of it."""
+
+OF_TIMINGS = (
+    "rank", "incarnation", "thread", "clock", "stream", "operation", "group", "group_size", "seq",
+    "peer", "message_size_bytes", "status", "elapsed_ms", "start_counter", "end_counter", "iteration",
+)  # fmt: skip
+ON_ONE_AXIS = ("start_s", "end_s", "clock_uncertainty_s")
+OF_EPOCHS = EPOCH_OF_STEP, PROCESS_RESTARTS, MEANING_OF_EPOCHS
+
+
+class Spent(NamedTuple):
+    """How lines spent the time in which they were not blocked: sums; one entry per line, step and operation.
+
+    Attributes:
+        line: the line.
+        place: the position of the step among those of the line's process; -1 outside of any step.
+        operation: the name of the work; "" where no row covers the time.
+        n: the number of stretches.
+        ms: their sum.
+    """
+
+    line: Ints
+    place: Ints
+    operation: list[str]
+    n: Ints
+    ms: Floats
+
+
+class AccountPart(NamedTuple):
+    """What the account of a run needs of some processes.
+
+    Attributes:
+        lines: their lines of control.
+        spent: how these spent the time in which they were not blocked.
+        rows: a list with a table of the rows of communication, which is taken out, so that no row is held
+            twice.
+    """
+
+    lines: Lines
+    spent: Spent
+    rows: list[IntoDataFrame]
+
+
+def map_account(frame: Frame, process: Ints, place: Ints) -> AccountPart:
+    """Reduce the rows of whole processes.
+
+    Args:
+        frame: a table that ``opened`` returned.
+        process: for each row the number of its process, from 0.
+        place: for each row the position of its step among the steps of its process; -1 outside of any step.
+    """
+    lines, roles = lines_of(frame, process)
+    row = np.flatnonzero(each_text(coded_text(frame, "operation"), is_kept))
+    epochs = epochs_of(frame)
+    added = {
+        EPOCH_OF_STEP: epochs.of_row[row],
+        PROCESS_RESTARTS: epochs.restarts[row],
+        MEANING_OF_EPOCHS: np.full(len(row), int(epochs.meaning), np.int8),
+        PROCESS: process[row].astype(np.int32),
+        PLACE: place[row].astype(np.int32),
+        LINE: roles.line[row].astype(np.int32),
+        HOLDS: roles.holds[row],
+        BLOCKS: roles.blocks[row],
+    }
+    columns = [*OF_TIMINGS, *(name for name in ON_ONE_AXIS if name in frame.columns)]
+    table = taken(frame, columns, row).with_columns(*(new_column(frame, *column) for column in added.items()))
+    return AccountPart(lines, _spent(frame, place, rest_of(frame, lines, roles)), [table.to_native()])
+
+
+def _spent(frame: Frame, place: Ints, rest: Rest) -> Spent:
+    code, names = coded_text(frame, "operation")
+    timed = np.where(rest.is_timed, rest.row, 0)
+    operation = np.where(rest.is_timed, code[timed] if len(code) else -1, -1)
+    place = np.where(rest.row == NO_ROW, -1, place[rest.row] if len(place) else -1)
+    key = dense_codes(rest.line, place, operation)
+    one = any_row_of(key)
+    return Spent(
+        line=rest.line[one],
+        place=place[one],
+        operation=["" if at < 0 else names[at] for at in operation[one]],
+        n=np.bincount(key, minlength=len(one)),
+        ms=sums(1e3 * (rest.end_s - rest.start_s), key, len(one)),
+    )
