@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rank_tables import aligned, as_polars, table
+from rank_tables import aligned, as_polars, collective, table
 from timing_files import record
 
 from timing_logger.analysis import match_collectives
+from timing_logger.analysis.operations import base_operation, goes_on
 from timing_logger.reading.csv_lines import BARE_COLUMNS
 from timing_logger.record import Record
 
@@ -336,3 +337,18 @@ def test_reasons_of_many_kinds_of_instances_are_told_apart() -> None:
         named = " and ".join(filter(None, [", ".join(map(str, missing[:-1])), *map(str, missing[-1:])]))
         why = f"rank{'s' if len(missing) > 1 else ''} {named} missing"
         assert set(instance["why"]) == {why if missing else ""}
+
+
+@pytest.mark.parametrize("name", [" ALLREDUCE", "ALLREDUCE_DENSE ", "\tIALLREDUCE", " allreduce"])
+def test_blanks_around_a_name_make_no_other_operation_of_it(name: str) -> None:
+    """Though the name is read as it was recorded."""
+    ranks = collective([0, 1], 2, operation="X")
+    timings = table(*ranks).assign(operation=name)
+    matched = match_collectives(timings)
+    assert matched["state"].tolist() == ["complete"] * 2
+    assert {"ALLREDUCE"} == {base_operation(found) for found in matched["operation"]}
+    assert (base_operation(name), goes_on(name)) == ("ALLREDUCE", "I" in name)
+
+
+def test_a_name_with_blanks_that_is_no_operation_stays_as_it_is() -> None:
+    assert (base_operation(" INDEX "), goes_on(" INDEX ")) == (" INDEX ", False)

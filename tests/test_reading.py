@@ -8,7 +8,7 @@ import string
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 import pytest
@@ -323,6 +323,72 @@ def test_a_backslash_in_a_bare_file_stands_for_itself(tmp_path: Path) -> None:
 def test_a_torn_header_of_a_bare_file_has_no_rows(tmp_path: Path) -> None:
     for length in range(len(BARE_HEADER) + 1):
         assert len(read_one(tmp_path, BARE_HEADER[:length].encode())) == 0
+
+
+# -- files that other programs wrote again ---------------------------------------------------------
+
+
+def varied() -> list[Record]:
+    return [
+        record(),
+        record("SEND", 1.1, peer=1, seq=0, layer_name="", phase="", group=""),
+        record("BCAST", 1.2, None, iteration=None, epoch=None, message_size_bytes=None, group_size=None),
+        record("H2D", 1.3, clock="device", stream="cuda:0/7", message_size_bytes=2**40, layer_name="a, b"),
+    ]
+
+
+def same_rows(found: pd.DataFrame, expected: pd.DataFrame) -> None:
+    found.attrs, expected.attrs = {}, {}
+    texts = [field.name for field in FIELDS if field.kind == "text"]
+    pd.testing.assert_frame_equal(
+        found.astype(dict.fromkeys(texts, "str")), expected.astype(dict.fromkeys(texts, "str"))
+    )
+
+
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
+@pytest.mark.parametrize("missing", ["", "NaN", "nan", "<NA>", "NA", "None", "null"])
+@pytest.mark.parametrize("kinds", ["float", "nullable", "text"])
+def test_what_pandas_wrote_again_is_read_as_before(
+    kinds: str, missing: str, engine: Literal["pandas", "pyarrow"], tmp_path: Path
+) -> None:
+    path = write_timing_file(tmp_path / "before", 0, varied())
+    expected = read_timings(path)
+    again = pd.read_csv(path, dtype=object if kinds == "text" else None)
+    if kinds == "nullable":
+        again = again.convert_dtypes()
+    again.to_csv(tmp_path / "timing-rank0.csv", index=False, na_rep=missing)
+    same_rows(read_timings(tmp_path / "timing-rank0.csv", engine=engine), expected)
+
+
+@pytest.mark.parametrize("engine", ["pandas", "pyarrow"])
+@pytest.mark.parametrize("missing", ["", "NaN"])
+def test_a_table_that_was_read_and_saved_is_read_again(
+    missing: str, engine: Literal["pandas", "pyarrow"], tmp_path: Path
+) -> None:
+    expected = read_timings(write_timing_file(tmp_path / "before", 0, varied()))
+    path = tmp_path / "timing-rank0.csv"
+    expected.astype(dict.fromkeys(["iteration", "peer"], "float64")).to_csv(path, na_rep=missing)
+    same_rows(read_timings(path, engine=engine), expected)
+
+
+def test_integers_may_stand_as_floats_of_any_form(tmp_path: Path) -> None:
+    row = BARE_ROWS.splitlines()[0].replace(",0,0,", ",3.0,NaN,").replace("110280000", "1.5e+16")
+    df = read_one(tmp_path, f"{BARE_HEADER}\n{row}\n".encode())
+    assert (df["iteration"].tolist(), df["message_size_bytes"].tolist()) == ([3], [15 * 10**15])
+    assert df["epoch"].isna().all()
+
+
+def test_a_word_for_what_is_missing_is_a_name_in_a_file_of_the_logger(tmp_path: Path) -> None:
+    rows = [record("NAN", layer_name=name, phase=name, iteration=None) for name in ("NaN", "NA", "None")]
+    df = read_one(tmp_path, content(rows))
+    assert df["layer_name"].tolist() == df["phase"].tolist() == ["NaN", "NA", "None"]
+
+
+def test_blanks_after_each_comma_are_no_part_of_the_cells(tmp_path: Path) -> None:
+    text = BARE_HEADER + ",status\n" + BARE_ROWS.replace("\n", ",ok\n").replace("layer1", '"a, b"')
+    df = read_one(tmp_path, text.replace("a, b", "a;b").replace(",", ", ").replace("a;b", "a, b").encode())
+    assert (df["operation"].tolist(), df["status"].tolist()) == (["ALLREDUCE"] * 2, ["ok"] * 2)
+    assert (df["layer_name"].tolist(), df["epoch"].tolist()) == (["a, b"] * 2, [0, 0])
 
 
 # -- which files ---------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 Operations may have any names. A name may begin with a base operation, and anything may follow it after an
 underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``. A leading ``I`` marks a non-blocking operation, whose
-call does not wait for it: ``ISEND_INDEX``.
+call does not wait for it: ``ISEND_INDEX``. Blanks around a name do not count: it is read as it was recorded,
+or as another program wrote it, but no operation differs from another by blanks alone.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ def base_operation(name: str) -> str:
 
     Examples: ``"ALLREDUCE_DENSE"`` -> ``"ALLREDUCE"``, ``"ISEND_INDEX"`` -> ``"SEND"``.
     """
-    plain = name.upper()
+    plain = name.strip().upper()
     for candidate in (plain, plain.removeprefix("I")):
         for base in _LONGEST_FIRST:
             if candidate == base or candidate.startswith(base + "_"):
@@ -104,7 +105,7 @@ def base_operation(name: str) -> str:
 
 def goes_on(name: str) -> bool:
     """Tell whether the operation is non-blocking, as ``"IALLREDUCE"`` and ``"ISEND_INDEX"``."""
-    return name.upper().startswith("I") and base_operation(name) != name
+    return name.strip().upper().startswith("I") and base_operation(name) != name
 
 
 def is_communication(name: str) -> bool:

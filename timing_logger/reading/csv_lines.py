@@ -4,6 +4,12 @@ Lines are taken to be one record each, as the logger writes them. All of them ar
 only if that shows that some line is damaged are they examined one by one. A damaged line is
 counted and left out; a last line without its newline is cut off, since ``12.3`` may be a torn
 ``12.345``.
+
+Files that went through another program are read too. Integers may stand there as ``3.0``, and what is
+missing as ``NaN`` or another of :data:`_MISSING`. Where a number or an instant of a file does, that word is
+no name in the file, but a name that is missing, too; the logger itself leaves blank what is missing, so in
+its files each word is a name. If the names in the header have blanks around them, so have the cells, and
+they are no part of them; else blanks belong to a name, as it was recorded.
 """
 
 from __future__ import annotations
@@ -34,9 +40,27 @@ _BOM = b"\xef\xbb\xbf"
 _BLOCK_BYTES = 2**23
 _END = "|"  # stands in a column of its own after the last one, to show that a line has all of them
 
+_MISSING = frozenset({"nan", "<na>", "na", "n/a", "nat", "none", "null"})
+"""What other programs write for a value that is missing, in lower case."""
+
 _Cells: TypeAlias = npt.NDArray[np.object_]  # of str
 _Valid: TypeAlias = npt.NDArray[np.bool_]  # for each row, whether its cell could be read
 _Converter: TypeAlias = Callable[[_Cells], tuple[Any, _Valid]]
+
+
+class _Form(NamedTuple):
+    """What the header tells of the lines: the columns, and whether cells have blanks around them."""
+
+    names: list[str]
+    spaced: bool
+
+
+class _Lines(NamedTuple):
+    """Some lines of a file: the rows, the damaged lines, and the words that stand for what is missing."""
+
+    frame: pd.DataFrame
+    bad: list[bytes]
+    missing: set[str]
 
 
 class Parsed(NamedTuple):
@@ -83,11 +107,12 @@ def parse_timings(data: bytes) -> Parsed:
     if data_end == 0:
         return Parsed(len(data), _no_rows(), _torn_header(cut), 0, [])
     header_end = data.index(b"\n") + 1
-    names = _column_names(data[:header_end])
-    blocks = [_parse_lines(block, names) for block in _blocks(data, header_end, data_end)]
-    bad = [line for _, lines in blocks for line in lines]
-    frames = [frame for frame, _ in blocks] or [_no_rows()]
+    form = _form(data[:header_end])
+    blocks = [_parse_lines(block, form) for block in _blocks(data, header_end, data_end)]
+    bad = [line for block in blocks for line in block.bad]
+    frames = [block.frame for block in blocks] or [_no_rows()]
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
+    frame = _without_words(frame, set().union(*(block.missing for block in blocks)))
     return Parsed(len(data), frame, cut, len(bad), [_shortened(line) for line in bad[:MAX_EXAMPLES]])
 
 
@@ -110,13 +135,15 @@ def _shortened(line: bytes) -> str:
 # -- the header --------------------------------------------------------------------------------
 
 
-def _column_names(header: bytes) -> list[str]:
+def _form(header: bytes) -> _Form:
     text = header.removeprefix(_BOM).decode(errors="backslashreplace").rstrip("\r\n")
-    names = [name.strip('"') for name in text.split(",")]
+    stated = text.split(",")
+    names = [name.strip(" \t").strip('"').strip(" \t") for name in stated]
+    spaced = names != [name.strip('"') for name in stated]
     names = [_RENAMED.get(name, name) for name in names]
     if not set(BARE_COLUMNS) <= set(names) or len(set(names)) < len(names):
         raise UnknownHeader(_shortened(header))
-    return names
+    return _Form(names, spaced)
 
 
 def _torn_header(text: str) -> str:
@@ -130,22 +157,24 @@ def _torn_header(text: str) -> str:
 # -- lines -> cells ------------------------------------------------------------------------------
 
 
-def _parse_lines(body: bytes, names: list[str]) -> tuple[pd.DataFrame, list[bytes]]:
+def _parse_lines(body: bytes, form: _Form) -> _Lines:
     """Return the rows, and the damaged lines: first those of the wrong form, then those of wrong values."""
     malformed: list[bytes] = []
-    cells = _cells(body, names)
+    cells = _cells(body, form)
     if cells is None:
-        body, malformed = _sorted_by_form(body, len(names))
-        cells = _cells(body, names)
+        body, malformed = _sorted_by_form(body, form)
+        cells = _cells(body, form)
         assert cells is not None, "lines that are sound one by one are sound together"
-    frame, valid = _typed(cells, escaped="status" in names)
+    frame, valid = _typed(cells, escaped="status" in form.names)
+    missing = _words_for_missing(cells, frame)
     if valid.all():
-        return frame, malformed
+        return _Lines(frame, malformed, missing)
     lines = body.split(b"\n")
-    return frame[valid].reset_index(drop=True), malformed + [lines[i] for i in np.flatnonzero(~valid)]
+    bad = malformed + [lines[i] for i in np.flatnonzero(~valid)]
+    return _Lines(frame[valid].reset_index(drop=True), bad, missing)
 
 
-def _cells(body: bytes, names: list[str]) -> pd.DataFrame | None:
+def _cells(body: bytes, form: _Form) -> pd.DataFrame | None:
     """Return all cells as text; None if some line is damaged.
 
     A quote without its partner makes the parser swallow the lines after it, which shows in their number.
@@ -153,34 +182,40 @@ def _cells(body: bytes, names: list[str]) -> pd.DataFrame | None:
     if b"\0" in body or b"\r" in body:
         return None
     try:
-        cells = pd.read_csv(
+        cells: pd.DataFrame = pd.read_csv(
             BytesIO(body.replace(b"\n", f",{_END}\n".encode())),
-            names=[*names, _END], header=None, dtype=object, na_filter=False,
-            lineterminator="\n", skip_blank_lines=False,
+            names=[*form.names, _END], header=None, dtype=object, na_filter=False,
+            lineterminator="\n", skip_blank_lines=False, skipinitialspace=form.spaced,
         )  # fmt: skip
     except (pd.errors.ParserError, UnicodeDecodeError):
         return None
     all_there = isinstance(cells.index, pd.RangeIndex) and len(cells) == body.count(b"\n")
-    return cells.drop(columns=_END) if all_there and bool((cells[_END] == _END).all()) else None
+    if not all_there or not bool((cells[_END] == _END).all()):
+        return None
+    cells = cells.drop(columns=_END)
+    if form.spaced:
+        cells = pd.DataFrame({name: cells[name].str.strip(" \t") for name in cells})
+    return cells
 
 
-def _sorted_by_form(body: bytes, width: int) -> tuple[bytes, list[bytes]]:
-    """Return the lines that are ``width`` cells of text, joined, and the other lines."""
+def _sorted_by_form(body: bytes, form: _Form) -> tuple[bytes, list[bytes]]:
+    """Return the lines that have a cell of text for each column, joined, and the other lines."""
     good: list[bytes] = []
     bad: list[bytes] = []
     for line in body.split(b"\n")[:-1]:
-        (good if _is_sound(line, width) else bad).append(line)
+        (good if _is_sound(line, form) else bad).append(line)
     return b"".join([line + b"\n" for line in good]), bad
 
 
-def _is_sound(line: bytes, width: int) -> bool:
+def _is_sound(line: bytes, form: _Form) -> bool:
+    width = len(form.names)
     if b"\0" in line or b"\r" in line:
         return False
     try:
         text = line.decode()
         if '"' not in text:
             return text.count(",") == width - 1
-        return len(next(csv.reader([text], strict=True))) == width
+        return len(next(csv.reader([text], strict=True, skipinitialspace=form.spaced))) == width
     except (UnicodeDecodeError, csv.Error):
         return False
 
@@ -211,17 +246,47 @@ def _column(cells: pd.DataFrame, name: str) -> _Cells:
     return np.full(len(cells), _DEFAULTS.get(name, ""), dtype=object)
 
 
+def _words_for_missing(cells: pd.DataFrame, frame: pd.DataFrame) -> set[str]:
+    """Return the words that stand for a missing value where no name stands."""
+    found: set[str] = set()
+    for field in FIELDS:
+        if field.kind != "text" and field.name in cells:
+            lacking = cells[field.name].to_numpy()[frame[field.name].isna().to_numpy()]
+            found.update(word for word in pd.unique(lacking[lacking != ""]) if _is_missing(word))
+    return found
+
+
+def _without_words(frame: pd.DataFrame, words: set[str]) -> pd.DataFrame:
+    """Return the table with names that are in ``words`` blank, or as they are where a file lacks them."""
+    for field in FIELDS if words else ():
+        if field.kind == "text":
+            names = frame[field.name]
+            frame[field.name] = names.where(~names.isin(words), _DEFAULTS.get(field.name, ""))
+    return frame
+
+
+def _is_missing(cell: str) -> bool:
+    return cell == "" or cell.strip().lower() in _MISSING
+
+
+def _blank(cells: _Cells) -> _Valid:
+    """Tell of each cell whether it holds no value."""
+    codes, distinct = pd.factorize(cells)
+    return np.array([_is_missing(cell) for cell in distinct], np.bool_)[codes]
+
+
 def _timestamps(cells: _Cells) -> tuple[Any, _Valid]:
     instants = pd.to_datetime(pd.Series(cells), format="ISO8601", utc=True, errors="coerce")
-    return instants.dt.as_unit("us"), instants.notna().to_numpy() | (cells == "")
+    known = instants.notna().to_numpy()
+    return instants.dt.as_unit("us"), known if known.all() else known | _blank(cells)
 
 
 def _floats(cells: _Cells) -> tuple[Any, _Valid]:
-    blank = cells == ""
-    filled = np.where(blank, "nan", cells)
+    filled = np.where(cells == "", "nan", cells)
     try:
         values = filled.astype(np.float64)  # as float() does: the nearest, to the last digit
     except ValueError:
+        filled = np.where(_blank(cells), "nan", cells)
         values = np.array([_float_or_inf(cell) for cell in filled], dtype=np.float64)
     return np.where(np.isinf(values), np.nan, values), ~np.isinf(values)
 
@@ -239,21 +304,29 @@ def _integers(cells: _Cells) -> tuple[Any, _Valid]:
     try:
         numbers, known = filled.astype(np.int64), ~blank
     except (ValueError, OverflowError):
-        values = [_integer(cell) for cell in cells]
-        numbers = np.array([value or 0 for value in values], dtype=np.int64)
-        known = np.array([value is not None for value in values], dtype=bool)
+        blank = _blank(cells)
+        codes, distinct = pd.factorize(cells)
+        values = [_integer(cell) for cell in distinct]
+        numbers = np.array([value or 0 for value in values], dtype=np.int64)[codes]
+        known = np.array([value is not None for value in values], dtype=bool)[codes]
     return pd.arrays.IntegerArray(numbers, ~known), known | blank
 
 
 def _integer(cell: str) -> int | None:
     """Return the integer in a cell; None if it holds no integer of 64 bits.
 
-    Tables that were saved again by other programs may hold ``3.0`` for 3.
+    Tables that were saved again by other programs may hold ``3.0`` for 3, or ``1e+16``.
     """
     try:
-        value = int(cell.removesuffix(".0"))
+        value = int(cell)
     except ValueError:
-        return None
+        try:
+            as_float = float(cell)
+        except ValueError:
+            return None
+        if not as_float.is_integer():  # nor are inf and NaN
+            return None
+        value = int(as_float)
     return value if -(2**63) <= value < 2**63 else None
 
 
