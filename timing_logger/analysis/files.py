@@ -67,6 +67,9 @@ class File(_OfRank, total=False):
     bad_examples: Sequence[str]
     sidecar: Sidecar | None
     span_unix_ns: tuple[int, int] | None
+    second_run: str
+    wall_minus_counter_s: float | None
+    numbers: Mapping[str, tuple[int, int]]
     clock: Clock
 
 
@@ -87,12 +90,15 @@ class FileCounters(TypedDict):
 
 
 def unread_files(aligned: Iterable[tuple[Source, Alignment]]) -> list[File]:
-    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files.
+    """Return as much of ``attrs["files"]`` as is known without reading the rows of these files again.
 
     Args:
         aligned: each file, and how its instants are mapped to the common axis.
     """
-    return [cast("File", {**source.stated(), "clock": clock.description()}) for source, clock in aligned]
+    return [
+        cast("File", {**source.stated(), "second_run": source.second_run, "clock": clock.description()})
+        for source, clock in aligned
+    ]
 
 
 def sidecar_of(file: File) -> Sidecar:

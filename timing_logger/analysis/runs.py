@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from timing_logger.analysis.files import File, Sidecar, sidecar_of
 from timing_logger.analysis.tables import Ints, dense_codes
 from timing_logger.reading.named_ranks import named_ranks
+from timing_logger.reading.second_runs import MAX_APART_S
 from timing_logger.record import NS_PER_S
 
 
@@ -31,8 +33,8 @@ def runs_of(rank: Ints, incarnation: Ints) -> Ints:
     return np.arange(len(rank)) - np.searchsorted(of_rank, of_rank)
 
 
-MAX_APART_S = 60
-"""The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
+_ONE_CLOCK_S = 0.5
+_GAP_ON_ONE_CLOCK_S = 1.0
 
 
 class _Lifetime(NamedTuple):
@@ -45,13 +47,16 @@ def different_runs(files: Sequence[File]) -> str:
     """State why files look as if they were of different runs; "" if they do not.
 
     Only files that count as one run are compared, see ``runs_of``: a restart into the same folder is not a
-    mixture of runs.
+    mixture of runs. A file whose own rows look like those of two processes is a mixture in itself.
 
     Args:
         files: ``attrs["files"]`` of ``read_timings``.
     """
+    for file in files:
+        if why := file.get("second_run"):
+            return f"the file of rank {file['rank']} holds the rows of two, for {why}"
     for alike in _by_run(files):
-        for why in (_world_sizes(alike), _boots(alike), _apart(alike)):
+        for why in (_world_sizes(alike), _boots(alike), _apart(alike), _never_together(alike)):
             if why:
                 return why
     return ""
@@ -96,6 +101,36 @@ def _apart(files: Sequence[File]) -> str:
             earlier, later = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
             return f"{named_ranks(earlier)} had ended {apart_s:.0f} s before {named_ranks(later)} began"
     return ""
+
+
+def _never_together(files: Sequence[File]) -> str:
+    """Name two files on one clock, the first of which had ended before the other began; "" if there are none.
+
+    Both have collectives of the same numbers, out of which no rank comes before all are in. With two such
+    numbers, the first rank begins the second one after the other rank has begun the first.
+    """
+    known = [(life, file) for file in files if (life := _lifetime(file))]
+    known.sort(key=lambda pair: pair[0])
+    for (life, file), (later, other) in pairwise(known):
+        apart_s = (later.began_ns - life.ended_ns) / NS_PER_S
+        if apart_s > _GAP_ON_ONE_CLOCK_S and _share_clock(file, other) and _share_numbers(file, other):
+            return (
+                f"{named_ranks([life.rank])} had ended {apart_s:.0f} s before {named_ranks([later.rank])} "
+                "began, though both have the same collectives"
+            )
+    return ""
+
+
+def _share_clock(one: File, other: File) -> bool:
+    offsets_s = [file.get("wall_minus_counter_s") for file in (one, other)]
+    first, second = (np.nan if offset_s is None else offset_s for offset_s in offsets_s)
+    return bool(abs(first - second) < _ONE_CLOCK_S)
+
+
+def _share_numbers(one: File, other: File) -> bool:
+    numbers = one.get("numbers") or {}, other.get("numbers") or {}
+    both = [(numbers[0][group], numbers[1][group]) for group in numbers[0].keys() & numbers[1].keys()]
+    return any(min(a[1], b[1]) > max(a[0], b[0]) for a, b in both)
 
 
 def _lifetime(file: File) -> _Lifetime | None:

@@ -53,14 +53,23 @@ class _Form(NamedTuple):
 
     names: list[str]
     spaced: bool
+    header: bytes
 
 
 class _Lines(NamedTuple):
-    """Some lines of a file: the rows, the damaged lines, and the words that stand for what is missing."""
+    """Some lines of a file.
+
+    Attributes:
+        frame: the rows.
+        bad: the damaged lines.
+        missing: the words that stand for what is missing.
+        headers: the number of rows before each line that is a header.
+    """
 
     frame: pd.DataFrame
     bad: list[bytes]
     missing: set[str]
+    headers: list[int]
 
 
 class Parsed(NamedTuple):
@@ -74,6 +83,7 @@ class Parsed(NamedTuple):
         bad_examples: the first few of these lines, shortened.
         replaced: number of rows of open calls whose end a later row tells; they are not among the rows.
         parts: a dict with ``path``, ``bytes`` and ``rows`` for each file that this was read from.
+        headers: the number of rows before each further line that is a header; these count as damaged.
     """
 
     n_bytes: int
@@ -83,6 +93,7 @@ class Parsed(NamedTuple):
     bad_examples: list[str]
     replaced: int = 0
     parts: Sequence[dict[str, Any]] = ()
+    headers: Sequence[int] = ()
 
 
 class UnknownHeader(ValueError):
@@ -113,7 +124,10 @@ def parse_timings(data: bytes) -> Parsed:
     frames = [block.frame for block in blocks] or [_no_rows()]
     frame = pd.concat(frames, ignore_index=True) if len(frames) > 1 else frames[0]
     frame = _without_words(frame, set().union(*(block.missing for block in blocks)))
-    return Parsed(len(data), frame, cut, len(bad), [_shortened(line) for line in bad[:MAX_EXAMPLES]])
+    before = np.cumsum([0, *map(len, frames)]).tolist()
+    headers = [first + row for first, block in zip(before, blocks, strict=False) for row in block.headers]
+    examples = [_shortened(line) for line in bad[:MAX_EXAMPLES]]
+    return Parsed(len(data), frame, cut, len(bad), examples, headers=headers)
 
 
 def _blocks(data: bytes, start: int, end: int) -> Iterator[bytes]:
@@ -143,7 +157,7 @@ def _form(header: bytes) -> _Form:
     names = [_RENAMED.get(name, name) for name in names]
     if not set(BARE_COLUMNS) <= set(names) or len(set(names)) < len(names):
         raise UnknownHeader(_shortened(header))
-    return _Form(names, spaced)
+    return _Form(names, spaced, header.removeprefix(_BOM).strip())
 
 
 def _torn_header(text: str) -> str:
@@ -168,10 +182,12 @@ def _parse_lines(body: bytes, form: _Form) -> _Lines:
     frame, valid = _typed(cells, escaped="status" in form.names)
     missing = _words_for_missing(cells, frame)
     if valid.all():
-        return _Lines(frame, malformed, missing)
+        return _Lines(frame, malformed, missing, [])
     lines = body.split(b"\n")
-    bad = malformed + [lines[i] for i in np.flatnonzero(~valid)]
-    return _Lines(frame[valid].reset_index(drop=True), bad, missing)
+    damaged = np.flatnonzero(~valid)
+    bad = malformed + [lines[i] for i in damaged]
+    headers = [int(valid[:i].sum()) for i in damaged if lines[i].strip() == form.header]
+    return _Lines(frame[valid].reset_index(drop=True), bad, missing, headers)
 
 
 def _cells(body: bytes, form: _Form) -> pd.DataFrame | None:

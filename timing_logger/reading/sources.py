@@ -21,6 +21,7 @@ from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
+from timing_logger.reading.second_runs import clock_and_numbers, second_run
 from timing_logger.record import COLUMNS, FIELDS
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar, usable_sidecar
 
@@ -52,12 +53,14 @@ class Source:
         name: rank and incarnation of the file.
         engine: what reads the file. With "pyarrow", files that are not plain are read line by line.
         columns: the columns that the table shall have.
+        second_run: why the rows look as if they were of two processes, once they were described; else "".
     """
 
     paths: Sequence[Path]
     name: TimingFile
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
+    second_run: str = field(default="", kw_only=True)
 
     @property
     def path(self) -> Path:
@@ -180,11 +183,14 @@ class Source:
             clock: how instants are mapped to the common axis.
         """
         parsed = self.parsed
+        self.second_run = second_run(parsed.frame, self.sidecar, parsed.headers)
         first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
         return {
             **self.told(parsed),
             "inexact": inexact_numbers(parsed.frame),
             "span_unix_ns": self.lifetime,
+            "second_run": self.second_run,
+            **clock_and_numbers(parsed.frame),
             "clock": clock.description(first_s, last_s),
         }
 
@@ -250,9 +256,12 @@ def _as_one(paths: Sequence[Path], parts: list[Parsed], columns: Sequence[str]) 
     n_bytes, bad_lines = sum(part.n_bytes for part in parts), sum(part.bad_lines for part in parts)
     cut = "\n".join(part.cut for part in parts if part.cut)
     bad_examples = [line for part in parts for line in part.bad_examples][:MAX_EXAMPLES]
+    before = np.cumsum([0, *(len(part.frame) for part in parts)]).tolist()
+    headers = [first + row for first, part in zip(before, parts, strict=False) for row in part.headers]
     tables = [{str(name): part.frame[name] for name in columns} for part in parts]
     parts.clear()
-    return Parsed(n_bytes, joined(tables, columns), cut, bad_lines, bad_examples, parts=facts)
+    rows = joined(tables, columns)
+    return Parsed(n_bytes, rows, cut, bad_lines, bad_examples, parts=facts, headers=headers)
 
 
 def compact(frame: pd.DataFrame) -> pd.DataFrame:
