@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from rank_tables import aligned, as_polars, only, table
@@ -94,6 +95,119 @@ def test_messages_of_both_directions_and_of_several_pairs_are_told_apart() -> No
 )
 def test_what_has_no_other_side_is_no_message(rows: tuple[list[Record], list[Record]]) -> None:
     assert len(message_waits(aligned(table(*rows)))) == 0
+
+
+# -- what is sent and received in one call --------------------------------------------------------------
+
+
+def exchange(at_ms: float, elapsed_ms: float, to: int | None, seq: int | None, **fields: Any) -> Record:
+    return send(at_ms, elapsed_ms, "SENDRECV", peer=to, seq=seq, **fields)
+
+
+def links(*ranks: list[Record], uncertainty_s: float = 0.0) -> list[tuple[int, ...]]:
+    """Sender, receiver, number, and the places of the rows of each message among those of their ranks."""
+    rows = [[row._replace(group_size=len(ranks)) for row in records] for records in ranks]
+    found = message_waits(aligned(table(*rows), uncertainty_s))
+    first = np.cumsum([0, *map(len, rows)])
+    columns = [found[name].tolist() for name in ("sender", "receiver", "seq", "send_row", "receive_row")]
+    return [
+        (sender, receiver, seq, send_row - int(first[sender]), receive_row - int(first[receiver]))
+        for sender, receiver, seq, send_row, receive_row in zip(*columns, strict=True)
+    ]
+
+
+def test_two_ranks_that_exchange_send_each_other_a_message_and_the_early_one_waits() -> None:
+    early, late = exchange(0, 7, 1, 0), exchange(5, 2, 0, 0)
+    found = message_waits(aligned(table([early], [late])))
+    assert list(zip(found["sender"], found["receiver"], strict=True)) == [(0, 1), (1, 0)]
+    assert found["late_sender_ms"].tolist() == pytest.approx([0, 5])
+    assert found["late_receiver_ms"].tolist() == pytest.approx([5, 0])
+    assert found["send_ms"].tolist() == pytest.approx([7, 2])
+
+
+def test_ranks_may_exchange_with_another_in_each_round() -> None:
+    """0 with 1 and 2 with 3, then 0 with 2 and 1 with 3; messages are numbered for each two ranks."""
+    ranks = [
+        [
+            exchange(20 * step + 10 * i + rank / 9, 5, rank ^ bit, step)
+            for step in range(3)
+            for i, bit in enumerate((1, 2))
+        ]
+        for rank in range(4)
+    ]
+    found = links(*ranks)
+    assert len(found) == 4 * 6
+    assert all((place, receiver) == (other, sender ^ bit) for sender, receiver, _, place, other in found
+               for bit in [(1, 2)[place % 2]])  # fmt: skip
+
+
+def test_around_a_ring_each_rank_receives_of_the_one_before_it() -> None:
+    ranks = [
+        [exchange(10 * step + rank / 9, 5, (rank + 1) % 3, step) for step in range(4)] for rank in range(3)
+    ]
+    assert sorted(links(*ranks)) == sorted(
+        (rank, (rank + 1) % 3, step, step, step) for rank in range(3) for step in range(4)
+    )
+
+
+@pytest.mark.parametrize("periodic", [True, False])
+def test_of_whom_one_received_who_shifts_to_both_sides_is_not_said(periodic: bool) -> None:
+    """In the first half of a step to the right, in the second to the left: 1 received of 0, and then of 2."""
+    n = 4
+    ranks: list[list[Record]] = []
+    for rank in range(n):
+        rows = []
+        for half in range(6):
+            to = rank + (1, -1)[half % 2]
+            is_one = periodic or 0 <= to < n
+            seq = half // 2 if is_one else None
+            rows.append(exchange(10 * half + rank / 9, 6, to % n if is_one else None, seq))
+        ranks.append(rows)
+    assert links(*ranks) == []
+
+
+def test_what_one_call_sends_may_be_received_by_another_kind_and_what_it_receives_be_sent_by_another() -> (
+    None
+):
+    ranks = [[exchange(0, 5, 1, 0)], [receive(1, peer=0), send(2, peer=0)]]
+    assert links(*ranks) == [(0, 1, 0, 0, 0), (1, 0, 0, 1, 0)]
+
+
+def test_without_aligned_clocks_only_the_messages_of_one_sender_are_found() -> None:
+    three = [[exchange(10 * i, 5, (rank + 1 + i) % 3, 0) for i in range(2)] for rank in range(3)]
+    assert links(*three, uncertainty_s=float("nan")) == []
+    two = [[exchange(0, 5, 1, 0)], [exchange(0, 5, 0, 0)]]
+    assert links(*two, uncertainty_s=float("nan")) == [(0, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
+
+
+def test_a_call_that_did_not_end_keeps_no_other_from_being_matched() -> None:
+    ranks = [[exchange(0, 5, 1, 0), exchange(10, 5, 1, 1)], [exchange(0, 5, 0, 0)]]
+    ranks[0][1] = ranks[0][1]._replace(end_ns=None, status="inflight")
+    assert links(*ranks) == [(0, 1, 0, 0, 0), (1, 0, 0, 0, 0)]
+
+
+# -- in the background, with its WAIT -------------------------------------------------------------------
+
+
+def test_who_waits_for_what_goes_on_in_the_background_waits_in_its_wait() -> None:
+    issued = receive(0.0, 9.0, "IRECV", peer=1)
+    wait = record("WAIT", 1.004, 5.0, peer=1, seq=0, group_size=2)
+    found = only(message_waits(aligned(table([issued, wait], [send(7.0, 2.0, peer=0)]))))
+    assert found["late_sender_ms"] == pytest.approx(3.0)
+    assert found["late_receiver_ms"] == 0
+
+
+def test_a_wait_is_for_the_operation_that_ends_with_it() -> None:
+    """A send to a rank and a receive of it have the same number and peer."""
+    rows = [
+        send(0.0, 3.0, "ISEND", peer=1), receive(0.0, 9.0, "IRECV", peer=1),
+        record("WAIT", 1.002, 1.0, peer=1, seq=0, group_size=2),
+        record("WAIT", 1.004, 5.0, peer=1, seq=0, group_size=2),
+    ]  # fmt: skip
+    others = [send(7.0, 2.0, peer=0), receive(2.5, 0.5, peer=0)]
+    found = message_waits(aligned(table(rows, others)))
+    assert found["late_receiver_ms"].tolist() == pytest.approx([0.5, 0])
+    assert found["late_sender_ms"].tolist() == pytest.approx([0, 3.0])
 
 
 # -- which rank a number of a group is ------------------------------------------------------------------

@@ -311,6 +311,15 @@ def test_what_is_received_in_the_background_is_arrived_at_its_end(tmp_path: Path
     assert arrows(load(path)) == [("rank 1", "rank 0", "ISEND")] * 2
 
 
+def test_ranks_that_exchange_have_an_arrow_each_way(tmp_path: Path, load: Load) -> None:
+    ranks = [
+        [record("SENDRECV", 1.0 + rank / 100, 20.0, peer=1 - rank, seq=0, group_size=2)] for rank in range(2)
+    ]
+    path, counts = written(table(tmp_path, *ranks).assign(clock_uncertainty_s=0.0), tmp_path)
+    assert counts.flows == 2
+    assert set(arrows(load(path))) == {("rank 0", "rank 1", "SENDRECV"), ("rank 1", "rank 0", "SENDRECV")}
+
+
 def test_no_arrow_leads_back_in_time(tmp_path: Path, load: Load) -> None:
     """The receive ended before the send began: the clocks are farther apart than that."""
     ranks = [[record("SEND", 1.5, peer=1, seq=0)], [record("RECV", 1.0, peer=0, seq=0)]]

@@ -110,7 +110,7 @@ def _last(frame: Frame, parts: Instances, among: Bools) -> Ints:
 
 
 def _flows_of_messages(frame: Frame, world_size: int | None) -> FlowsOf:
-    return _arrows(frame, *find_messages(frame, world_size))
+    return _arrows(frame, *find_messages(frame, world_size, exchanges=True))
 
 
 def _arrows(frame: Frame, sender: Ints, receiver: Ints) -> FlowsOf:

@@ -124,7 +124,7 @@ def waits_text(totals: pd.DataFrame, messages: pd.DataFrame, states: Mapping[str
 
 _ON_MESSAGES = (
     "late sender: how long receivers waited for the send to begin. late receiver: how long senders were in "
-    "the send before the receive began."
+    "the send, or waited for it, before the receive began."
 )
 
 

@@ -9,12 +9,13 @@ import numpy as np
 from narwhals.typing import IntoDataFrameT
 
 from timing_logger.analysis.analysis import Analysis
+from timing_logger.analysis.collectives.exchanges import Calls, Sent, received_in_calls
 from timing_logger.analysis.collectives.matching import communicators
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.group_members import NONE, ranks_by_number
 from timing_logger.analysis.grouping import any_row_of, known_sums, quantiles, sums
 from timing_logger.analysis.instants import instants
-from timing_logger.analysis.operations import base_operation, goes_on
+from timing_logger.analysis.operations import base_operation, goes_on, is_wait
 from timing_logger.analysis.part_tables import in_one_table
 from timing_logger.analysis.steps import steps_of, with_epoch
 from timing_logger.analysis.tables import (
@@ -29,6 +30,7 @@ from timing_logger.analysis.tables import (
     new_columns,
     numbers,
     opened,
+    processes_of,
     taken,
 )
 from timing_logger.reading.lacking import stated_world_size
@@ -47,9 +49,14 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     ``timings.attrs["files"]``), or if the group's name lists its members, as the names of timed
     communicators do. The messages of other groups are left out.
 
+    A ``SENDRECV`` is the send of one message and the receive of another, and its time that of both. Its row
+    states to whom it sent. From whom it received is not recorded: it is taken to be the same rank where that
+    contradicts no row of the group, or else the only rank of which the messages remain; where neither holds,
+    as in a halo exchange with two neighbours or more, the message is left out.
+
     The definitions are Scalasca's. What compares the instants of the two ranks is NaN if the clock of one
-    of them is not aligned (``clock_uncertainty_s`` is NaN or missing). A wait is NaN where the operation of
-    that side is non-blocking: nobody waits in an ``ISEND`` or ``IRECV``.
+    of them is not aligned (``clock_uncertainty_s`` is NaN or missing). Nobody waits in an ``ISEND`` or
+    ``IRECV``, but in the ``WAIT`` row for it: that counts there, and without one the wait is NaN.
 
     Args:
         timings: a table of timings, as ``read_timings`` returns.
@@ -62,15 +69,17 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
             ``epoch`` beside the iteration only where iterations restart.
         sender, receiver: ranks of the two sides.
         send_ms, receive_ms: time that each side took.
-        late_sender_ms: how long the receiver waited for the send to begin, from 0 to ``receive_ms``.
-        late_receiver_ms: how long the sender was in its send before the receive began, from 0 to
-            ``send_ms``. A buffered send does not need the receiver, and then this time was no wait.
+        late_sender_ms: how long the receiver waited for the send to begin, from 0 to ``receive_ms``, or to
+            the length of the ``WAIT``.
+        late_receiver_ms: how long the sender was in its send, or the ``WAIT`` for it, before the receive
+            began. A buffered send does not need the receiver, and then this time was no wait.
         clock_violation: whether the receive ended before the send began, by more than ``uncertainty_ms``.
         uncertainty_ms: how far the difference between instants of the two ranks may be off.
         send_row, receive_row: positions in ``timings`` (int64).
     """
     frame = opened(timings)
-    messages = find_messages(frame, stated_world_size(getattr(timings, "attrs", {}).get("files", [])))
+    world_size = stated_world_size(getattr(timings, "attrs", {}).get("files", []))
+    messages = _in_order(frame, find_messages(frame, world_size, exchanges=True))
     rank = frame["rank"].to_numpy().astype(np.int64)
     epoch = steps_of(frame).columns(frame, messages.send)
     sent = taken(frame, _OF_THE_SEND, messages.send).with_columns(*epoch.values())
@@ -84,24 +93,65 @@ def message_waits(timings: IntoDataFrameT) -> IntoDataFrameT:
     return cast("IntoDataFrameT", table.to_native())
 
 
+def _in_order(frame: Frame, messages: Messages) -> Messages:
+    """Return the messages by group, sender, receiver and number."""
+    rank = frame["rank"].to_numpy().astype(np.int64)
+    send, receive = messages
+    keys = communicators(frame)[send], rank[send], rank[receive], numbers(frame, "seq")[send]
+    order = np.lexsort(keys[::-1])
+    return Messages(send[order], receive[order])
+
+
 def _figures(frame: Frame, messages: Messages) -> dict[str, Floats | Bools]:
     start_s, end_s, half_width_s = instants(frame)
     elapsed_ms = numbers(frame, "elapsed_ms")
-    in_background = each_text(coded_text(frame, "operation"), goes_on)
+    blocked_from_s, blocked_ms = _blocked(frame, np.concatenate(messages), start_s, end_s, elapsed_ms)
     send, receive = messages
     uncertainty_s = half_width_s[send] + half_width_s[receive]
-    receive_began_first_s = start_s[send] - start_s[receive] + 0 * uncertainty_s  # NaN if not aligned
-    send_ms, receive_ms = elapsed_ms[send], elapsed_ms[receive]
-    late_sender_ms = np.clip(1e3 * receive_began_first_s, 0.0, receive_ms)
-    late_receiver_ms = np.clip(-1e3 * receive_began_first_s, 0.0, send_ms)
+    of_send, of_receive = np.arange(len(send)), len(send) + np.arange(len(send))
+    comparable = 0 * uncertainty_s  # NaN if not aligned
+    sender_came_ms = 1e3 * (start_s[send] - blocked_from_s[of_receive] + comparable)
+    receiver_came_ms = 1e3 * (start_s[receive] - blocked_from_s[of_send] + comparable)
     return {
-        "send_ms": send_ms,
-        "receive_ms": receive_ms,
-        "late_sender_ms": np.where(in_background[receive], np.nan, late_sender_ms),
-        "late_receiver_ms": np.where(in_background[send], np.nan, late_receiver_ms),
+        "send_ms": elapsed_ms[send],
+        "receive_ms": elapsed_ms[receive],
+        "late_sender_ms": np.clip(sender_came_ms, 0.0, blocked_ms[of_receive]),
+        "late_receiver_ms": np.clip(receiver_came_ms, 0.0, blocked_ms[of_send]),
         "clock_violation": start_s[send] - end_s[receive] > uncertainty_s,
         "uncertainty_ms": 1e3 * uncertainty_s,
     }
+
+
+def _blocked(
+    frame: Frame, row: Ints, start_s: Floats, end_s: Floats, elapsed_ms: Floats
+) -> tuple[Floats, Floats]:
+    """Return from when on, and for how many ms, the thread of each row was blocked by its operation.
+
+    That is the row itself, or the ``WAIT`` for an operation in the background; NaN without one. A send and a
+    receive of one rank may have the same number and peer; the ``WAIT`` of either ends with it.
+    """
+    operation = coded_text(frame, "operation")
+    by = np.where(each_text(operation, goes_on)[row], NONE, row)
+    wait = np.flatnonzero(each_text(operation, is_wait) & ~np.isnan(numbers(frame, "seq")))
+    background = np.flatnonzero(by == NONE)
+    if len(wait) and len(background):
+        both = np.concatenate([row[background], wait])
+        of_number = (numbers(frame, name)[both] for name in ("seq", "peer"))
+        key = dense_codes(processes_of(frame)[both], communicators(frame)[both], *of_number)
+        asked, key = key[: len(background)], key[len(background) :]
+        order = np.argsort(key, kind="stable")
+        first, n_waits = (
+            np.searchsorted(key[order], asked),
+            np.bincount(key, minlength=asked.max() + 1)[asked],
+        )
+        best_s = np.full(len(asked), np.inf)
+        for i in range(n_waits.max()):
+            candidate = wait[order[np.minimum(first + i, len(order) - 1)]]
+            apart_s = np.where(i < n_waits, abs(end_s[candidate] - end_s[row[background]]), np.inf)
+            nearer = apart_s < best_s
+            by[background[nearer]], best_s[nearer] = candidate[nearer], apart_s[nearer]
+    known = by != NONE
+    return np.where(known, start_s[by], np.nan), np.where(known, elapsed_ms[by], np.nan)
 
 
 _OF_MESSAGES = ("group", "sender", "receiver")
@@ -146,9 +196,11 @@ def summarize_messages(messages: IntoDataFrameT) -> IntoDataFrameT:
 
 
 def messages_and_groups(timings: pd.DataFrame) -> pd.DataFrame:
-    """Keep the rows of messages, and as few other rows as tell the ranks and the size of each group."""
+    """Keep the rows of messages, of waits for them, and the few that tell ranks and size of each group."""
     named = coded_text(opened(timings, ("operation",)), "operation")
-    is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV"))
+    is_message = each_text(named, lambda name: base_operation(name) in ("SEND", "RECV", "SENDRECV"))
+    of_message = timings["seq"].notna() & timings["peer"].notna()
+    is_message |= each_text(named, is_wait) & of_message.to_numpy()
     tells = ~timings.duplicated(["rank", "incarnation", "group", "group_size"]).to_numpy()
     kept: pd.DataFrame = timings[tells | is_message].reset_index(drop=True)
     kept.attrs = timings.attrs  # sidecars tell how many ranks there are
@@ -171,7 +223,7 @@ class Messages(NamedTuple):
     receive: Ints
 
 
-def find_messages(frame: Frame, world_size: int | None) -> Messages:
+def find_messages(frame: Frame, world_size: int | None, *, exchanges: bool = False) -> Messages:
     """Find the messages of which both sides have exactly one row.
 
     Messages are numbered for each sender and receiver of a group. The other rank is stated as its number
@@ -180,20 +232,30 @@ def find_messages(frame: Frame, world_size: int | None) -> Messages:
     Args:
         frame: a table that ``opened`` returned.
         world_size: the number of ranks in the run; None if unknown.
+        exchanges: whether to find those that a ``SENDRECV`` sent or received, too, so that a row may be of
+            two messages. From whom one received is not stated, see :mod:`exchanges`.
     """
     operation = coded_text(frame, "operation")
-    sends = each_text(operation, lambda name: base_operation(name) == "SEND")
+    is_exchange = each_text(operation, lambda name: exchanges and base_operation(name) == "SENDRECV")
+    sends = each_text(operation, lambda name: base_operation(name) == "SEND") | is_exchange
     receives = each_text(operation, lambda name: base_operation(name) == "RECV")
     rank, seq = frame["rank"].to_numpy().astype(np.int64), numbers(frame, "seq")
     group = communicators(frame)
     other = ranks_by_number(frame, numbers(frame, "peer"), group, world_size)
     row = np.flatnonzero((sends | receives) & ~np.isnan(seq) & (other != NONE))
-    sends, receives, rank, other = sends[row], receives[row], rank[row], other[row]
-    sender, receiver = np.where(sends, rank, other), np.where(sends, other, rank)
+    sends, receives, of_rank, other = sends[row], receives[row], rank[row], other[row]
+    sender, receiver = np.where(sends, of_rank, other), np.where(sends, other, of_rank)
     message = dense_codes(group[row], sender, receiver, seq[row])
-    paired = ((np.bincount(message, sends) == 1) & (np.bincount(message, receives) == 1))[message]
-    row, message, sends = row[paired], message[paired], sends[paired]
-    return Messages(_by_message(row, message, sends), _by_message(row, message, ~sends))
+    n_sends, n_receives = np.bincount(message, sends), np.bincount(message, receives)
+    paired = ((n_sends == 1) & (n_receives == 1))[message]
+    found = Messages(*(_by_message(row[paired], message[paired], side[paired]) for side in (sends, receives)))
+    if not is_exchange.any():
+        return found
+    alone = ((n_sends == 1) & (n_receives == 0))[message]
+    sent = Sent(*(column[alone] for column in (row, group[row], sender, receiver, seq[row])))
+    call = np.flatnonzero(is_exchange)
+    calls = Calls(call, group[call], rank[call], np.isin(call, row))
+    return Messages(*map(np.concatenate, zip(found, received_in_calls(frame, sent, calls), strict=True)))
 
 
 def _by_message(row: Ints, message: Ints, chosen: Ints) -> Ints:
