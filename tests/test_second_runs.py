@@ -102,7 +102,7 @@ def test_rows_of_two_that_were_joined_in_a_file_are_said_to_be_so(
 ) -> None:
     for rank in range(2):
         write(tmp_path / "logs", rank, joined(rank))
-    assert said(tmp_path / "logs").startswith(f"the file of rank 0 holds the rows of two, for {why}")
+    assert said(tmp_path / "logs").startswith(f"the file of rank 0 holds the rows of two processes: {why}")
 
 
 def test_rows_without_numbers_below_a_second_header_are_of_another_run_if_iterations_go_back(

@@ -54,7 +54,7 @@ def different_runs(files: Sequence[File]) -> str:
     """
     for file in files:
         if why := file.get("second_run"):
-            return f"the file of rank {file['rank']} holds the rows of two, for {why}"
+            return f"the file of rank {file['rank']} holds the rows of two processes: {why}"
     for alike in _by_run(files):
         for why in (_world_sizes(alike), _boots(alike), _apart(alike), _never_together(alike)):
             if why:

@@ -233,7 +233,8 @@ def find_messages(frame: Frame, world_size: int | None, *, exchanges: bool = Fal
         frame: a table that ``opened`` returned.
         world_size: the number of ranks in the run; None if unknown.
         exchanges: whether to find those that a ``SENDRECV`` sent or received, too, so that a row may be of
-            two messages. From whom one received is not stated, see :mod:`exchanges`.
+            two messages. From whom one received is not stated, see
+            :mod:`timing_logger.analysis.collectives.exchanges`.
     """
     operation = coded_text(frame, "operation")
     is_exchange = each_text(operation, lambda name: exchanges and base_operation(name) == "SENDRECV")
