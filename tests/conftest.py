@@ -11,12 +11,13 @@ from contextlib import suppress
 
 import pytest
 from browser import browser, report
+from native_jobs import environment
 from scripted_device import scripted_device
 
 from timing_logger import TimingLogger, shutdown_timing_logger
 from timing_logger.sinks.memory import MemorySink
 
-__all__ = ["browser", "global_logger_is_off", "logger", "report", "scripted_device", "sink"]
+__all__ = ["browser", "environment", "global_logger_is_off", "logger", "report", "scripted_device", "sink"]
 
 
 # Every run tries the same examples: a few, or with ``make test-all`` five times as many. ``make test-random``

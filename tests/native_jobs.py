@@ -8,10 +8,12 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from mpi_runner import environment_of_a_job
 from processes import run_job
 
 from timing_logger.run_info import TimingFile
@@ -26,6 +28,13 @@ needs_compiler = pytest.mark.skipif(
 )
 
 Job = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    """The environment of the MPI jobs of a module, in which ``mpicc`` and ``mpiexec`` are found."""
+    with environment_of_a_job() as found:
+        yield {**found, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 def compiled(name: str, folder: Path, environment: dict[str, str], *options: str) -> Path:

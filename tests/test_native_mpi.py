@@ -10,13 +10,11 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mpi_runner import environment_of_a_job
-from native_jobs import BIN, RUN, Jobs, compiled, needs_compiler, rows_of
+from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
 from timing_logger.autologging.native_mpi import build, preload, table
@@ -27,12 +25,6 @@ from timing_logger.reading.timings import read_timings
 HERE = Path(__file__).parent
 
 pytestmark = needs_compiler
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    with environment_of_a_job() as found:
-        yield {**found, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")

@@ -16,43 +16,54 @@ from timing_logger.recording import core
 
 needs_native = pytest.mark.skipif(core.NAME != "native", reason="the Python core has no ring")
 
-BEFORE_OUR_HOOK = """
-import os, sys
+IN_A_CHILD = """
+import os, signal, sys, time
+def in_a_child(fork, do):
+    pid = fork()
+    if pid == 0:
+        status = 1
+        try:
+            do()
+            status = 0
+        finally:
+            os._exit(status)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+"""A program's beginning: ``in_a_child`` calls ``do`` in a child, which must end without an error."""
+
+BEFORE_OUR_HOOK = (
+    IN_A_CHILD
+    + """
 in_child = []
 os.register_at_fork(after_in_child=lambda: [call() for call in in_child])  # before the package's own
 from timing_logger import TimingLogger
 logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
 def fork(child=lambda: None):
-    pid = os.fork()
-    if pid == 0:
-        status = 1
-        try:
-            child()
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    in_a_child(os.fork, child)
 def finish(expected):
     assert logger.flush()
     assert logger.stats == (expected, expected, 0, 0), logger.stats
     logger.close()
     assert logger.stats == (expected, expected, 0, 0), logger.stats
 """
+)
 """A program's beginning: ``in_child`` is called in each child before any hook of the package."""
 
-FORKED_IN_C = """
-import ctypes, os, signal, sys, time
+FORKED_IN_C = (
+    IN_A_CHILD
+    + """
+import ctypes
 from timing_logger import TimingLogger
 def fork():
     return ctypes.PyDLL(None).fork()  # as a library would: no hook of Python runs in the child
 """
+)
 """A program's beginning, with a fork that Python does not know of."""
 
 
-def run(program: str, folder: Path) -> str:
+def run(program: str, folder: Path) -> None:
     done = run_python(program, folder, timeout_s=120)
     assert done.returncode == 0, done.stderr
-    return done.stderr
 
 
 def operations(folder: Path) -> list[str]:
@@ -188,22 +199,16 @@ def test_a_child_forked_in_c_that_goes_on_in_python_writes_nothing_and_ends(tmp_
         FORKED_IN_C
         + """
 logger = TimingLogger(0, sys.argv[1], flush_interval=3600)
+def go_on():
+    for _ in range(5):
+        logger.record_timing("CHILD", 1.0)
+        logger.record_interval("CHILD", 1, 2, metadata={"a": 1})
+    assert logger.flush(60)
+    logger.close()
+    assert logger.stats.written == logger.stats.pending == 0, logger.stats
 for n in range(20):
     logger.record_timing("PARENT", 1.0)
-    pid = fork()
-    if pid == 0:
-        status = 1
-        try:
-            for _ in range(5):
-                logger.record_timing("CHILD", 1.0)
-                logger.record_interval("CHILD", 1, 2, metadata={"a": 1})
-            assert logger.flush(60)
-            logger.close()
-            assert logger.stats.written == logger.stats.pending == 0, logger.stats
-            status = 0
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    in_a_child(fork, go_on)
 logger.close()
 assert logger.stats == (20, 20, 0, 0), logger.stats
 """,

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mpi_runner import environment_of_a_job
-from native_jobs import BIN, RUN, Jobs, compiled, needs_compiler, rows_of
+from native_jobs import RUN, Jobs, compiled, needs_compiler, rows_of
 from processes import run_job
 
 pytestmark = needs_compiler
-
-
-@pytest.fixture(scope="module")
-def environment() -> Iterator[dict[str, str]]:
-    with environment_of_a_job() as found:
-        yield {**found, "PATH": f"{BIN}:{os.environ['PATH']}"}
 
 
 @pytest.fixture(scope="module")

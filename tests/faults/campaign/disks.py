@@ -12,9 +12,8 @@ from pathlib import Path
 from fault_programs import FILE_SIZE_LIMIT
 from processes import rows, run_job, run_python
 
+from campaign.injected import ERRORS, in_writes, windows_of_errors
 from campaign.trial import Trial, Untried
-
-ERRORS = ("ENOSPC", "EDQUOT", "EIO", "EFBIG", "EROFS")
 
 _EXIT_CODE = 3
 _LIMIT_S = 60.0
@@ -151,25 +150,16 @@ removed = functools.partial(gone, way="removed")
 
 def errors(trial: Trial) -> str:
     """Have some writes of the file, or all from one on, end with an error."""
-    strace = shutil.which("strace")
-    if strace is None:
-        raise Untried("no strace here, which makes a write fail")
-    for error in ERRORS:
-        for number in range(trial.times(20, 1)):
-            chance = trial.chance(number)
-            first = chance.randrange(2, 12)
-            window = f"{first}+" if chance.random() < 0.25 else f"{first}..{first + chance.randrange(8)}"
-            with trial.new_folder() as folder, trial.one(f"{error} in writes {window}"):
-                command = [
-                    strace, "-f", "-qq", "-o", folder / "strace.txt", "-P", folder / "timing-rank0.csv",
-                    "-e", "trace=write", "-e", f"inject=write:error={error}:when={window}",
-                    sys.executable, "-c", _ERRORS, folder,
-                ]  # fmt: skip
-                run = run_job(command, environment={}, limit_s=_LIMIT_S, name=error)
-                assert run.returncode == _EXIT_CODE, run.stderr
-                found = [int(row[1]) for row in rows(folder / "timing-rank0.csv")]
-                assert found == list(range(3000 if window[-1] != "+" else len(found)))
-                _check_sums(folder, 3000, len(found))
+    for error, window in windows_of_errors(trial, trial.times(20, 1), first_before=12, most=8):
+        with trial.new_folder() as folder, trial.one(f"{error} in writes {window}"):
+            file = folder / "timing-rank0.csv"
+            failing = in_writes(file, f"error={error}:when={window}")
+            command = [*failing, sys.executable, "-c", _ERRORS, folder]
+            run = run_job(command, environment={}, limit_s=_LIMIT_S, name=error)
+            assert run.returncode == _EXIT_CODE, run.stderr
+            found = [int(row[1]) for row in rows(file)]
+            assert found == list(range(3000 if window[-1] != "+" else len(found)))
+            _check_sums(folder, 3000, len(found))
     return ", ".join(ERRORS)
 
 

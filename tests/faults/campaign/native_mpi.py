@@ -26,6 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from campaign.injected import ERRORS, in_writes, windows_of_errors
 from campaign.trial import Trial, Untried
 
 _PROGRAM = Path(__file__).parents[2] / "native_programs" / "struck.c"
@@ -284,21 +285,13 @@ full_queue = functools.partial(
 
 def errors(trial: Trial) -> str:
     """Have some writes of the file, or all from one on, end with an error."""
-    from campaign.disks import ERRORS
-
-    strace = _strace()
-    for error in ERRORS:
-        for number in range(trial.times(10, 1)):
-            chance = trial.chance(number)
-            first = chance.randrange(2, 6)
-            window = f"{first}+" if chance.random() < 0.25 else f"{first}..{first + chance.randrange(3)}"
-            with trial.new_folder() as folder, trial.one(f"{error} in writes {window}"):
-                before = _injected(
-                    strace, folder, f"inject=write,writev,pwrite64:error={error}:when={window}"
-                )
-                left = _run(folder, 1500, before=before)
-                assert left.status == _untimed(trial.folder, ""), f"status {left.status}: {left.said}"
-                _check(folder, {"size limit"}, left)
+    for error, window in windows_of_errors(trial, trial.times(10, 1), first_before=6, most=3):
+        with trial.new_folder() as folder, trial.one(f"{error} in writes {window}"):
+            file = folder / "logs" / "timing-rank0.csv"
+            before = in_writes(file, f"error={error}:when={window}", "write,writev,pwrite64")
+            left = _run(folder, 1500, before=before)
+            assert left.status == _untimed(trial.folder, ""), f"status {left.status}: {left.said}"
+            _check(folder, {"size limit"}, left)
     return ", ".join(ERRORS)
 
 
@@ -319,18 +312,6 @@ def stalled_disk(trial: Trial) -> str:
             assert counts["accepted"] == counts["written"] + counts["dropped"] + counts["pending"], counts
             assert counts["dropped"] + counts["pending"] > 0
     return f"each write takes a minute; it ended {slowest_s:.1f} s after its last call at the latest"
-
-
-def _strace() -> str:
-    if (found := shutil.which("strace")) is None:
-        raise Untried("no strace here, which holds back a write or makes it fail")
-    return found
-
-
-def _injected(strace: str, folder: Path, what: str) -> list[str]:
-    file = folder / "logs" / "timing-rank0.csv"
-    return [strace, "-f", "-qq", "-o", str(folder / "strace.txt"), "-P", str(file),
-            "-e", "trace=write,writev,pwrite64", "-e", what]  # fmt: skip
 
 
 def races(trial: Trial) -> str:

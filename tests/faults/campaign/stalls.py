@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from pathlib import Path
 
 from processes import rows, run_job, run_python
 
-from campaign.trial import Trial, Untried
+from campaign.injected import in_writes
+from campaign.trial import Trial
 
 _IN_MEMORY = """
 import sys, threading, time, tracemalloc
@@ -95,13 +94,12 @@ def stalled_sink(trial: Trial) -> str:
 
 def stalled_disk(trial: Trial) -> str:
     """Stall a write of the flush thread: calls do not wait, flush answers in time, nothing is lost."""
-    strace = shutil.which("strace")
-    if strace is None:
-        raise Untried("no strace here, which holds back a write")
     stall_s, worst_s = trial.times(60, 3), 0.0
     for number in range(trial.times(3, 1)):
         with trial.new_folder() as folder, trial.one(f"stall {number}"):
-            command = [*_held_back(strace, folder, stall_s), sys.executable, "-c", _ON_DISK, folder, stall_s]
+            # The second write to the file, after the header, is delayed in the kernel.
+            held_back = in_writes(folder / "timing-rank0.csv", f"delay_enter={int(stall_s * 1e6)}:when=2")
+            command = [*held_back, sys.executable, "-c", _ON_DISK, folder, stall_s]
             run = run_job(command, environment={}, limit_s=2 * stall_s + 60, name="a stalled disk")
             assert run.returncode == 0, run.stderr
             call_s, recorded = run.stdout.split()
@@ -114,10 +112,3 @@ def stalled_disk(trial: Trial) -> str:
     return (
         f"stalled for {stall_s} s; slowest recording call, with pauses of the machine: {worst_s * 1e3:.2f} ms"
     )
-
-
-def _held_back(strace: str, folder: Path, stall_s: float) -> list[str]:
-    """Return a command prefix that delays the second write to the file, after the header, in the kernel."""
-    inject = f"inject=write:delay_enter={int(stall_s * 1e6)}:when=2"
-    return [strace, "-f", "-qq", "-o", str(folder / "strace.txt"), "-P", str(folder / "timing-rank0.csv"),
-            "-e", "trace=write", "-e", inject]  # fmt: skip
