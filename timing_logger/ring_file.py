@@ -12,13 +12,12 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from timing_logger.record import INFLIGHT, RawRecord, Record, unescape_text
 from timing_logger.run_info import GroupProgress
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 MAGIC = int.from_bytes(b"TLGRING2", "little")
@@ -47,6 +46,9 @@ IS_GROUP = 1 << 7
 ELSEWHERE = 1 << 15
 _LENGTH = struct.Struct("=I")
 _NUMBERS, _NAMES = 6, 8
+
+Part: TypeAlias = Callable[[int, int], bytes]
+"""Returns so many bytes from a position in the file on; fewer where it ends."""
 
 
 class Ring(NamedTuple):
@@ -104,53 +106,25 @@ def read_ring(descriptor: int) -> Ring:
     return ring_in(lambda at, n_bytes: os.pread(descriptor, n_bytes, at), os.fstat(descriptor).st_size)
 
 
-def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
+def ring_in(part: Part, size: int) -> Ring:
     """Return what a ring holds, of which no more is read than that.
 
     Args:
-        part: returns so many bytes from a position on; fewer where the file ends.
+        part: reads the file.
         size: the file's number of bytes.
 
     Raises:
         NotARing: the file is none, or its header is damaged.
     """
-    import numpy as np  # not in a training process, which only asks for the path
-
     header = _header(part(0, _HEADER.size))
-    n_slots, released, head = header.slots, header.released, header.head
-    first_standing = header.header_bytes + header.names_bytes
-    first_open = first_standing + header.standing_bytes
-    first_slot = first_open + header.open_bytes
-    if header.slot_bytes != SLOT_BYTES or not n_slots or first_slot + n_slots * SLOT_BYTES > size:
-        raise NotARing("it is shorter than its header says")
-    if n_slots > _MOST_SLOTS or header.n_names > _MOST_NAMES or header.names_bytes > _MOST_NAME_BYTES:
-        raise NotARing("it states more records or names than any ring holds")
-    if not released <= head <= released + n_slots or head >= 2**63:
-        raise NotARing("its positions contradict each other")
-    names = list(
-        _names(part(header.header_bytes, min(header.names_used, header.names_bytes)), header.n_names)
-    )
-
-    def slots_at(first: int, count: int) -> npt.NDArray[Any]:
-        found = part(first, count * SLOT_BYTES)
-        return np.frombuffer(found, SLOT, len(found) // SLOT_BYTES) if found else np.empty(0, SLOT)
-
-    most = header.standing_bytes // SLOT_BYTES // _LISTS
-    count, which = min(most, header.standing // _LISTS), header.standing % _LISTS
-    noted = slots_at(first_standing + which * most * SLOT_BYTES, count)
-    noted = noted[_are_whole(noted, np.arange(len(noted), dtype=np.uint64), len(names))]
-    inside = slots_at(first_open, header.open_bytes // SLOT_BYTES)
-    inside = inside[_are_whole(inside, np.arange(len(inside), dtype=np.uint64), len(names))]
-    at = released % n_slots
-    before_the_end = min(head - released, n_slots - at)
-    slots = np.concatenate([
-        slots_at(first_slot + at * SLOT_BYTES, before_the_end),
-        slots_at(first_slot, head - released - before_the_end),
-    ])  # fmt: skip
-    positions = np.arange(released, released + len(slots), dtype=np.uint64)
-    held = slots[_are_whole(slots, positions, len(names))]
-    plain = held[held["has"] & ELSEWHERE == 0]
+    _check(header, size)
+    names = list(_names(part, header))
+    noted = _whole(_noted(part, header), len(names))
     is_group = noted["has"] & IS_GROUP != 0
+    entered = _whole(_slots(part, header.first_open, header.open_bytes // SLOT_BYTES), len(names))
+    waiting = _waiting(part, header)
+    held = _whole(waiting, len(names), first=header.released)
+    plain = held[held["has"] & ELSEWHERE == 0]
     return Ring(
         timing_file=header.timing_file,
         started_unix_ns=header.started_unix_ns,
@@ -158,10 +132,10 @@ def ring_in(part: Callable[[int, int], bytes], size: int) -> Ring:
         looked_ns=header.looked_ns,
         progressed_ns=header.progressed_ns,
         records=_records(plain, names),
-        open_calls=list(_once(_records(np.concatenate([noted[~is_group], inside]), names))),
+        open_calls=list(_once([*_records(noted[~is_group], names), *_records(entered, names)])),
         groups=[_group(Record._make(record)) for record in _records(noted[is_group], names)],
         elsewhere=len(held) - len(plain),
-        damaged=len(slots) - len(held),
+        damaged=len(waiting) - len(held),
     )
 
 
@@ -194,6 +168,21 @@ class RingHeader(NamedTuple):
         """The path of the first part of the timing file that the records belong to."""
         return Path(self.path.split(b"\0", 1)[0].decode(errors="surrogateescape"))
 
+    @property
+    def first_standing(self) -> int:
+        """Where the lists begin of where the process stands, behind the names."""
+        return self.header_bytes + self.names_bytes
+
+    @property
+    def first_open(self) -> int:
+        """Where the calls begin that were entered before they were made."""
+        return self.first_standing + self.standing_bytes
+
+    @property
+    def first_slot(self) -> int:
+        """Where the records begin."""
+        return self.first_open + self.open_bytes
+
 
 def _header(content: bytes) -> RingHeader:
     if len(content) < _HEADER.size:
@@ -204,9 +193,21 @@ def _header(content: bytes) -> RingHeader:
     return header
 
 
-def _names(area: bytes, count: int) -> Iterator[str]:
+def _check(header: RingHeader, size: int) -> None:
+    """Raise NotARing unless a file of ``size`` bytes can be a ring with this header."""
+    end = header.first_slot + header.slots * SLOT_BYTES
+    if header.slot_bytes != SLOT_BYTES or not header.slots or end > size:
+        raise NotARing("it is shorter than its header says")
+    if header.slots > _MOST_SLOTS or header.n_names > _MOST_NAMES or header.names_bytes > _MOST_NAME_BYTES:
+        raise NotARing("it states more records or names than any ring holds")
+    if not header.released <= header.head <= header.released + header.slots or header.head >= 2**63:
+        raise NotARing("its positions contradict each other")
+
+
+def _names(part: Part, header: RingHeader) -> Iterator[str]:
+    area = part(header.header_bytes, min(header.names_used, header.names_bytes))
     at = 0
-    for _ in range(count):
+    for _ in range(header.n_names):
         if at + _LENGTH.size > len(area):
             return
         (length,) = _LENGTH.unpack_from(area, at)
@@ -216,12 +217,37 @@ def _names(area: bytes, count: int) -> Iterator[str]:
         yield unescape_text(area[at - length : at].decode(errors="replace"))
 
 
-def _are_whole(
-    slots: npt.NDArray[Any], positions: npt.NDArray[np.uint64], n_names: int
-) -> npt.NDArray[np.bool_]:
-    """Return which slots were completed for their position, and hold what was put into them."""
+def _slots(part: Part, first: int, count: int) -> npt.NDArray[Any]:
+    import numpy as np  # not in a training process, which only asks for the path
+
+    found = part(first, count * SLOT_BYTES)
+    return np.frombuffer(found, SLOT, len(found) // SLOT_BYTES) if found else np.empty(0, SLOT)
+
+
+def _noted(part: Part, header: RingHeader) -> npt.NDArray[Any]:
+    """Return the slots of the list that was made last of where the process stands."""
+    most = header.standing_bytes // SLOT_BYTES // _LISTS
+    count, which = divmod(header.standing, _LISTS)
+    return _slots(part, header.first_standing + which * most * SLOT_BYTES, min(most, count))
+
+
+def _waiting(part: Part, header: RingHeader) -> npt.NDArray[Any]:
+    """Return the slots of the records that were not known to be written, from the oldest on."""
     import numpy as np
 
+    count, at = header.head - header.released, header.released % header.slots
+    before_the_end = min(count, header.slots - at)
+    return np.concatenate([
+        _slots(part, header.first_slot + at * SLOT_BYTES, before_the_end),
+        _slots(part, header.first_slot, count - before_the_end),
+    ])  # fmt: skip
+
+
+def _whole(slots: npt.NDArray[Any], n_names: int, first: int = 0) -> npt.NDArray[Any]:
+    """Return the slots, at positions from ``first`` on, that are complete and hold what was put into them."""
+    import numpy as np
+
+    positions = np.arange(first, first + len(slots), dtype=np.uint64)
     words = slots.view(np.uint64).reshape(len(slots), SLOT_BYTES // 8)[:, 2:_SLOT_WORDS]
     odd = np.uint64(0x9E3779B97F4A7C15)
     with np.errstate(over="ignore"):
@@ -230,7 +256,7 @@ def _are_whole(
         sums = (sums ^ (sums >> np.uint64(32))) + positions + np.uint64(1)
     known = (slots["names"] < n_names).all(axis=1) | (slots["has"] & ELSEWHERE != 0)
     as_put = (slots["ticket"] == positions + np.uint64(1)) & (slots["checksum"] == sums)
-    whole: npt.NDArray[np.bool_] = as_put & known
+    whole: npt.NDArray[Any] = slots[as_put & known]
     return whole
 
 
