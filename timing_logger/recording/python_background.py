@@ -11,7 +11,7 @@ from timing_logger.recording.protocols import Waitable, has_ended
 from timing_logger.recording.python_core import Caller, OpenCall, Span
 
 if TYPE_CHECKING:
-    from timing_logger.recording.recorder import Recorder
+    from timing_logger.recording.instrumented_calls import InstrumentedCalls
 
 
 class Wait(OpenCall):
@@ -59,7 +59,7 @@ class BackgroundSpan(Span):
     value_of: Callable[[Any], object]
     call_when_done: Callable[[Any, Callable[[Any], None]], None]
 
-    def begin(self, goes_on: bool, recorder: Recorder) -> None:
+    def begin(self, goes_on: bool, recorder: InstrumentedCalls) -> None:
         """Begin the operation now; ``recorder`` knows the threads that will wait for it."""
         self._recorder = recorder
         self.goes_on = goes_on

@@ -1,4 +1,4 @@
-"""The recording half of a logger: every call that the training thread makes.
+"""The recording half of a logger: the recording calls of programs.
 
 A recording call makes one tuple and appends it to a queue; a span does so when its block is left. Code that
 these calls share is repeated in each of them, because one more function call would cost a tenth of the whole.
@@ -6,60 +6,26 @@ these calls share is repeated in each of them, because one more function call wo
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from timing_logger.record import HOST_CLOCK, OK, stated_interval
 from timing_logger.recording import core
-from timing_logger.recording.channel import Channel
 from timing_logger.recording.clock import perf_counter_ns
-from timing_logger.recording.core import BackgroundSpan, Caller, Span, Unrecorded, Wait
+from timing_logger.recording.core import Span
 from timing_logger.recording.device.host_or_device import timed_block
 from timing_logger.recording.device.span import DeviceSpan
+from timing_logger.recording.instrumented_calls import InstrumentedCalls
 from timing_logger.recording.no_span import NO_SPAN, Timer
-from timing_logger.recording.open_calls import Callers, OpenCalls
-from timing_logger.recording.protocols import Counts, NumberedGroup, Waitable
-from timing_logger.recording.sampling import StepPolicy
 
 if TYPE_CHECKING:
     import torch
 
     from timing_logger.recording.device.intervals import DeviceInterval
 
-S = TypeVar("S", bound=Span)
-B = TypeVar("B", bound=BackgroundSpan)
-R = TypeVar("R")
 
-
-_NO_LABEL = "", "", False
-"""Names of layer and phase, and whether it names a layer: it may be for the phase alone."""
-
-
-class Recorder:
-    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on.
-
-    Attributes:
-        recording: whether the current iteration is recorded.
-    """
-
-    def __init__(self, policy: StepPolicy, channel: Channel) -> None:
-        self.recording = False
-        self._enabled = False
-        self._policy = policy
-        self._selective = policy.selective
-        self._iteration: int | None = None
-        self._epoch: int | None = None
-        self._channel = channel
-        self._label = ContextVar("label", default=_NO_LABEL)
-        self._open_calls = OpenCalls(channel)
-        self._callers = Callers(self._open_calls)
-
-    @property
-    def _caller(self) -> Caller:
-        """What the calling thread's records have in common."""
-        return self._callers.current
+class Recorder(InstrumentedCalls):
+    """Puts records of the iterations that ``policy`` selects into ``channel``; off until switched on."""
 
     def _switch_on(self) -> None:
         self._enabled = self.recording = True
@@ -140,132 +106,6 @@ class Recorder:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block.
         """
         return timed_block(self, name, device, layer_name=layer_name)
-
-    def begin_operation(
-        self,
-        kind: type[S],
-        operation: str,
-        message_size: int | None,
-        layer_name: str | None,
-        group: str,
-        group_size: int,
-        peer: int | None,
-    ) -> S:
-        """Create a span of class ``kind`` that no ``with`` encloses: the fastest entry for instrumentation.
-
-        The caller enters the span and writes it, and checks whether the current iteration is recorded. The
-        arguments are those of :meth:`record_mpi_operation`, all by position.
-        """
-        span = kind.__new__(kind)
-        span.end_ns = 0
-        span.caller = caller = self._caller
-        span.thread = caller.thread
-        span.operation = operation
-        span.message_size_bytes = message_size
-        label = self._label.get()
-        span.layer_name = label[0] if layer_name is None else layer_name
-        span.phase = label[1]
-        span.iteration = self._iteration
-        span.epoch = self._epoch
-        span.group = group
-        span.group_size = group_size
-        span.seq = None
-        span.peer = peer
-        return span
-
-    def time_call(
-        self,
-        operation: str,
-        message_size: int | None,
-        layer_name: str | None,
-        peer: int | None,
-        group: NumberedGroup,
-        handle: type[Waitable],
-        call: Callable[..., R],
-        args: tuple[object, ...],
-    ) -> R:
-        """Make a call, wait for the operation that it began, and record both as one: for instrumentation.
-
-        In an iteration that is not recorded, a row is written only if the process hangs in the call.
-
-        Args:
-            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
-            group: supplies the name, the size and the sequence number.
-            handle: the class of the handles that are waited for, if ``call`` returns one.
-            call, args: the blocking function and its arguments.
-
-        Returns:
-            What ``call`` returns.
-
-        Raises:
-            BaseException: whatever the call or the wait raises; the row's status records it.
-        """
-        recording = self.recording
-        span = self.begin_operation(
-            Span if recording else Unrecorded,
-            operation,
-            message_size,
-            layer_name,
-            group.name,
-            group.size,
-            peer,
-        )
-        span.seq = group.next_collective()
-        begun = None
-        span.enter()
-        try:
-            begun = call(*args)
-            if isinstance(begun, handle):  # otherwise the operation was complete on return
-                begun.wait()
-        except BaseException as error:
-            counts = begun is not None or not group.take_back(error)
-            span.fail(error, begun if isinstance(begun, handle) else None, counts)
-            raise
-        span.finish(OK)
-        return begun
-
-    def issue_call(
-        self,
-        kind: type[B],
-        operation: str,
-        message_size: int | None,
-        layer_name: str | None,
-        peer: int | None,
-        group: NumberedGroup,
-        numbered: bool,
-        goes_on: bool,
-        call: Callable[..., R],
-        args: tuple[object, ...],
-    ) -> tuple[B, R]:
-        """Make a call that begins an operation, and record the operation: for instrumentation.
-
-        The caller sees to it that the operation's end is noted, and checks whether the current iteration is
-        recorded.
-
-        Args:
-            kind: the class of the operation.
-            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
-            group: supplies the name, the size and, if it is ``numbered``, the sequence number.
-            goes_on: whether a wait for the operation is a separate row.
-            call, args: the function and its arguments.
-
-        Returns:
-            The operation, and what ``call`` returns.
-
-        Raises:
-            BaseException: whatever the call raises; the row's status records it.
-        """
-        span = self.begin_operation(kind, operation, message_size, layer_name, group.name, group.size, peer)
-        if numbered:  # before the call, which may hang: its open row needs the number
-            span.seq = group.next_collective()
-        span.begin(goes_on, self)
-        try:
-            return span, call(*args)
-        except BaseException as error:
-            if numbered and group.take_back(error):
-                span.seq = None
-            span.end(type(error))
-            raise
 
     def record_device_operation(
         self,
@@ -398,60 +238,6 @@ class Recorder:
             self._label.get()[1] if phase is None else phase, message_size, start_ns, end_ns, clock,
             group, group_size, seq, peer, self._caller.thread, status, "", metadata,
         ))  # fmt: skip
-
-    @property
-    def enabled(self) -> bool:
-        """Whether this rank records at all, on some iterations at least."""
-        return self._enabled
-
-    @property
-    def calling_thread(self) -> str:
-        """The name that the calling thread's records have in ``thread``."""
-        return self._caller.thread
-
-    def add_group(self, group: Counts, name: str) -> None:
-        """Have the sidecar state how many collectives ``group`` has begun: for instrumentation.
-
-        Args:
-            name: the name of the group in its rows.
-        """
-        self._open_calls.add_group(group, name)
-
-    def begin_wait(self, of: Sequence[Span]) -> Wait:
-        """Begin a wait of the calling thread for operations that were left running, and return it.
-
-        The thread counts as blocked until it leaves the wait.
-        """
-        return Wait(of, self._caller)
-
-    @property
-    def labelled(self) -> bool:
-        """Whether a label that names a layer is in force in this context, see :meth:`label`."""
-        return self._label.get()[2]
-
-    @contextlib.contextmanager
-    def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
-        """Set the default layer name and phase of records made in the ``with`` block.
-
-        The label holds for this thread, and under asyncio for this task and those that it creates in the
-        block.
-        """
-        names = type(layer_name) is not str or layer_name != ""
-        outer = self._label.get()
-        self._label.set((layer_name, phase, names))
-        try:
-            yield
-        finally:
-            self._label.set(outer)
-
-    def set_current_iteration(self, iteration: int) -> None:
-        """Set the iteration of records that state none; it decides whether they are recorded."""
-        self._iteration = iteration
-        self.recording = self._enabled and self._policy.records(iteration)
-
-    def set_current_epoch(self, epoch: int) -> None:
-        """Set the epoch of records that state none."""
-        self._epoch = epoch
 
 
 if TYPE_CHECKING or core.NAME == "python":

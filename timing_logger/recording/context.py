@@ -1,0 +1,79 @@
+"""What records have in common: the iteration, the epoch, the label and the thread they are of."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+
+from timing_logger.recording.channel import Channel
+from timing_logger.recording.core import Caller
+from timing_logger.recording.open_calls import Callers, OpenCalls
+from timing_logger.recording.sampling import StepPolicy
+
+_NO_LABEL = "", "", False
+"""Names of layer and phase, and whether it names a layer: it may be for the phase alone."""
+
+
+class Context:
+    """Where the program stands, as its records state it, and whether they are recorded there.
+
+    Attributes:
+        recording: whether the current iteration is recorded.
+    """
+
+    def __init__(self, policy: StepPolicy, channel: Channel) -> None:
+        self.recording = False
+        self._enabled = False
+        self._policy = policy
+        self._selective = policy.selective
+        self._iteration: int | None = None
+        self._epoch: int | None = None
+        self._channel = channel
+        self._label = ContextVar("label", default=_NO_LABEL)
+        self._open_calls = OpenCalls(channel)
+        self._callers = Callers(self._open_calls)
+
+    @property
+    def _caller(self) -> Caller:
+        """What the calling thread's records have in common."""
+        return self._callers.current
+
+    @property
+    def enabled(self) -> bool:
+        """Whether this rank records at all, on some iterations at least."""
+        return self._enabled
+
+    @property
+    def calling_thread(self) -> str:
+        """The name that the calling thread's records have in ``thread``."""
+        return self._caller.thread
+
+    @property
+    def labelled(self) -> bool:
+        """Whether a label that names a layer is in force in this context, see :meth:`label`."""
+        return self._label.get()[2]
+
+    @contextlib.contextmanager
+    def label(self, layer_name: str, phase: str = "") -> Iterator[None]:
+        """Set the default layer name and phase of records made in the ``with`` block.
+
+        The label holds for this thread, and under asyncio for this task and those that it creates in the
+        block.
+        """
+        names = type(layer_name) is not str or layer_name != ""
+        outer = self._label.get()
+        self._label.set((layer_name, phase, names))
+        try:
+            yield
+        finally:
+            self._label.set(outer)
+
+    def set_current_iteration(self, iteration: int) -> None:
+        """Set the iteration of records that state none; it decides whether they are recorded."""
+        self._iteration = iteration
+        self.recording = self._enabled and self._policy.records(iteration)
+
+    def set_current_epoch(self, epoch: int) -> None:
+        """Set the epoch of records that state none."""
+        self._epoch = epoch
