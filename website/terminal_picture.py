@@ -29,6 +29,7 @@ COMMANDS = (
     "timing-logger summary logs/run | head -16",
 )
 WIDTH = 104
+MARGINS = 3  # columns of the picture that no text reaches, at both sides together
 LONGEST_PAUSE_S, TYPING_S = 2.0, 1.5
 
 FRAME = """\
@@ -58,7 +59,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(PROGRAM, Path(folder) / "train.py")
         session = list(_session(Path(folder)))
-    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
+    console = Console(record=True, width=WIDTH + MARGINS, file=StringIO(), force_terminal=True)
     instants = []
     for line in session:
         wrapped = line.text.wrap(console, WIDTH)
