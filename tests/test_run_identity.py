@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import os
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from mpi_runner import PROGRAMS, environment_of_a_job
+from processes import run_job, run_python
 
 from timing_logger.run_identity import VARIABLE, id_of_new_run, identity
 
 Environment = dict[str, str]
 
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+
 TORCHRUN = {"TORCHELASTIC_RUN_ID": "none", "MASTER_ADDR": "node-a", "MASTER_PORT": "29500", "WORLD_SIZE": "4"}
 OPEN_MPI = {"PMIX_NAMESPACE": "prterun-node-a-17@1", "OMPI_COMM_WORLD_SIZE": "4"}
+MPICH = {"PMI_RANK": "0", "PMI_SIZE": "2"}
 OPEN_MPI_4 = {"PMIX_NAMESPACE": str(0x81020001), "OMPI_COMM_WORLD_SIZE": "4"}
 SLURM = {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": "4"}
 PODS = {"MASTER_ADDR": "node-a", "MASTER_PORT": "29500", "WORLD_SIZE": "4", "RANK": "1"}
@@ -61,11 +73,118 @@ def test_ranks_of_several_hosts_have_one_identity_though_each_host_has_a_command
         (OPEN_MPI, ""),
         ({**OPEN_MPI, "PMIX_NAMESPACE": "prterun-node-a-17@2", "OMPI_PARENT_PORT": "0.0:1"}, "2"),
         ({**OPEN_MPI_4, "PMIX_NAMESPACE": str(0x81020003), "OMPI_PARENT_PORT": "0.0:1"}, "3"),
+        ({"PMIX_NAMESPACE": "slurm.pmix.12.0", "OMPI_PARENT_PORT": "0.0:1", **SLURM}, "spawned"),
+        ({**MPICH, VARIABLE: "given"}, ""),
+        ({**MPICH, VARIABLE: "given", "PMI_SPAWNED": "0"}, ""),
+        ({**MPICH, VARIABLE: "given", "PMI_SPAWNED": "1"}, "spawned"),
     ],
 )
 def test_spawned_ranks_are_another_world_of_the_run(environment: Environment, world: str) -> None:
-    started_first = OPEN_MPI_4 if environment["PMIX_NAMESPACE"].isdecimal() else OPEN_MPI
-    assert identity(environment) == (identity(started_first).run_id, world, "")
+    assert identity(environment).world == world
+
+
+@pytest.mark.parametrize(
+    ("started_first", "spawned"),
+    [
+        (OPEN_MPI, {"PMIX_NAMESPACE": "prterun-node-a-17@2", "OMPI_PARENT_PORT": "0.0:1"}),
+        (OPEN_MPI_4, {"PMIX_NAMESPACE": str(0x81020003), "OMPI_PARENT_PORT": "0.0:1"}),
+        ({**MPICH, VARIABLE: "given"}, {"PMI_SPAWNED": "1"}),
+    ],
+)
+def test_spawned_ranks_are_of_the_run_of_those_that_spawned_them(
+    started_first: Environment, spawned: Environment
+) -> None:
+    assert identity({**started_first, **spawned}).run_id == identity(started_first).run_id != ""
+
+
+class StandIn(SimpleNamespace):
+    """``mpi4py.MPI`` of a process that was spawned, of which each test changes something."""
+
+    THREAD_SINGLE, THREAD_FUNNELED, THREAD_SERIALIZED, THREAD_MULTIPLE = range(4)
+    COMM_NULL, parent = "null", "the parents"
+    is_initialized, is_finalized, is_thread_main, level = True, False, True, THREAD_MULTIPLE
+
+    def __init__(self, **changed: Any) -> None:
+        super().__init__(**changed)
+        self.asked = 0
+        self.Is_initialized = lambda: self.is_initialized
+        self.Is_finalized = lambda: self.is_finalized
+        self.Is_thread_main = lambda: self.is_thread_main
+        self.Query_thread = lambda: self.level
+        self.Comm = SimpleNamespace(Get_parent=self._get_parent)
+
+    def _get_parent(self) -> str:
+        self.asked += 1
+        return self.parent
+
+
+def world_beside(mpi: object, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setitem(sys.modules, "mpi4py.MPI", mpi)
+    return identity({VARIABLE: "given"}).world
+
+
+@pytest.mark.parametrize("changed", [{}, {"level": StandIn.THREAD_FUNNELED}, {"is_thread_main": False}])
+def test_where_the_environment_says_nothing_mpi_is_asked(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world_beside(StandIn(**changed), monkeypatch) == "spawned"
+    assert world_beside(StandIn(**changed, parent=StandIn.COMM_NULL), monkeypatch) == ""
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"is_initialized": False},
+        {"is_finalized": True},
+        {"level": StandIn.THREAD_FUNNELED, "is_thread_main": False},
+        {"level": StandIn.THREAD_SERIALIZED},
+    ],
+)
+def test_mpi_is_asked_only_when_this_thread_may_call_it(
+    changed: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mpi = StandIn(**changed)
+    assert world_beside(mpi, monkeypatch) == ""
+    assert mpi.asked == 0
+
+
+def test_a_forked_child_leaves_mpi_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    mpi = StandIn()
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    assert world_beside(mpi, monkeypatch) == ""
+    assert mpi.asked == 0
+
+
+def test_an_mpi4py_that_is_half_imported_or_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert world_beside(SimpleNamespace(), monkeypatch) == ""
+    failing = StandIn()
+    failing.Comm.Get_parent = lambda: 1 / 0
+    assert world_beside(failing, monkeypatch) == ""
+
+
+def test_mpi4py_is_not_imported_to_ask() -> None:
+    program = """
+import sys
+from timing_logger.run_identity import identity
+identity()
+assert not any(name.startswith("mpi4py") for name in sys.modules)
+"""
+    assert run_python(program).returncode == 0
+
+
+@pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec")
+@pytest.mark.serial  # four ranks
+@pytest.mark.parametrize("hidden", ["", "PMI_SPAWNED,OMPI_PARENT_PORT"], ids=["stated", "only MPI knows"])
+def test_a_spawned_rank_knows_that_it_is_one(hidden: str, tmp_path: Path) -> None:
+    program = PROGRAMS / "spawned_loggers.py"
+    with environment_of_a_job() as environment:
+        command = [MPIEXEC, "-n", 2, sys.executable, "-m", "mpi4py", program, tmp_path]
+        job = run_job(command, environment={**environment, "HIDDEN": hidden}, limit_s=60, name="spawning")
+    assert job.returncode == 0, job.stderr
+    told = [json.loads(path.read_text()) for path in tmp_path.glob("*.meta.json")]
+    assert sorted(one["labels"]["spawned"] for one in told) == [False, False, True, True]
+    for one in told:
+        assert bool(one["world"]) == one["labels"]["spawned"]
 
 
 def test_each_start_of_a_job_is_a_new_run() -> None:

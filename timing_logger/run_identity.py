@@ -1,22 +1,25 @@
 """Which run this process is of, and which world of that run: what the environment says, alike on all ranks.
 
 A run is one start of a job. If its launcher restarts it, that is the same run in a later incarnation. Ranks
-that ``MPI_Comm_spawn`` started are a world of their own in the run, and count from 0 like the others.
+that ``MPI_Comm_spawn`` started are a world of their own in the run, and count from 0 like the others. If the
+environment does not tell of that, MPI does, where it runs.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 VARIABLE = "TIMING_LOGGER_RUN_ID"
 """What ``timing-logger run`` hands on to every process of the job that it starts."""
 
 Environment: TypeAlias = Mapping[str, str]
 
+_PROCESS = os.getpid()
 _LOOPBACK = ("localhost", "127.", "::1")
 
 
@@ -121,13 +124,37 @@ def _launcher(environment: Environment) -> _Launcher | None:
 
 
 def _world(environment: Environment) -> str:
-    """Return the name of the world of a process that Open MPI spawned: its number in the namespace."""
-    if "OMPI_PARENT_PORT" not in environment:
+    """Return the name of the world of a process that MPI spawned; of Open MPI its number in the namespace."""
+    if not (_is_spawned(environment) or _has_parents()):
         return ""
     namespace = environment.get("PMIX_NAMESPACE", "")
     if namespace.isdecimal():
         return str(int(namespace) & 0xFFFF)
-    return namespace.rpartition("@")[2] or "spawned"
+    _, at, number = namespace.rpartition("@")
+    return number if at else "spawned"
+
+
+def _is_spawned(environment: Environment) -> bool:
+    """Tell whether Open MPI, or else MPICH or Intel MPI, says in the environment that it was spawned."""
+    return "OMPI_PARENT_PORT" in environment or environment.get("PMI_SPAWNED", "0") != "0"
+
+
+def _has_parents() -> bool:
+    """Ask MPI whether it spawned this process, if the program has it running and this thread may call it."""
+    mpi: Any = sys.modules.get("mpi4py.MPI")
+    try:
+        return _may_call(mpi) and bool(mpi.Comm.Get_parent() != mpi.COMM_NULL)
+    except Exception:  # it is None, or half imported
+        return False
+
+
+def _may_call(mpi: Any) -> bool:
+    """Tell whether a call of MPI is allowed now: not in a forked child, nor beside another thread's call."""
+    if os.getpid() != _PROCESS or not mpi.Is_initialized() or mpi.Is_finalized():
+        return False
+    level = mpi.Query_thread()
+    is_the_only_one = level < mpi.THREAD_SERIALIZED and mpi.Is_thread_main()
+    return bool(level == mpi.THREAD_MULTIPLE or is_the_only_one)
 
 
 def _number(environment: Environment, name: str) -> int:
