@@ -12,6 +12,7 @@ import pytest
 
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
+from timing_logger.reading.converting import convert
 from timing_logger.run_info import sidecar_path
 
 SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
@@ -133,6 +134,30 @@ def test_ranks_that_were_to_record_nothing_do_not_spoil_the_verdict_and_are_told
 def test_a_sidecar_of_another_schema_is_not_read_without_a_word(folder: Path) -> None:
     restate(folder / "timing-rank0.csv", schema_version=99)
     assert "its sidecar has schema version 99, and this timing_logger knows 1" in said_of(folder)[0]
+
+
+@pytest.mark.parametrize("command", [["stragglers"], ["hang"], ["waits"], ["summary"], ["trace", "-o"]])
+def test_each_command_says_that_a_sidecar_is_of_another_schema(
+    folder: Path, command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in folder.glob("*.csv"):
+        restate(path, schema_version=99)
+    name, *output = command
+    assert main([name, str(folder), *output, *[str(tmp_path / "out.json") for _ in output]]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("has schema version 99, and this timing_logger knows 1") == 1
+    assert "timing-rank0.csv and 3 more" in said
+
+
+def test_reading_says_it_once(folder: Path) -> None:
+    restate(folder / "timing-rank0.csv", schema_version=99)
+    assert "".join(said_of(folder)).count("schema version 99") == 1
+
+
+def test_converting_says_that_a_sidecar_is_of_another_schema(folder: Path, tmp_path: Path) -> None:
+    restate(folder / "timing-rank0.csv", schema_version=99)
+    with pytest.warns(UserWarning, match="schema version 99"):
+        convert(folder, "csv", tmp_path / "all.csv")
 
 
 @pytest.mark.parametrize("version", ["99", None, [1], {"a": 1}])

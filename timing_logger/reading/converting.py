@@ -18,7 +18,7 @@ from timing_logger.reading.atomic_files import drafts_of
 from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import Facts, parquet_name, writing_parquet
 from timing_logger.reading.sources import Source, chosen_engine
-from timing_logger.reading.timings import AnyPath, find_sources, troubles
+from timing_logger.reading.timings import AnyPath, find_sources, troubles, warn_of_schemas
 from timing_logger.record import COLUMNS, FIELDS, Field, escape_text
 from timing_logger.run_info import TimingFile
 
@@ -70,6 +70,7 @@ def convert(
 
     Warns:
         UserWarning: once, if lines of the input were cut or skipped.
+        UserWarning: once, if sidecars are of a schema version that this one does not know.
 
     Raises:
         ConfigurationError: ``to`` is none of these; or for Parquet, pyarrow is not installed.
@@ -85,6 +86,7 @@ def convert(
     engine = chosen_engine("auto", sum(source.n_bytes for source in sources))
     for source in sources:
         source.engine = engine
+    warn_of_schemas(sources, stacklevel=3)
     facts = _write(to, targets, _inputs(deque(sources), progress))
     if found := troubles({"files": facts, "left_out": []}):
         warnings.warn(found, UserWarning, stacklevel=2)

@@ -19,23 +19,31 @@ _MOST_NAMED = 5
 
 
 def problems_of(file: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each problem with a file's clock or sidecar.
+    """Yield a sentence for each problem with a file's clock or the values of its sidecar.
 
     Args:
         file: an entry of ``attrs["files"]`` of ``read_timings``.
     """
     if trouble := clock_trouble(file):
         yield trouble
-    sidecar = file.get("sidecar") or {}
-    if sidecar.get("schema_version", SCHEMA_VERSION) != SCHEMA_VERSION:
-        yield (
-            f"its sidecar has schema version {sidecar['schema_version']!r}, and this timing_logger knows "
-            f"{SCHEMA_VERSION}: what it states may mean something else. Use the version that wrote it, or a "
-            "newer one"
-        )
-    if unusable := sidecar.get(UNUSABLE):
+    if unusable := (file.get("sidecar") or {}).get(UNUSABLE):
         more = f" and {len(unusable) - _MOST_NAMED} more" if len(unusable) > _MOST_NAMED else ""
         yield f"its sidecar states no value that can be one for {', '.join(unusable[:_MOST_NAMED])}{more}"
+
+
+def schema_trouble(file: Mapping[str, Any]) -> str:
+    """State that a file's sidecar is of a version that is not known here; "" if it is not.
+
+    Args:
+        file: an entry of ``attrs["files"]`` of ``read_timings``, or a part of it.
+    """
+    version = (file.get("sidecar") or {}).get("schema_version", SCHEMA_VERSION)
+    if version == SCHEMA_VERSION:
+        return ""
+    return (
+        f"its sidecar has schema version {version!r}, and this timing_logger knows {SCHEMA_VERSION}: what it "
+        "states may mean something else. Use the version that wrote it, or a newer one"
+    )
 
 
 def uncounted(file: Mapping[str, Any]) -> Iterator[str]:

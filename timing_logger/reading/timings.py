@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.alignment import Alignment, alignments
-from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of
+from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of, schema_trouble
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital
 from timing_logger.reading.parquet import SUFFIX as PARQUET
@@ -113,6 +113,7 @@ def read_timings(
 
     Warns:
         UserWarning: once, if ranks that the sidecars state have no file, an empty or a shortened one.
+        UserWarning: once, if sidecars are of a schema version that this one does not know.
         UserWarning: once, if lines were cut or skipped, or files left out; if the number of rows of a file is
             not that in its sidecar; if a part of a file is missing; if something in a sidecar cannot be used;
             or if measurements of a clock contradict each other. And once, if the files are large and pyarrow
@@ -178,6 +179,7 @@ def timing_files(
         source.engine, source.columns = read_by, _in_order(columns)
     chosen, left_out, about = of_run(sources, incarnations, world)
     _warn_of_what_lacks(chosen)
+    warn_of_schemas(chosen, stacklevel=4)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
     reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
     return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes, about)
@@ -187,6 +189,15 @@ def _warn_of_what_lacks(sources: Iterable[Source]) -> None:
     lacks = lacking([{**source.stated(), "bytes": _n_bytes(source)} for source in sources])
     if said := lacking_in_words(lacks):
         warnings.warn(f"{capital(said)}. Every answer about this run lacks those rows.", stacklevel=4)
+
+
+def warn_of_schemas(sources: Iterable[Source], stacklevel: int) -> None:
+    """Warn once if sidecars are of versions that are not known here, before anything is made of them."""
+    found = [(source.path, trouble) for source in sources if (trouble := schema_trouble(source.stated()))]
+    if found:
+        path, trouble = found[0]
+        more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+        warnings.warn(f"{path}{more}: {trouble}.", stacklevel=stacklevel)
 
 
 def _n_bytes(source: Source) -> int | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from timing_logger.analysis import Summary
 from timing_logger.analysis.files import File, FileCounters
-from timing_logger.reading.file_problems import parts_trouble, problems_of, uncounted
+from timing_logger.reading.file_problems import parts_trouble, problems_of, schema_trouble, uncounted
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
@@ -84,7 +84,7 @@ def on_problems(files: Iterable[File]) -> Iterable[str]:
         files: ``attrs["files"]`` of the table of timings.
     """
     for file in files:
-        for problem in (*problems_of(file), *uncounted(file)):
+        for problem in filter(None, [schema_trouble(file), *problems_of(file), *uncounted(file)]):
             yield f"{escape_text(Path(file['path']).name)}: {escape_text(problem)}."
 
 
