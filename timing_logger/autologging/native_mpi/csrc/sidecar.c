@@ -249,7 +249,7 @@ static void tell_all(FILE *file, enum state state)
     fputs("{\n \"schema_version\": 1,\n", file);
     named(file, "file", file_name);
     fprintf(file, " \"rank\": %d,\n \"incarnation\": %d,\n \"world_size\": %d,\n", of_rank, incarnation, of_world);
-    fprintf(file, " \"labels\": {},\n \"options\": {\"core\": \"native-mpi\", \"hang_after\": %g},\n", hang_after_ns / 1e9);
+    fprintf(file, " \"labels\": {},\n \"options\": {\"hang_after\": %g},\n", hang_after_ns / 1e9);
     named(file, "core", "native-mpi");
     fputs(" \"crash_protection\": {\"on\": false, \"reason\": \"--native-mpi writes rows after a quarter of a second at "
           "most, and a kill loses those in between\"},\n", file);
