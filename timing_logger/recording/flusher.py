@@ -19,14 +19,14 @@ from typing import NamedTuple
 from timing_logger.record import END, NS_PER_S, RawRecord
 from timing_logger.recording.channel import CHUNK, MOST_AT_ONCE, Channel
 from timing_logger.recording.clock import WallClock, perf_counter_ns
+from timing_logger.recording.delivery import Delivery
 from timing_logger.recording.device.devices import when_events_are_low
 from timing_logger.recording.device.rows import DeviceRows
 from timing_logger.recording.hang_watch import HangWatch
 from timing_logger.recording.mailbox import Mailbox
 from timing_logger.recording.sidecar import Account, Sidecar
 from timing_logger.run_info import Counters
-from timing_logger.sinks import PartlyWritten, Sink
-from timing_logger.sinks.csv import CsvSink
+from timing_logger.sinks import Sink
 
 log = logging.getLogger("timing_logger")
 
@@ -48,7 +48,6 @@ sidecar, which has to report the delay before that.
 
 _LIVENESS_CHECK_S = 0.2
 _FIRST_CHECK_S = 0.01  # which shows how late a wait ends
-_CATCH_UP_NS = 250_000_000  # for which records are written before any Python code runs again
 _STARVED_S = 0.05  # a wait that ends later than that tells of threads that keep the interpreter busy
 _LONG_WAITS_S = 0.1, 0.2, 0.5, 1, 2, 5, 10, 30  # how long one was, in steps: each is told of once
 _LOOK_S = 0.25  # how often an idle flush thread checks whether the channel fills fast
@@ -72,8 +71,7 @@ class Flusher:
 
     Args:
         channel: the source of records.
-        sinks: the destinations. The first one decides what counts as written. The others get every batch that
-            it took, and their errors are only logged.
+        sinks: the destinations, see :class:`Delivery`.
         sidecar: the sidecar to keep current, if there is one.
         clock: maps instants to wall time, for the sinks.
         watch: checked at each drain for calls that do not end.
@@ -88,9 +86,8 @@ class Flusher:
         watch: HangWatch, *, interval_s: float, device_timeout_s: float, fsync: bool,
     ) -> None:  # fmt: skip
         self._channel = channel
-        self._sink, *self._other_sinks = sinks
+        self._delivery = Delivery(sinks, clock, self._report)
         self._sidecar = sidecar
-        self._clock = clock
         self._watch = watch
         self._interval_s = interval_s
         self._device_timeout_s = device_timeout_s
@@ -100,15 +97,12 @@ class Flusher:
         self._io_lock = threading.Lock()
         self._in_hand: Sequence[RawRecord] = []
         # Lines made in place are for the file alone: a sink of the user's may keep what it gets.
-        file = self._sink if isinstance(self._sink, CsvSink) and not self._other_sinks else None
+        file = self._delivery.file
         self._take = channel.take if file is None else channel.take_packed
-        self._file = file if hasattr(channel, "write_oldest") else None
+        self._can_catch_up = file is not None and hasattr(channel, "write_oldest")
         self._waited_s = 0.0
         self._most = CHUNK if file is None or file.is_limited else MOST_AT_ONCE
-        self._written = 0
-        self._failed = 0
         self._caught_up_ns = perf_counter_ns()
-        self._lost = 0
         self._cpu_ns = 0
         self._reported: set[str] = set()
         self._last_error = ""
@@ -122,7 +116,7 @@ class Flusher:
     @property
     def counters(self) -> Counters:
         """The number of records by fate: exact at rest, and never negative while recording goes on."""
-        written, failed, lost = self._written, self._failed, self._lost
+        written, failed, lost = self._delivery.written, self._delivery.failed, self._delivery.lost
         accepted, overflowed, _, unreadable = self._channel.counts()
         dropped = overflowed + unreadable + failed
         pending = accepted - written - dropped
@@ -162,8 +156,7 @@ class Flusher:
         self._in_hand = []
 
     def _progress(self) -> tuple[int, ...]:
-        within_batch = getattr(self._sink, "progress", 0)
-        return self._written, self._failed, len(self._device_rows), within_batch
+        return *self._delivery.progress, len(self._device_rows)
 
     def hurry(self) -> None:
         """Request a drain from any thread, without waiting for it."""
@@ -246,12 +239,12 @@ class Flusher:
         try:
             if self.closed:  # by another request while this one waited for the lock
                 return self._answer(request, True)
-            lost_before = self._lost
+            lost_before = self._delivery.lost
             self._attempt(self._look_for_hangs)
             done = self._attempt(self._drain)
             if request is not None and self._device_rows:
                 done = self._attempt(partial(self._drain_devices, request.device_deadline_s))
-            done = done and self._lost == lost_before  # else rows reported as written before are gone
+            done = done and self._delivery.lost == lost_before  # else rows that were reported as written went
             if request is not None and request.closing:
                 done = self._attempt(self._finish)
             self._attempt(self._refresh_sidecar)
@@ -282,7 +275,7 @@ class Flusher:
         Records of operations that a device has not finished are not among them. ``asked``: see
         :meth:`DeviceRows.resolved`.
         """
-        before, began_ns = self._written, perf_counter_ns()
+        before, began_ns = self._delivery.written, perf_counter_ns()
         remaining = len(self._channel)
         while self._in_hand or remaining:
             if remaining > MOST_AT_ONCE and not self._in_hand and (written := self._catch_up()):
@@ -305,46 +298,21 @@ class Flusher:
         if self._device_rows and not self._in_hand:
             self._in_hand = self._device_rows.resolved(asked=asked)
             self._hand_over_in_hand()
-        if self._fsync and self._written > before:
-            self._sink.sync()
-        self._look_after_sinks()
+        if self._fsync and self._delivery.written > before:
+            self._delivery.sync()
+        self._delivery.look_after()
         return not self._in_hand
 
     def _catch_up(self) -> int:
-        """Write many of the records that wait, without the interpreter; return how many, perhaps none.
-
-        What prevents it, such as a full disk, will be found again when a batch is written as usual.
-        """
-        if self._file is None:
+        if not self._can_catch_up:
             return 0
-        done_ns = perf_counter_ns()
-
-        def write(descriptor: int, device: int, inode: int, n_bytes: int) -> tuple[int, int, bool]:
-            nonlocal done_ns
-            records, n_bytes, is_torn, done_ns = self._channel.write_oldest(
-                self._clock.wall_offset_ns(), _CATCH_UP_NS, descriptor, device, inode, n_bytes
-            )
-            return records, n_bytes, is_torn
-
-        try:
-            written = self._file.append_by(write)
-        except OSError:
-            return 0
-        self._note_wait((perf_counter_ns() - done_ns) / NS_PER_S)
-        self._written += written
+        written, waited_s = self._delivery.catch_up(self._channel)
+        self._note_wait(waited_s)
         return written
 
     def _note_wait(self, late_s: float) -> None:
         """Note by how much the thread ran later than it could have: it is told why records are late."""
         self._waited_s = max(self._waited_s, late_s)
-
-    def _look_after_sinks(self) -> None:
-        """Count and report rows that were removed from a sink's file from outside."""
-        for sink in (self._sink, *self._other_sinks):
-            look_after = getattr(sink, "look_after", None)
-            for found in look_after() if look_after else ():
-                self._report(found)
-        self._lost = getattr(self._sink, "lost", 0)
 
     def _drain_devices(self, deadline_s: float) -> bool:
         """Hand over what devices have begun by now; return False if they do not finish it by the deadline."""
@@ -358,35 +326,8 @@ class Flusher:
         return done and self._device_rows.passed(bookmark)
 
     def _hand_over_in_hand(self) -> bool:
-        self._in_hand = self._hand_over(self._in_hand) if self._in_hand else []
+        self._in_hand = self._delivery.hand_over(self._in_hand) if self._in_hand else []
         return not self._in_hand
-
-    def _hand_over(self, batch: Sequence[RawRecord]) -> Sequence[RawRecord]:
-        """Write ``batch`` and return the records that the sink could not take, to be offered again."""
-        try:
-            self._sink.write(batch, self._clock.wall_offset_ns())
-        except OSError as error:
-            self._report(f"writing failed, will be tried again: {error!r}")
-            taken = error.records if isinstance(error, PartlyWritten) else 0
-            self._note_written(batch[:taken])
-            return batch[taken:]
-        except Exception as error:
-            self._report(f"a record could not be written and was dropped: {error!r}")
-            if len(batch) > 1:  # write each on its own, so that only the faulty one is lost
-                return [kept for record in batch for kept in self._hand_over([record])]
-            self._failed += 1
-            return []
-        self._note_written(batch)
-        return []
-
-    def _note_written(self, batch: Sequence[RawRecord]) -> None:
-        """Count the records that the first sink took, and hand them to the other sinks."""
-        self._written += len(batch)
-        for sink in self._other_sinks if batch else ():
-            try:
-                sink.write(batch, self._clock.wall_offset_ns())
-            except Exception as error:
-                self._report(f"{type(sink).__name__} refused records: {error!r}")
 
     def _finish(self) -> None:
         """Count the records that cannot be written any more as dropped; close the sidecar and the sinks."""
@@ -394,16 +335,12 @@ class Flusher:
             self._in_hand = self._device_rows.given_up()
             self._hand_over_in_hand()
         lost = len(self._device_rows) + len(self._in_hand) + len(self._channel.take(len(self._channel)))
-        self._failed += lost
+        self._delivery.failed += lost
         self._in_hand = []
         if lost:
             self._report(f"closed without {lost} records: they could not be written, and are lost")
         self._attempt(self._close_sidecar)
-        for sink in (self._sink, *self._other_sinks):
-            try:
-                sink.close()
-            except Exception as error:
-                self._report(f"{type(sink).__name__} could not be closed: {error!r}")
+        self._delivery.close()
         when_events_are_low.remove(self.hurry)
         if not lost:  # else what the disk refused is still in it
             self._channel.remove_file()
