@@ -128,7 +128,7 @@ def test_probes_say_whose_message_is_there_and_its_size(ranks: Results) -> None:
             ["PROBE", 40, None, left, "ok"],
             ["RECV", 40, 0, left, "ok"],
             ["MPROBE", 40, None, left, "ok"],
-            ["RECV", 64, 1, left, "ok"],
+            ["RECV", 40, 1, left, "ok"],
             ["MPROBE", 40, None, left, "ok"],
             ["IRECV", 40, 2, left, "ok"],
         ]

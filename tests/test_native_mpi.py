@@ -56,6 +56,22 @@ def test_its_rows_are_those_of_a_timed_communicator(environment: dict[str, str],
         assert found == expected
 
 
+@pytest.mark.parametrize("by", ["wrapper", "native"])
+def test_a_receive_has_the_bytes_that_came_and_not_those_of_its_buffer(
+    environment: dict[str, str], tmp_path: Path, by: str
+) -> None:
+    program = [sys.executable, "-m", "mpi4py", HERE / "mpi_programs" / "short_receives.py"]
+    command: list[object] = ["mpiexec", "-n", "2", *program]
+    command = (
+        [*command, tmp_path] if by == "wrapper" else [*RUN, "--quiet", "--log-dir", tmp_path, "--", *command]
+    )
+    job = run_job(command, environment=environment, limit_s=120, name=by)
+    assert job.returncode == 0, job.stderr
+    received = [row for row in rows_of(tmp_path / "timing-rank1.csv") if row[0] in ("RECV", "IRECV", "WAIT")]
+    assert len(received) == 4 + 2 * 11
+    assert {row[1] for row in received} == {"1000"}
+
+
 def test_every_function_that_moves_data_between_ranks_is_in_the_table(environment: dict[str, str]) -> None:
     """As far as this MPI declares it: also what a version to come will have."""
     os_environment = {**os.environ, **environment}

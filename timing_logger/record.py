@@ -117,7 +117,7 @@ FIELDS: tuple[Field, ...] = (
     Field("layer_name", "text", "parameter group, bucket, or the caller's label"),
     Field("operation", "text", "upper case, base operation first: ALLREDUCE, ALLREDUCE_DENSE, WAIT"),
     Field("phase", "text", "dense, sparse, or the caller's own"),
-    Field("message_size_bytes", "integer", "bytes in this rank's send buffer; blank if unknown"),
+    Field("message_size_bytes", "integer", "bytes in this rank's send buffer; of a receive, those that came"),
     Field("elapsed_ms", "milliseconds", "the duration"),
     Field("start_counter", "seconds", "start on this process's perf_counter axis"),
     Field("end_counter", "seconds", "end on the same axis; end - start is elapsed_ms"),

@@ -99,6 +99,10 @@ class Message:
     Args:
         method: mpi4py's method.
         pickled: whether it takes Python objects, whose size is known only when they are received.
+
+    Attributes:
+        sized_by_status: whether only the status tells how many bytes a call receives. A buffer may have room
+            for more; that of a partitioned message is as large as the message.
     """
 
     def __init__(self, method: Method, *, pickled: bool = False) -> None:
@@ -108,7 +112,7 @@ class Message:
         self._to_at, self._source_at = map(self.parameters.position, ("dest", "source"))
         self.status_at = self.parameters.position("status")
         self.receives_only = self._to_at is None
-        self.sized_by_status = pickled and self.receives_only
+        self.sized_by_status = self.receives_only and not method.__name__.startswith("Precv")
 
     def receiver(self, given: Arguments) -> int | None:
         """Return the rank that the call sends to, or None if there is none."""
@@ -119,8 +123,8 @@ class Message:
         return None if self._source_at is None else as_rank(given[self._source_at])
 
     def size(self, given: Arguments) -> int | None:
-        """Return the bytes of the call's first buffer; None if unknown, as for pickled objects."""
-        return None if self._pickled else spec_bytes(given[0])
+        """Return the bytes of the first buffer; None if unknown, as of receives and pickled objects."""
+        return None if self._pickled or self.sized_by_status else spec_bytes(given[0])
 
     def begin(self, timing: Timing, start_ns: int, given: Arguments) -> Pending | None:
         """Count a message that was issued in the background at ``start_ns``, and open its row.

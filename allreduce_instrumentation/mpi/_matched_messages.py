@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from mpi4py import MPI
 
-from allreduce_instrumentation.mpi._buffer_size import spec_bytes
 from allreduce_instrumentation.mpi._calls import Method, Parameters, operation_name, with_status
 from allreduce_instrumentation.mpi._pending import Pending, TimedComm, Timing, bytes_of, failure, sender_of
 from allreduce_instrumentation.mpi._requests import TimedRequest
@@ -78,23 +77,23 @@ class TimedMessage(MPI.Message):
         return timed
 
     def Recv(self, buf: BufSpec, status: MPI.Status | None = None) -> None:
-        self._received(spec_bytes(buf), functools.partial(super().Recv, buf, status))
+        self._received(functools.partial(super().Recv, buf, status))
 
     def recv(self, status: MPI.Status | None = None) -> Any:
-        return self._received(self._nbytes, functools.partial(super().recv, status))
+        return self._received(functools.partial(super().recv, status))
 
     def Irecv(self, buf: BufSpec) -> MPI.Request:
-        return self._issued(spec_bytes(buf), functools.partial(super().Irecv, buf))
+        return self._issued(functools.partial(super().Irecv, buf))
 
     def irecv(self) -> MPI.Request:
-        return self._issued(self._nbytes, super().irecv)
+        return self._issued(super().irecv)
 
-    def _received(self, size: int | None, receive: Callable[[], R]) -> R:
+    def _received(self, receive: Callable[[], R]) -> R:
         span, status, reached_mpi = None, OK, True
         if self._timing is not None:
             span = self._timing.begin("RECV")
         if span is not None:
-            span.message_size_bytes, span.peer = size, self._sender
+            span.message_size_bytes, span.peer = self._nbytes, self._sender
             span.enter()
         try:
             return receive()
@@ -107,7 +106,7 @@ class TimedMessage(MPI.Message):
                 span.seq = seq
                 span.finish(status)
 
-    def _issued(self, size: int | None, receive: Callable[[], MPI.Request]) -> MPI.Request:
+    def _issued(self, receive: Callable[[], MPI.Request]) -> MPI.Request:
         start = perf_counter_ns()
         request = receive()
         if self._timing is None:
@@ -115,7 +114,7 @@ class TimedMessage(MPI.Message):
         seq = self._count()
         if not self._timing.logger.recording:
             return request
-        pending = Pending.begin(self._timing, "IRECV", start, size, seq, self._sender)
+        pending = Pending.begin(self._timing, "IRECV", start, self._nbytes, seq, self._sender)
         return TimedRequest.of(request, pending)
 
     def _count(self) -> int | None:

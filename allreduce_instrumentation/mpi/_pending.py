@@ -195,6 +195,7 @@ def sender_of(status: MPI.Status) -> int | None:
     return as_rank(status.Get_source())
 
 
-def bytes_of(status: MPI.Status) -> int:
-    """Return the bytes of the message of ``status``."""
-    return status.Get_count(MPI.BYTE)
+def bytes_of(status: MPI.Status) -> int | None:
+    """Return the bytes of the message of ``status``; None if MPI does not know them."""
+    n_bytes = status.Get_elements(MPI.BYTE)  # Get_count stops at 2 GB
+    return None if n_bytes == MPI.UNDEFINED else n_bytes

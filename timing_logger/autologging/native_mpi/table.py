@@ -5,7 +5,8 @@ and ``root`` are its peer, ``request`` is what the program will wait for. So one
 binding, its ``_c`` variant and its Fortran binding.
 
 The bytes are those of ``allreduce_instrumentation.mpi``: an expression of C over the parameters, in terms of
-what ``_binding`` in ``wrappers.py`` defines.
+what ``_binding`` in ``wrappers.py`` defines. A receive has none: its status tells what came, and its buffer
+may have room for more.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ _SEND = "buf count datatype dest tag comm"
 _SENDS = ("Send", "Bsend", "Rsend", "Ssend")
 BLOCKING_MESSAGES = (
     *(_function(name, _SEND, _BUFFER) for name in _SENDS),
-    _function("Recv", "buf count datatype source tag comm status", _BUFFER),
+    _function("Recv", "buf count datatype source tag comm status")._replace(large=True),
     _function(
         "Sendrecv",
         "sendbuf sendcount sendtype dest sendtag recvbuf recvcount recvtype source recvtag comm status",
@@ -172,8 +173,8 @@ PROBES = (
 )
 
 MATCHED_RECEIVES = (
-    _function("Mrecv", "buf count datatype message status", _BUFFER),
-    _function("Imrecv", "buf count datatype message request", _BUFFER),
+    _function("Mrecv", "buf count datatype message status")._replace(large=True),
+    _function("Imrecv", "buf count datatype message request")._replace(large=True),
 )
 """What receives the message that a matched probe found."""
 

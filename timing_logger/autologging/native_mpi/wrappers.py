@@ -47,7 +47,7 @@ _IN_C = {
     "REQUEST_AT(w)": "(*(MPI_Request *) (w))",
     "MESSAGE_AT(w)": "((word) *(MPI_Message *) (w))",
     "IN_PLACE(w)": "((void *) (w) == MPI_IN_PLACE)",
-    "SENDER(w)": "(((MPI_Status *) (w))->MPI_SOURCE)",
+    "STATUS(w)": "(*(MPI_Status *) (w))",
     "IGNORED(w)": "((MPI_Status *) (w) == MPI_STATUS_IGNORE)",
     "BINDING": "&in_c",
 }
@@ -80,7 +80,7 @@ _IN_FORTRAN = {
     "REQUEST_AT(w)": "request_f2c(w)",
     "MESSAGE_AT(w)": "((word) *(MPI_Fint *) (w))",
     "IN_PLACE(w)": "is_fortran_in_place(w)",
-    "SENDER(w)": "(status_f2c(w).MPI_SOURCE)",
+    "STATUS(w)": "status_f2c(w)",
     "IGNORED(w)": "is_fortran_ignored(w)",
     "BINDING": "&in_fortran",
 }
@@ -277,16 +277,19 @@ def _blocking_collective(binding: Binding, function: Function) -> list[str]:
 def _blocking_message(binding: Binding, function: Function) -> list[str]:
     lines = _begun_message(binding, function)
     if "status" not in function.parameters:
-        ended = f"leave_message(begun, {_call(binding, function)}, MPI_PROC_NULL)"
+        ended = f"leave_message(begun, {_call(binding, function)}, NULL)"
         return [*lines, "enter(begun);", _ended(binding, ended)]
     return [
         *lines,
         "MPI_Status own;",
-        "word told = begun->from == ANYBODY && IGNORED(status) ? (word) &own : status;",
+        "bool learns = learns_from_status(begun);",
+        "word told = learns && IGNORED(status) ? (word) &own : status;",
         "enter(begun);",
         f"int code = {_call(binding, function, status='told')};",
-        "int sender = begun->from == ANYBODY && code == MPI_SUCCESS ? SENDER(told) : MPI_PROC_NULL;",
-        _ended(binding, "leave_message(begun, code, sender)"),
+        "MPI_Status seen;",
+        "if (learns)",
+        "    seen = STATUS(told);",
+        _ended(binding, "leave_message(begun, code, learns ? &seen : NULL)"),
     ]
 
 
@@ -309,19 +312,16 @@ def _prepares(binding: Binding, function: Function) -> list[str]:
 
 def _probes(binding: Binding, function: Function) -> list[str]:
     found = "FLAG(flag)" if "flag" in function.parameters else "true"
-    ended = f"leave_probe(begun, code, {found}, seen)"
+    ended = f"leave_probe(begun, code, {found}, &seen)"
     if "message" in function.parameters:
-        ended = f"matched(begun, code, {found}, MESSAGE_AT(message), seen)"
-    seen = "const MPI_Status *seen = (MPI_Status *) told;"
-    if binding.is_fortran:
-        seen = "MPI_Status converted = status_f2c(told); const MPI_Status *seen = &converted;"
+        ended = f"matched(begun, code, {found}, MESSAGE_AT(message), &seen)"
     return [
         *_begun_message(binding, function),
         "MPI_Status own;",
         "word told = IGNORED(status) ? (word) &own : status;",
         "enter(begun);",
         f"int code = {_call(binding, function, status='told')};",
-        seen,
+        "MPI_Status seen = STATUS(told);",
         _ended(binding, ended),
     ]
 
@@ -331,14 +331,13 @@ def _receives_matched(binding: Binding, function: Function) -> list[str]:
     lines = [
         f'struct call *begun = receive_matched("{operation}", MESSAGE_AT(message));',
         *_untimed_without(binding, function, "begun"),
-        f"begun->bytes = {function.sent_bytes};",
         "enter(begun);",
         f"int code = {_call(binding, function)};",
     ]
     if "request" in function.parameters:
         ended = "issued(begun, code, code == MPI_SUCCESS ? REQUEST_AT(request) : NO_REQUEST)"
     else:
-        ended = "leave_message(begun, code, begun->from)"
+        ended = "leave_message(begun, code, NULL)"
     return [*lines, _ended(binding, ended)]
 
 

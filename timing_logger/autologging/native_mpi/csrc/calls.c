@@ -177,11 +177,25 @@ int leave(struct call *call, int code)
     return code;
 }
 
-int leave_message(struct call *call, int code, int sender)
+bool learns_from_status(const struct call *call)
+{
+    return call->from == ANYBODY || (call->only_receives && call->bytes == BLANK && call->from != NOBODY);
+}
+
+int64_t bytes_of(const MPI_Status *status)
+{
+    MPI_Count n = 0;
+    return real.Get_elements_x((word) status, (word) BYTE, (word) &n) == MPI_SUCCESS && n >= 0 ? (int64_t) n : BLANK;
+}
+
+int leave_message(struct call *call, int code, const MPI_Status *status)
 {
     int64_t end_ns = leave_silently();
+    bool told = status != NULL && code == MPI_SUCCESS;
+    if (call->only_receives && told)
+        call->bytes = bytes_of(status);
     if (call->from == ANYBODY)
-        call->from = code == MPI_SUCCESS ? rank_of(sender) : NOBODY;
+        call->from = told ? rank_of(status->MPI_SOURCE) : NOBODY;
     call->peer = call->only_receives ? call->from : call->to;
     if (call->peer == NOBODY)
         call->bytes = BLANK;
@@ -195,10 +209,8 @@ int leave_probe(struct call *call, int code, bool found, const MPI_Status *statu
     int64_t end_ns = leave_silently();
     int sender = code == MPI_SUCCESS && found ? rank_of(status->MPI_SOURCE) : NOBODY;
     if (sender != NOBODY) {
-        MPI_Count n = 0;
-        real.Get_elements_x((word) status, (word) BYTE, (word) &n);
         call->peer = sender;
-        call->bytes = n;
+        call->bytes = bytes_of(status);
     }
     if (code != MPI_SUCCESS || found)
         write_row(call, call->operation, call->start_ns, end_ns, status_name(code), call->thread);

@@ -107,7 +107,11 @@ void set_root(struct call *call, int root, bool root_sends);
 void enter(struct call *call);
 /* End the calling thread's call, write its row, and return `code`. */
 int leave(struct call *call, int code);
-int leave_message(struct call *call, int code, int sender);
+/* Whether only the status tells from which rank a message came, or how many bytes. */
+bool learns_from_status(const struct call *call);
+/* `status` is that of a call that learns from it, else NULL. */
+int leave_message(struct call *call, int code, const MPI_Status *status);
+int64_t bytes_of(const MPI_Status *status);
 int leave_probe(struct call *call, int code, bool found, const MPI_Status *status);
 /* End the calling thread's call without a row. */
 int64_t leave_silently(void);

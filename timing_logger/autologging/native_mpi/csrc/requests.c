@@ -12,6 +12,7 @@ struct pending {
     word key; /* the request's handle, or the message's */
     struct call call;
     bool is_message, persistent, open, any_source, cancelled;
+    bool sized_by_status; /* how many bytes it receives */
     bool claimed; /* some thread is in a call that may complete it */
     struct pending *next;
 };
@@ -93,6 +94,7 @@ static struct pending *pending_of(const struct call *call, word key)
     struct pending *pending = calloc(1, sizeof *pending);
     pending->key = key;
     pending->call = *call;
+    pending->sized_by_status = call->only_receives && call->bytes == BLANK && call->from != NOBODY;
     return pending;
 }
 
@@ -128,6 +130,8 @@ static void started(MPI_Request request, int64_t start_ns)
     if (pending == NULL)
         return;
     pending->call.seq = BLANK;
+    if (pending->sized_by_status)
+        pending->call.bytes = BLANK; /* not those of the message before */
     number(pending);
     pending->call.start_ns = start_ns;
     pending->open = true;
@@ -173,6 +177,8 @@ static const char *learn(struct pending *pending, const MPI_Status *status)
         if (is_cancelled)
             return "error:Cancelled";
     }
+    if (pending->sized_by_status)
+        call->bytes = bytes_of(status);
     if (pending->any_source) {
         int64_t seq = next_message(call->group, NOBODY, status->MPI_SOURCE);
         if (call->peer < 0) {
@@ -207,18 +213,19 @@ struct waited begin_wait(const struct binding *binding, word requests, int n, wo
     struct waited waited = {.binding = binding, .requests = requests, .told = statuses, .n = n > 0 ? n : 0};
     const struct call *first = NULL;
     bool needs_status = false;
-    waited.pending = calloc(waited.n + 1, sizeof *waited.pending);
+    /* One piece of memory, also for statuses of our own: most calls wait for a receive. */
+    waited.pending = calloc(1, waited.n * sizeof(MPI_Status) + (waited.n + 1) * sizeof *waited.pending);
     for (int i = 0; i < waited.n; i++) {
         struct pending *pending = found((word) binding->request_at(requests, i), false, true);
         waited.pending[i] = pending;
         if (pending == NULL || !pending->open)
             continue;
-        needs_status |= pending->any_source || pending->cancelled;
+        needs_status |= pending->any_source || pending->cancelled || pending->sized_by_status;
         first = first == NULL ? &pending->call : first;
     }
     waited.is_told = needs_status;
     if (needs_status && binding->is_ignored(statuses))
-        waited.told = (word) (waited.own = calloc(waited.n, sizeof(MPI_Status)));
+        waited.told = (word) (waited.pending + waited.n + 1);
     if (first != NULL)
         enter(waited.call = wait_call(first));
     return waited;
@@ -246,7 +253,6 @@ int end_wait(struct waited *waited, int code, int n_completed, word indices)
             set_free(waited->pending[i]);
     }
     free(waited->pending);
-    free(waited->own);
     return code;
 }
 

@@ -19,9 +19,8 @@ struct waited {
     const struct binding *binding;
     word requests, told; /* `told`: the program's statuses, or our own where it wants none and a row needs them */
     int n;
-    struct pending **pending; /* NULL for a request without a row */
+    struct pending **pending; /* NULL for a request without a row; behind them there is room for n statuses */
     struct call *call;
-    void *own;
     bool is_told;
 };
 
