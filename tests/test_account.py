@@ -180,6 +180,25 @@ def test_a_collective_of_which_a_part_is_missing_is_blamed_on_nobody() -> None:
     assert parts(timings, 0) == {("not matched", "BARRIER"): 6.0}
 
 
+def test_a_rank_of_which_nothing_but_its_own_part_of_a_collective_is_known_is_accounted_for() -> None:
+    timings = table(row(0, "work", 0, 4), row(0, "BARRIER", 4, 6, group_size=3))
+    assert parts(timings, 0) == {("own work", "work"): 4.0, ("not matched", "BARRIER"): 2.0}
+
+
+def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
+    timings = table(
+        row(0, "work", 0, 4),
+        row(1, "work", 0, 4),
+        row(1, "BARRIER", 4, 6, group_size=3),
+        *(row(r, "BCAST", 6, 7, group="pair", group_size=2, peer=0) for r in (0, 1)),
+        uncertainty_s=np.nan,
+    )
+    assert parts(timings, 0)["own work", "work"] == 4.0
+    assert parts(timings, 1) == {
+        ("own work", "work"): 4.0, ("not matched", "BARRIER"): 2.0, ("not matched", "BCAST"): 1.0
+    }  # fmt: skip
+
+
 def test_clocks_that_were_never_compared_change_nothing() -> None:
     rows = [
         line

@@ -14,6 +14,7 @@ from slow import examples
 from timing_files import record
 
 from timing_logger import analysis
+from timing_logger.analysis.accounting.account import ACCOUNT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.collectives.messages import MESSAGES
 from timing_logger.analysis.ranks.overlap import EFFICIENCIES, OVERLAP
@@ -22,6 +23,7 @@ from timing_logger.analysis.stragglers.windows import STRAGGLERS
 from timing_logger.record import Record
 
 ANALYSES: list[tuple[Analysis[Any, Any], Any]] = [
+    (ACCOUNT, analysis.account),
     (OVERLAP, analysis.overlap),
     (EFFICIENCIES, analysis.efficiencies),
     (MESSAGES, lambda timings: analysis.summarize_messages(analysis.message_waits(timings))),

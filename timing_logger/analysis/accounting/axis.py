@@ -36,6 +36,21 @@ class OneAxis(NamedTuple):
     is_placed: Bools
     by_rows: bool
 
+    def with_others(self, frame: Frame) -> OneAxis:
+        """Return the table with rows that could not be placed on their own clocks.
+
+        They tell how long something took, and must be compared with no row of another process.
+
+        Args:
+            frame: the table that this one was made of.
+        """
+        if self.is_placed.all():
+            return self
+        placed, own = instants(self.frame)[:2], instants(frame)[:2]
+        start_s, end_s = (np.where(self.is_placed, *both) for both in zip(placed, own, strict=True))
+        columns = new_columns(frame, {"start_s": start_s, "end_s": end_s})
+        return self._replace(frame=self.frame.with_columns(*columns))
+
 
 def on_one_axis(frame: Frame, process: Ints, parts: Instances, messages: Messages) -> OneAxis:
     """Return the table with all rows on one time axis, as far as anything tells how the clocks compare.

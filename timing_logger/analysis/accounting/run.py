@@ -55,7 +55,9 @@ def _blocked(meetings: Meetings) -> tuple[Blocked, bool]:
     frame = meetings.frame
     axis = on_one_axis(frame, frame[PROCESS].to_numpy(), meetings.parts, meetings.messages)
     needs = needs_of(axis.frame, meetings.parts, meetings.messages)
-    line = frame[LINE].to_numpy().astype(np.int64)
+    # What could not be placed is compared with nobody. Two lines at least tell that it is not known which.
+    needs = needs._replace(until_s=np.where(axis.is_placed, needs.until_s, np.nan))
+    axis, line = axis.with_others(frame), 1 + frame[LINE].to_numpy().astype(np.int64)
     return blocked_times(axis, needs, line, frame[HOLDS].to_numpy(), frame[BLOCKS].to_numpy()), axis.by_rows
 
 
