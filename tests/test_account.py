@@ -185,6 +185,10 @@ def test_a_rank_of_which_nothing_but_its_own_part_of_a_collective_is_known_is_ac
     assert parts(timings, 0) == {("own work", "work"): 4.0, ("not matched", "BARRIER"): 2.0}
 
 
+def test_no_rows_have_no_account() -> None:
+    assert account(table(row(0, "work", 0, 4)).iloc[:0]).empty
+
+
 def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
     timings = table(
         row(0, "work", 0, 4),

@@ -15,10 +15,11 @@ from timing_logger.run_info import Counters
 
 
 def summary_of(folder: Path, n_ranks: int, capsys: pytest.CaptureFixture[str], *options: str) -> str:
-    """Of ranks of which each spends 1 ms more than the one before, the last of them least."""
+    """Of ranks of which each waits 1 ms longer than the one before, and the last of them not at all."""
     for rank in range(n_ranks):
         elapsed_ms = 0.5 if rank == n_ranks - 1 else 1.0 + rank
-        file = write_timing_file(folder, rank, [record("ALLREDUCE", 1.0, elapsed_ms)])
+        reduction = record("ALLREDUCE", 2.0 - elapsed_ms / 1e3, elapsed_ms, seq=0, group_size=n_ranks)
+        file = write_timing_file(folder, rank, [reduction])
         lost = Counters(2, 1, 1, 0) if rank == 3 else None
         write_sidecar(file, counters=lost)
     assert main(["summary", str(folder), *options]) == 0
@@ -27,9 +28,12 @@ def summary_of(folder: Path, n_ranks: int, capsys: pytest.CaptureFixture[str], *
 
 def ranks_in(text: str, table: str) -> list[int]:
     """The column ``rank`` of the table whose header begins so."""
-    block = next(part for part in text.split("\n\n") if part.startswith(table))
-    at = block.splitlines()[0].split().index("rank")
-    rows = [line.split() for line in block.splitlines()[2:]]
+    blocks = (part.splitlines() for part in text.split("\n\n"))
+    head, _, *lines = next(
+        lines[i:] for lines in blocks for i in range(min(2, len(lines))) if lines[i].startswith(table)
+    )
+    at = head.split().index("rank")
+    rows = [line.split() for line in lines]
     return [int(row[at if len(row) > 6 and row[0] == "ALLREDUCE" else 0]) for row in rows]
 
 

@@ -4,6 +4,7 @@ The table is what ``read_timings`` returns, or a polars one with the same column
 """
 
 from timing_logger.analysis.accounting.account import account
+from timing_logger.analysis.accounting.by_rank import summarize_account, waiting_by_rank
 from timing_logger.analysis.collectives.bandwidth import bandwidth
 from timing_logger.analysis.collectives.compression import compression
 from timing_logger.analysis.collectives.match_table import match_collectives
@@ -62,12 +63,14 @@ __all__ = [
     "stragglers",
     "stragglers_and_windows",
     "summarize",
+    "summarize_account",
     "summarize_messages",
     "summarize_overlap",
     "summarize_ranks",
     "summarize_statuses",
     "summarize_waits",
     "synchronises_all_ranks",
+    "waiting_by_rank",
     "waits",
     "windows",
 ]

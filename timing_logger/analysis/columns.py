@@ -13,7 +13,7 @@ COLUMNS_OF_COLLECTIVES = (
 """The columns by which collectives are matched, and put in order."""
 
 COLUMNS_OF: dict[str, tuple[str, ...]] = {
-    "overview": (*COLUMNS_OF_COLLECTIVES, "layer_name"),
+    "overview": (*COLUMNS_OF_COLLECTIVES, "layer_name", *_ON_ONE_AXIS),
     "summarize": (
         "iteration", "epoch", "layer_name", "operation", "phase", "message_size_bytes", "elapsed_ms", *_WHEN,
         "group", "thread",

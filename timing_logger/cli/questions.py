@@ -102,17 +102,21 @@ def _hang(arguments: Namespace) -> Answer:
 
 
 def _waits(arguments: Namespace) -> Answer:
+    from timing_logger.analysis.accounting.account import ACCOUNT
     from timing_logger.analysis.collectives.messages import MESSAGES
     from timing_logger.analysis.collectives.waits_summary import WAITS
+    from timing_logger.report.account_text import account_text
     from timing_logger.report.json import rows_json
     from timing_logger.report.question_text import waits_text
 
-    asked = ask(arguments, WAITS, MESSAGES)
-    (totals, states, flawed), messages = asked.result.answers
+    asked = ask(arguments, ACCOUNT, WAITS, MESSAGES)
+    account, (totals, states, flawed), messages = asked.result.answers
     if arguments.json:
-        return Answer(rows_json(waits=totals, messages=messages, flawed_collectives=flawed))
-    said = waits_text(totals, messages, states, terminal_width())
-    return Answer(said + asked.mixture + asked.clocks + asked.how)
+        return Answer(rows_json(account=account, waits=totals, messages=messages, flawed_collectives=flawed))
+    width = terminal_width()
+    by_operation = waits_text(totals, messages, states, width, everything=arguments.all)
+    said = [account_text(account, width), by_operation]
+    return Answer("\n".join(filter(None, said)) + asked.mixture + asked.clocks + asked.how)
 
 
 def _bandwidth(arguments: Namespace) -> Answer:
@@ -192,10 +196,12 @@ QUESTIONS = (
     ),
     Question(
         "waits",
-        "who waits for whom in the collectives",
-        "Per operation and rank: time waited for the last to arrive, how far arrivals lie apart, the "
-        "transfer itself, and how often the rank was the last.",
+        "who waits for whom, and what each rank does with its time",
+        "Per rank: the parts of its wall time, and for whom it waited. Per operation and rank: time waited "
+        "for the last to arrive, how far arrivals lie apart, the transfer itself, and how often the rank was "
+        "the last.",
         _waits,
+        [("--all", {"action": "store_true", "help": "all ranks in the tables by operation, however many"})],
     ),
     Question(
         "bandwidth",

@@ -1,6 +1,7 @@
 """Reports drawn from the results of analyses, without computing any. A report is a string, a trace a file."""
 
 from timing_logger.report._wording import size
+from timing_logger.report.account_text import account_text
 from timing_logger.report.hang_text import hang_text
 from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
 from timing_logger.report.live import snapshot_text
@@ -21,6 +22,7 @@ from timing_logger.report.verdict_wording import verdict_sentence
 
 __all__ = [
     "TraceCounts",
+    "account_text",
     "bandwidth_text",
     "clocks_text",
     "compression_text",

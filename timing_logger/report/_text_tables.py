@@ -66,6 +66,12 @@ def table_text(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> st
     return drawn(table, width) + note
 
 
+def fits(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> bool:
+    """Tell whether a terminal of this width has room for all columns that :func:`table_text` would draw."""
+    present = [column for column in columns if _tells_something(frame, column.name)]
+    return len(_widths(present, [_cells(frame, column) for column in present], width)) == len(present)
+
+
 def _widths(columns: Sequence[Column], cells_of: Sequence[Sequence[str]], width: int) -> list[int]:
     """Return the widths of the first columns that fit; room that is left goes to the first of them."""
     widths: list[int] = []

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def summary_json(summary: Summary) -> str:
     """Return the summary as one JSON object.
 
-    ``operations``, ``ranks``, ``spread``, ``statuses`` and ``counters`` are the results of the analyses with
-    these names, row by row. ``files`` and ``left_out`` are those of ``read_timings``, without the sidecars.
-    ``different_runs`` is the reason why the files seem to be of different runs, or "". ``end`` is what
-    ``hang`` returns about the end of the run.
+    ``operations``, ``ranks``, ``spread``, ``statuses``, ``counters`` and ``account`` are the results of the
+    analyses with these names, row by row. ``files`` and ``left_out`` are those of ``read_timings``, without
+    the sidecars. ``different_runs`` is the reason why the files seem to be of different runs, or "". ``end``
+    is what ``hang`` returns about the end of the run.
     """
     files = [{key: value for key, value in file.items() if key != "sidecar"} for file in summary.files]
     content = {
@@ -32,6 +32,7 @@ def summary_json(summary: Summary) -> str:
         "left_out": summary.left_out,
         "different_runs": summary.different_runs,
         "end": summary.end.as_dict(),
+        "account": summary.account.to_dict("records"),
     }
     return _dumped(content)
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from timing_logger.analysis.files import File
 from timing_logger.report._diagnostics import on_different_runs, on_overlap, on_problems
 from timing_logger.report._text_tables import (
+    MOST_SHOWN,
     Column,
     as_gb_per_s,
     as_hundredths,
     as_ms,
     as_tenths,
     as_word,
+    ends_and_middle,
     page,
     paragraph,
     table_text,
@@ -105,21 +107,61 @@ _MESSAGES = (
 )  # fmt: skip
 
 
-def waits_text(totals: pd.DataFrame, messages: pd.DataFrame, states: Mapping[str, int], width: int) -> str:
-    """Return the report on which ranks waited for which.
+def waits_text(
+    totals: pd.DataFrame,
+    messages: pd.DataFrame,
+    states: Mapping[str, int],
+    width: int,
+    *,
+    everything: bool = True,
+) -> str:
+    """Return the report on how long ranks waited in each operation.
 
     Args:
         totals: what ``analysis.summarize_waits`` returned.
         messages: what ``analysis.summarize_messages`` returned.
         states: the number of collectives in each state of ``analysis.match_collectives``.
         width: columns of the terminal.
+        everything: whether to show all ranks, instead of those that waited least and most in each operation,
+            and all pairs of ranks, instead of those with most waiting.
     """
+    shown, pairs = (totals, messages) if everything else (_least_and_most(totals), _longest(messages))
     return page(
-        *_in_one_group(totals, _WAITS, width),
-        *paragraph(width, *_on_clocks(totals), *_on_matches(states)),
-        *(_in_one_group(messages, _MESSAGES, width) if len(messages) else ()),
-        *(paragraph(width, _ON_MESSAGES) if len(messages) else ()),
+        *_in_one_group(shown, _WAITS, width),
+        *paragraph(width, *_on_rows_left_out(totals, shown), *_on_clocks(totals), *_on_matches(states)),
+        *(_in_one_group(pairs, _MESSAGES, width) if len(messages) else ()),
+        *(paragraph(width, *_on_pairs_left_out(messages, pairs), _ON_MESSAGES) if len(messages) else ()),
     )
+
+
+def _least_and_most(totals: pd.DataFrame) -> pd.DataFrame:
+    """Return of each operation and group with many ranks those that waited least and most, and the middle."""
+    import pandas as pd
+
+    by = "wait_ms" if totals["wait_ms"].notna().any() else "clock_free_wait_ms"
+    groups = [rows.to_dict("records") for _, rows in totals.groupby(["operation", "group"], sort=False)]
+    chosen = [record for records in groups for record in ends_and_middle(records, by)]
+    return totals if len(chosen) == len(totals) else pd.DataFrame(chosen)
+
+
+def _longest(messages: pd.DataFrame) -> pd.DataFrame:
+    waited_ms = messages[["late_sender_ms", "late_receiver_ms"]].sum(axis=1)
+    most = waited_ms.sort_values(ascending=False, kind="stable").index[:MOST_SHOWN]
+    found: pd.DataFrame = messages.loc[sorted(most)]
+    return found
+
+
+def _on_rows_left_out(totals: pd.DataFrame, shown: pd.DataFrame) -> Iterable[str]:
+    if len(shown) < len(totals):
+        yield (
+            f"Of {totals['rank'].nunique()} ranks each operation shows the two that waited least, the middle "
+            "one, and the two that waited most: --all shows all."
+        )
+
+
+def _on_pairs_left_out(messages: pd.DataFrame, shown: pd.DataFrame) -> Iterable[str]:
+    if len(shown) < len(messages):
+        yield f"Of {len(messages)} such rows these are the {len(shown)} with most waiting: --all shows all."
 
 
 _ON_MESSAGES = (

@@ -9,13 +9,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from timing_logger.analysis import Summary, base_operation
+from timing_logger.analysis.accounting.by_rank import PARTS
 from timing_logger.analysis.files import File, FileCounters
-from timing_logger.analysis.operations import BACKEND, WAIT, goes_on
+from timing_logger.analysis.operations import BACKEND, WAIT
 from timing_logger.analysis.tables import Record
 from timing_logger.record import escape_text
+from timing_logger.report._account_figures import AccountFigures
 from timing_logger.report._diagnostics import diagnostics
-from timing_logger.report._text_tables import MOST_SHOWN, bar, drawn, ends_and_middle, new_table, wrapped
+from timing_logger.report._text_tables import (
+    MOST_SHOWN,
+    Column,
+    as_hundredths,
+    bar,
+    drawn,
+    ends_and_middle,
+    new_table,
+    table_text,
+    wrapped,
+)
 from timing_logger.report._wording import count, fixed, or_unknown, percent, seconds, size, yes_or_no
+from timing_logger.report.account_text import most_waited_for, on_the_unmatched, part_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,14 +50,15 @@ def summary_text(summary: Summary, width: int = 100, *, everything: bool = False
     by_operation = [
         list(rows) for _, rows in groupby(_records(summary.operations), key=lambda row: row["operation"])
     ]
+    figures = AccountFigures.of(summary.account)
     shown = by_operation if everything else by_operation[:_MOST_OPERATIONS]
     parts = [
         wrapped(_heading(summary), width),
         wrapped(summary.end.warning, width) if summary.end.warning else "",
         drawn(_operations_table(shown, bar_width=8 if width < 100 else 16), width),
         _on_operations_left_out(by_operation[len(shown) :]),
-        *(wrapped(line, width) for line in _on_operations(summary)),
-        drawn(_ranks_table(summary), width),
+        *(wrapped(line, width) for line in _on_operations(summary, figures)),
+        _ranks_table(summary, figures, width),
         _files(summary, width, everything),
         "\n".join(wrapped(line, width) for line in diagnostics(summary)),
     ]
@@ -82,19 +96,14 @@ def _operations_table(by_operation: Sequence[Sequence[Record]], bar_width: int) 
     return table
 
 
-def _ranks_table(summary: Summary) -> Table:
-    rows = _records(summary.ranks)
-    several = _several_incarnations(rows)
-    table = new_table(
-        *_process_heads(several), "rows", "iterations", "wall s", "communication ms", "% wall", "waited ms"
-    )
-    for row in ends_and_middle(rows, "communication_ms"):
-        table.add_row(
-            *_process_cells(row, several), str(row["rows"]), str(row["iterations"]),
-            fixed(row["wall_s"], 2), fixed(row["communication_ms"], 1),
-            percent(row["communication_share"]), fixed(row["waited_ms"], 1),
-        )  # fmt: skip
-    return table
+def _ranks_table(summary: Summary, figures: AccountFigures, width: int) -> str:
+    import pandas as pd
+
+    ranks = summary.ranks.merge(figures.ranks, on=["rank", "incarnation"], how="left")
+    rows = ends_and_middle(_records(ranks), PARTS["waiting"])
+    head = [Column("rank", "rank"), Column("incarnation", "run"), Column("rows", "rows")]
+    head += [Column("iterations", "iterations"), Column("wall_s", "wall s", as_hundredths)]
+    return table_text(pd.DataFrame(rows), [*head, *part_columns(figures)], width) if rows else ""
 
 
 def _files(summary: Summary, width: int, everything: bool) -> str:
@@ -144,11 +153,12 @@ def _process_cells(row: Record, several: bool) -> list[str]:
 # -- sentences -----------------------------------------------------------------------------------
 
 
-def _on_operations(summary: Summary) -> Iterable[str]:
+def _on_operations(summary: Summary, figures: AccountFigures) -> Iterable[str]:
     yield from _on_many_ranks(len(summary.ranks))
     yield from _on_waits(summary)
     yield from _on_backends(summary)
-    yield from _standing_out(summary)
+    yield from most_waited_for(figures)
+    yield from on_the_unmatched(figures)
 
 
 def _on_operations_left_out(by_operation: Sequence[Sequence[Record]]) -> str:
@@ -164,7 +174,7 @@ def _on_many_ranks(n_processes: int) -> Iterable[str]:
     if n_processes > MOST_SHOWN:
         yield (
             f"Of {n_processes} ranks each operation shows the two that spent least in it, the middle one, "
-            "and the two that spent most; the table of ranks goes by their communication. --ranks LIST shows "
+            "and the two that spent most; the table of ranks goes by their waiting. --ranks LIST shows "
             "the ranks that you name, --json all."
         )
 
@@ -172,8 +182,8 @@ def _on_many_ranks(n_processes: int) -> Iterable[str]:
 def _on_waits(summary: Summary) -> Iterable[str]:
     if any(base_operation(row["operation"]) == WAIT for row in _records(summary.operations)):
         yield (
-            f"{WAIT}: time blocked on an operation that has rows of its own. The two overlap, so a rank's "
-            "parts of the wall time may add up to more than 100%."
+            f"{WAIT}: time blocked on an operation that has rows of its own. The two overlap, so the parts "
+            "of a rank's wall time in this table may add up to more than 100%; in the next one they are 100%."
         )
 
 
@@ -183,22 +193,3 @@ def _on_backends(summary: Summary) -> Iterable[str]:
             f"{BACKEND}: what the backend (NCCL) itself measured of a collective that has a row of its own. "
             "It is no communication beside that one, and counts in no other figure."
         )
-
-
-def _standing_out(summary: Summary) -> Iterable[str]:
-    for row in _records(summary.spread):
-        if row["stands_out"]:
-            group = f" of {escape_text(row['group'])}" if row["group"] else ""
-            spent, in_it = ("had it under way for", "") if goes_on(row["operation"]) else ("spent", " in it")
-            yield (
-                f"{escape_text(row['operation'])}{group}: rank {row['least_rank']} {spent} "
-                f"{seconds(row['least_ms'])}{in_it}, {_others(row)}, and the least time in "
-                f"{row['least_in_steps']} of {row['steps']} steps. In a synchronising operation the ranks "
-                "that arrive early wait, so the one with the least time arrived last most often."
-            )
-
-
-def _others(row: Record) -> str:
-    low, high = seconds(row["others_min_ms"]), seconds(row["others_max_ms"])
-    who = "the other" if row["ranks"] == 2 else "the others"
-    return f"{who} {low}" if low == high else f"{who} {low} to {high}"

@@ -66,18 +66,20 @@ def account(timings: IntoDataFrameT) -> IntoDataFrameT:
 # -- from parts --------------------------------------------------------------------------------------
 
 
-class _Part(NamedTuple):
+class PartOfAccount(NamedTuple):
+    """What the account of a run needs of some processes, and their files."""
+
     account: AccountPart
     files: list[File]
 
 
-def _map(timings: pd.DataFrame) -> _Part:
+def _map(timings: pd.DataFrame) -> PartOfAccount:
     frame = opened(timings, COLUMNS_OF["account"])
     part = map_account(frame, processes_of(frame), np.full(len(frame), -1))
-    return _Part(part, timings.attrs.get("files", []))
+    return PartOfAccount(part, timings.attrs.get("files", []))
 
 
-def _reduce(parts: Sequence[_Part]) -> pd.DataFrame:
+def _reduce(parts: Sequence[PartOfAccount]) -> pd.DataFrame:
     files = [file for part in parts for file in part.files]
     found: pd.DataFrame = account_table(account_of([part.account for part in parts], files), of_pandas())
     return found

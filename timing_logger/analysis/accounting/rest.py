@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +66,7 @@ def _by_line(lines: Lines, works: Holds, holds: Holds) -> Iterator[tuple[int, Ho
 def _split(intervals: Holds, n_lines: int) -> Iterator[Holds]:
     order = np.argsort(intervals.line, kind="stable")
     ends = np.searchsorted(intervals.line[order], np.arange(1, n_lines + 1))
-    for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+    for begin, end in pairwise([0, *ends.tolist()]):
         yield Holds._make(values[order[begin:end]] for values in intervals)
 
 

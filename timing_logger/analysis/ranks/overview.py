@@ -10,6 +10,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.accounting.account import ACCOUNT, PartOfAccount
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.files import File, FileCounters, sidecar_of
@@ -72,6 +73,7 @@ class Summary(NamedTuple):
         left_out: ``attrs["left_out"]`` of ``read_timings``.
         different_runs: why the files look as if they were not of one run; "" if they do not.
         end: as ``hang`` returns.
+        account: as :func:`timing_logger.analysis.account` returns.
     """
 
     operations: pd.DataFrame
@@ -83,6 +85,7 @@ class Summary(NamedTuple):
     left_out: list[dict[str, str]]
     different_runs: str
     end: RunEnd
+    account: pd.DataFrame
 
 
 def overview(timings: pd.DataFrame) -> Summary:
@@ -95,12 +98,13 @@ def overview(timings: pd.DataFrame) -> Summary:
 
 
 class SummaryPart(NamedTuple):
-    """What a summary needs of some of the processes: a few rows each, however many there were.
+    """What a summary needs of some of the processes: a few rows each, and the rows of communication.
 
     Attributes:
         operations, ranks, statuses: as in :class:`Summary`, of these processes.
         steps: sums by step of the operations that synchronise all ranks.
         last: the last rows of each process.
+        account: what the account needs.
         files, left_out: attributes of the timings.
     """
 
@@ -109,6 +113,7 @@ class SummaryPart(NamedTuple):
     statuses: pd.DataFrame
     steps: SynchronisedSteps
     last: pd.DataFrame
+    account: PartOfAccount
     files: list[File]
     left_out: list[dict[str, str]]
 
@@ -121,6 +126,7 @@ def map_summary(timings: pd.DataFrame) -> SummaryPart:
         statuses=summarize_statuses(timings),
         steps=synchronised_steps(opened(timings, COLUMNS_OF["overview"])),
         last=last_rows(timings),
+        account=ACCOUNT.map(timings),
         files=timings.attrs.get("files", []),
         left_out=timings.attrs.get("left_out", []),
     )
@@ -146,6 +152,7 @@ def reduce_summary(parts: Sequence[SummaryPart]) -> Summary:
         left_out=parts[0].left_out,
         different_runs=different_runs(files),
         end=run_end_of([part.last for part in parts], files),
+        account=ACCOUNT.reduce([part.account for part in parts]),
     )
 
 

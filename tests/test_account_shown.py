@@ -1,0 +1,153 @@
+"""One account is shown everywhere: by ``waits`` and ``summary``, on the page, and by ``analysis.account``."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_runs import data_parallel, factors
+from test_account import barrier, row, table
+from timing_files import write_table
+
+from timing_logger import analysis, read_timings
+from timing_logger.cli import main
+from timing_logger.report import account_text
+from timing_logger.report._shares import percents
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    assert main(list(map(str, arguments))) == 0
+    return capsys.readouterr().out
+
+
+def simulated(seed: int) -> pd.DataFrame:
+    """Return a run of two to six ranks, of which one may be slow."""
+    rng = np.random.default_rng(seed)
+    n_ranks = int(rng.integers(2, 7))
+    slow = factors(int(rng.integers(3, 9)), n_ranks, noise=float(rng.choice([0.0, 0.1])), seed=seed)
+    slow[:, rng.integers(n_ranks)] *= rng.choice([1.0, 1.5, 4.0])
+    return data_parallel(slow, noise=0.05, seed=seed)
+
+
+# -- in text -------------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(0, 1e9), min_size=1, max_size=6).filter(lambda parts: math.fsum(parts) > 1e-9))
+def test_percentages_add_up_and_each_is_off_by_less_than_a_tenth(parts: list[float]) -> None:
+    shown = [float(text.rstrip("%")) for text in percents(parts)]
+    assert round(10 * math.fsum(shown)) == 1000
+    for part, percent in zip(parts, shown, strict=True):
+        assert abs(100 * part / math.fsum(parts) - percent) < 0.1
+
+
+def test_of_nothing_no_percentage_is_known() -> None:
+    assert percents([0.0, 0.0]) == ["-", "-"]
+
+
+def test_who_waited_for_whom_comes_first_with_the_rank_most_waited_for_on_the_left() -> None:
+    timings = table(*barrier([0, 2, 6], 7), *barrier([7, 9, 8], 10, seq=1))
+    said = account_text(analysis.account(timings), 100)
+    parts, _, matrix, *_ = (block.splitlines() for block in said.split("\n\n"))
+    assert parts[0].split() == ["rank", "wall", "s", "own", "work", "not", "timed", "transfer", "waiting"]
+    assert matrix[0].split() == ["rank", "waited", "ms", "for", "2", "for", "1"]
+    assert [line.split() for line in matrix[2:]] == [
+        ["0", "8.0", "6.0", "2.0"], ["1", "4.0", "4.0", "0.0"], ["2", "1.0", "0.0", "1.0"],
+        ["all", "13.0", "10.0", "3.0"],
+    ]  # fmt: skip
+
+
+def test_columns_for_which_there_is_no_room_are_summed() -> None:
+    steps = [np.arange(12.0) + 20 * (np.arange(12) == late) for late in range(12)]
+    timings = table(
+        *(row for k, starts in enumerate(steps) for row in barrier(starts + 100 * k, 100 * k + 50, seq=k))
+    )
+    said = account_text(analysis.account(timings), 80)
+    matrix = said.split("\n\n")[2].splitlines()
+    assert max(map(len, said.splitlines())) <= 80
+    rows = matrix[1 + next(i for i, line in enumerate(matrix) if line.startswith("---")) :]
+    assert "others" in " ".join(matrix)
+    for line in rows:
+        total, *cells = map(float, line.split()[1:])
+        assert sum(cells) == pytest.approx(total, abs=0.05 * len(cells))
+
+
+@pytest.mark.parametrize("n_ranks", [17, 64])
+def test_of_many_ranks_the_largest_are_shown_and_the_rest_is_one_figure(n_ranks: int) -> None:
+    told = analysis.account(data_parallel(factors(20, n_ranks, noise=0.1), noise=0.1))
+    waiting = analysis.waiting_by_rank(told)
+    _, _, by_whom, pairs, *_ = account_text(told, 100).split("\n\n")
+    for block, n_all in ((by_whom, waiting["waited_for"].nunique()), (pairs, len(waiting))):
+        rows = [line.split() for line in block.splitlines()[2:]]
+        *shown, rest, whole = rows
+        assert rest[:2] == [str(n_all - 10), "others"]
+        assert whole[0] == "all"
+        assert {f"{waiting['ms'].sum():.1f}", "100.0%"} <= set(whole)
+        percentages = [
+            float(cell.rstrip("%")) for row in (*shown, rest) for cell in row if cell.endswith("%")
+        ]
+        assert round(10 * sum(percentages)) == 1000
+    assert max(map(len, pairs.splitlines())) <= 100
+
+
+def test_a_rank_alone_waits_for_nobody() -> None:
+    said = account_text(analysis.account(table(row(0, "load", 0, 4))), 100)
+    assert said.splitlines()[2].split() == ["0", "0.00", "100.0%", "0.0%", "0.0%", "0.0%"]
+    assert "for" not in said.splitlines()[0]
+    assert len(said.split("\n\n")) == 2
+
+
+def test_time_of_which_the_other_ranks_are_missing_is_explained() -> None:
+    said = account_text(analysis.account(table(*barrier([0, 5], 6, group_size=3))), 100)
+    assert "not matched: in communication of which the rows of other ranks are missing" in said
+
+
+def test_threads_that_count_in_no_figure_are_counted() -> None:
+    other = {"thread": "io", "group": "io", "group_size": 2}
+    timings = table(*barrier([0, 5], 6), row(0, "BARRIER", 1, 9, **other), row(1, "BARRIER", 2, 9, **other))
+    assert "2 threads more had an account" in account_text(analysis.account(timings), 100)
+
+
+def test_tables_by_operation_show_all_of_many_ranks_only_if_asked_to(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_table(tmp_path, data_parallel(factors(4, 20, noise=0.1), noise=0.1))
+    brief, whole = printed(capsys, "waits", folder), printed(capsys, "waits", folder, "--all")
+    assert len(re.findall(r"^ALLREDUCE ", brief, re.MULTILINE)) == 5
+    assert "Of 20 ranks each operation shows the two that waited least" in " ".join(brief.split())
+    assert len(re.findall(r"^ALLREDUCE ", whole, re.MULTILINE)) == 20
+    assert "each operation shows" not in whole
+
+
+# -- everywhere ------------------------------------------------------------------------------------------
+
+
+def known(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows as JSON has them: null where nothing is known."""
+    return [{key: None if pd.isna(value) else value for key, value in one.items()} for one in rows]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_waits_and_summary_give_the_account_of_the_analysis(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
+) -> None:
+    folder = write_table(tmp_path, simulated(seed))
+    expected = known(analysis.account(read_timings(folder)).to_dict("records"))
+    assert expected
+    for command in ("waits", "summary"):
+        assert json.loads(printed(capsys, command, folder, "--json"))["account"] == expected
+    in_waits, in_summary = (printed(capsys, command, folder) for command in ("waits", "summary"))
+    said = r"^(\d+) .*?((?: +[\d.]+%){4,5})$"
+    of_ranks = re.findall(said, in_waits.partition("\n\n")[0], re.MULTILINE)
+    in_table = re.findall(said, in_summary.partition("rank  rows")[2], re.MULTILINE)
+    assert [(rank, parts.split()) for rank, parts in of_ranks] == [
+        (rank, parts.split()) for rank, parts in in_table
+    ]
+    assert of_ranks

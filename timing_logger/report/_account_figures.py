@@ -1,0 +1,65 @@
+"""The figures of an account as every report shows them: by rank, and for whom ranks waited."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from timing_logger.analysis import summarize_account, waiting_by_rank
+from timing_logger.analysis.accounting.by_rank import PARTS
+from timing_logger.report._shares import percents
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ALL = "all"
+"""In place of a rank: the sum over all of them."""
+
+
+class AccountFigures(NamedTuple):
+    """The figures of an account.
+
+    Attributes:
+        ranks: as ``analysis.summarize_account`` returns, with a column of text for each part, by its name:
+            the percentage of the wall time.
+        waiting: as ``analysis.waiting_by_rank`` returns.
+        other_threads: the number of threads that have an account beside the one that tells of their rank.
+    """
+
+    ranks: pd.DataFrame
+    waiting: pd.DataFrame
+    other_threads: int
+
+    @classmethod
+    def of(cls, account: pd.DataFrame) -> AccountFigures:
+        """Return the figures of what ``analysis.account`` returned."""
+        others = account.loc[~account["is_main"].astype(bool), ["rank", "incarnation", "thread"]]
+        ranks = with_percents(summarize_account(account))
+        return cls(ranks, waiting_by_rank(account), len(others.drop_duplicates()))
+
+    def in_all(self) -> pd.DataFrame:
+        """Return the sum over all ranks, as a row of ``ranks``."""
+        figures = ["wall_ms", *PARTS.values()]
+        return with_percents(self.ranks[figures].sum().to_frame().T)
+
+    def by_whom(self) -> pd.DataFrame:
+        """Sum all waiting by the rank that was waited for, most first.
+
+        Its columns are ``waited_for`` (NA for transfers between others), ``ms``, ``share`` of all waiting and
+        ``waiting``, the number of ranks that waited.
+        """
+        grouped = self.waiting.groupby("waited_for", dropna=False, as_index=False)
+        found: pd.DataFrame = grouped.agg(
+            ms=("ms", "sum"), share=("share", "sum"), waiting=("rank", "nunique")
+        )
+        found = found.sort_values("ms", ascending=False, kind="stable", ignore_index=True)
+        return found
+
+
+def with_percents(ranks: pd.DataFrame) -> pd.DataFrame:
+    """Return what ``summarize_account`` returned with each part in percent, as text."""
+    rows = [percents(row) for row in ranks[list(PARTS.values())].itertuples(index=False)]
+    columns = zip(*rows, strict=True) if rows else [()] * len(PARTS)
+    found: pd.DataFrame = ranks.assign(
+        **{what: list(column) for what, column in zip(PARTS, columns, strict=True)}
+    )
+    return found

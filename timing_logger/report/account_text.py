@@ -1,0 +1,203 @@
+"""The text report on what each rank did with its time, and for whom it waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, cast
+
+from timing_logger.analysis.accounting.by_rank import PARTS
+from timing_logger.analysis.tables import Record
+from timing_logger.report._account_figures import ALL, AccountFigures
+from timing_logger.report._shares import percents
+from timing_logger.report._text_tables import (
+    MOST_SHOWN,
+    Column,
+    as_tenths,
+    ends_and_middle,
+    fits,
+    page,
+    paragraph,
+    table_text,
+)
+from timing_logger.report._wording import count, fixed, percent, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_MOST_PAIRS = 10
+_MOST_NAMED = 3
+_NOT_ALWAYS = "not matched"
+_TRANSFERS = "transfers"
+_WHOSE = Column("rank", "rank"), Column("incarnation", "run")
+_WALL = Column("wall_ms", "wall s", lambda ms: fixed(ms / 1e3, 2))
+
+
+def account_text(account: pd.DataFrame, width: int) -> str:
+    """Return the report on what ``analysis.account`` returned; "" if no rank has an account."""
+    figures = AccountFigures.of(account)
+    if figures.ranks.empty:
+        return ""
+    return page(
+        _ranks_table(figures, width),
+        *paragraph(width, *_on_parts(figures)),
+        *_on_whom(figures, width),
+    )
+
+
+# -- by rank ---------------------------------------------------------------------------------------------
+
+
+def part_columns(figures: AccountFigures) -> list[Column]:
+    """Return the columns of the parts, without the one that most runs have nothing in."""
+    left_out = {_NOT_ALWAYS} if not figures.ranks[PARTS[_NOT_ALWAYS]].any() else set()
+    return [Column(what, what) for what in PARTS if what not in left_out]
+
+
+def _ranks_table(figures: AccountFigures, width: int) -> str:
+    import pandas as pd
+
+    rows = ends_and_middle(cast("list[Record]", figures.ranks.to_dict("records")), PARTS["waiting"])
+    several = len(figures.ranks) > 1
+    in_all = figures.in_all().assign(rank=ALL).to_dict("records") if several else []
+    shown = pd.DataFrame([*rows, *in_all])
+    return table_text(shown, [*_whose(figures), _WALL, *part_columns(figures)], width)
+
+
+def _whose(figures: AccountFigures) -> Sequence[Column]:
+    return _WHOSE if figures.ranks["incarnation"].nunique() > 1 else _WHOSE[:1]
+
+
+def _on_parts(figures: AccountFigures) -> Iterable[str]:
+    yield (
+        "Parts of the wall time. not timed: covered by no row. waiting: in communication, before the last "
+        "rank that it needs had come. Where that rank waited, too, the one counts for which it waited, so a "
+        "wait leads through others to a rank that did something itself."
+    )
+    if len(figures.ranks) > MOST_SHOWN:
+        yield (
+            f"Of {len(figures.ranks)} ranks these are the two that waited least, the middle one, and the two "
+            "that waited most. --json has all."
+        )
+    yield from on_the_unmatched(figures)
+    if figures.other_threads:
+        yield (
+            f"{count(figures.other_threads, 'thread')} more had an account: blocked in communication, beside "
+            "the thread that tells of the rank. They count in no figure here; --json has them."
+        )
+
+
+def on_the_unmatched(figures: AccountFigures) -> Iterable[str]:
+    """Yield the sentence that explains time in communication that was not matched, if there is any."""
+    if figures.ranks[PARTS[_NOT_ALWAYS]].any():
+        yield (
+            "not matched: in communication of which the rows of other ranks are missing or do not fit, so it "
+            "is not known for whom."
+        )
+
+
+# -- for whom ----------------------------------------------------------------------------------------------
+
+
+def _on_whom(figures: AccountFigures, width: int) -> Iterable[str]:
+    if len(figures.ranks) < 2 or figures.waiting.empty:
+        return
+    if len(figures.ranks) <= MOST_SHOWN:
+        yield _matrix(figures, width)
+    else:
+        yield from _largest(figures, width)
+    yield from paragraph(width, *_on_columns(figures))
+
+
+def _matrix(figures: AccountFigures, width: int) -> str:
+    """Draw for whom each rank waited, with a column for each rank, as many as there is room for."""
+    whom = figures.by_whom()
+    ranks = whom["waited_for"].dropna().tolist()
+    for n_named in range(len(ranks), -1, -1):
+        frame, columns = _crossed(figures, ranks[:n_named])
+        if fits(frame, columns, width):
+            break
+    return table_text(frame, columns, width)
+
+
+def _crossed(figures: AccountFigures, named: Sequence[int]) -> tuple[pd.DataFrame, list[Column]]:
+    import pandas as pd
+
+    waiting = figures.waiting.assign(
+        head=[
+            _TRANSFERS if pd.isna(rank) else f"for {rank}" if rank in named else "others"
+            for rank in figures.waiting["waited_for"]
+        ]
+    )
+    crossed = waiting.pivot_table(
+        index=["rank", "incarnation"], columns="head", values="ms", aggfunc="sum", fill_value=0.0
+    )
+    ranks = figures.ranks.set_index(["rank", "incarnation"])
+    crossed = crossed.reindex(ranks.index, fill_value=0.0)
+    heads = [head for head in (*(f"for {rank}" for rank in named), "others", _TRANSFERS) if head in crossed]
+    crossed = crossed[heads].assign(waited_ms=ranks[PARTS["waiting"]]).reset_index()
+    in_all = crossed[["waited_ms", *heads]].sum().to_frame().T.assign(rank=ALL, incarnation=None)
+    frame = pd.concat([crossed.astype({"rank": object, "incarnation": object}), in_all], ignore_index=True)
+    columns = [
+        *_whose(figures),
+        Column("waited_ms", "waited ms", as_tenths),
+        *(Column(head, head, as_tenths) for head in heads),
+    ]
+    return frame, columns
+
+
+def _largest(figures: AccountFigures, width: int) -> Iterable[str]:
+    """Draw the ranks that were waited for most, and the pairs with most waiting; and the sum of the rest."""
+    whose = [Column(column.name, column.head, _whole) for column in _whose(figures)]
+    whom, waited = Column("waited_for", "waited for", _whole), Column("ms", "waited ms", as_tenths)
+    of_all, by = Column("of", "of all waiting"), Column("waiting", "by ranks", _whole)
+    yield _with_the_rest(figures.by_whom(), [whom, waited, of_all, by], width)
+    yield _with_the_rest(figures.waiting, [*whose, whom, waited, of_all], width)
+
+
+def _with_the_rest(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
+    import pandas as pd
+
+    shown, rest = frame.head(_MOST_PAIRS), frame.iloc[_MOST_PAIRS:]
+    shown = shown.assign(waited_for=[_TRANSFERS if pd.isna(rank) else rank for rank in shown["waited_for"]])
+    rows = shown.to_dict("records")
+    if len(rest):
+        rows.append({columns[0].name: f"{len(rest)} others", "ms": rest["ms"].sum()})
+    parts = percents([row["ms"] for row in rows])
+    rows = [{**row, "of": part} for row, part in zip(rows, parts, strict=True)]
+    rows.append({columns[0].name: ALL, "ms": frame["ms"].sum(), "of": percent(1.0)})
+    return table_text(pd.DataFrame(rows), columns, width)
+
+
+def _whole(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.0f}"
+
+
+def _on_columns(figures: AccountFigures) -> Iterable[str]:
+    yield from most_waited_for(figures)
+    waiting = figures.waiting
+    if waiting["waited_for"].isna().any():
+        yield f"{_TRANSFERS}: for a transfer between others."
+    if (waiting["waited_for"] == waiting["rank"]).fillna(False).any():
+        yield "A rank that waits for itself waits for another of its threads."
+
+
+def most_waited_for(figures: AccountFigures) -> Iterable[str]:
+    """Yield the sentence that says how much ranks waited, and for whom most."""
+    if len(figures.ranks) < 2 or figures.waiting.empty:
+        return
+    whom = figures.by_whom()
+    named = whom[whom["waited_for"].notna()].head(_MOST_NAMED)
+    ms = [*named["ms"], whom["ms"].sum() - named["ms"].sum()]
+    *parts, rest = percents(ms)
+    told = [f"{part} for rank {rank}" for part, rank in zip(parts, named["waited_for"], strict=True)]
+    if len(whom) > len(named):
+        told.append(f"{rest} for others and for transfers between others")
+    in_all = figures.in_all().iloc[0]
+    yield (
+        f"The ranks waited {seconds(in_all[PARTS['waiting']])}, {in_all['waiting']} of their time: "
+        f"{_listed(told)}."
+    )
+
+
+def _listed(told: Sequence[str]) -> str:
+    return f"{', '.join(told[:-1])} and {told[-1]}" if len(told) > 1 else "".join(told)
