@@ -14,13 +14,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulated_runs import data_parallel, factors
-from test_account import barrier, row, table
+from slow import slow
+from small_run import visible_text
+from test_account import Row, barrier, row, table
 from timing_files import write_table
 
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.report import account_text
 from timing_logger.report._shares import percents
+from timing_logger.report.html import report_html
 
 
 def printed(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -79,7 +82,7 @@ def test_columns_for_which_there_is_no_room_are_summed() -> None:
         assert sum(cells) == pytest.approx(total, abs=0.05 * len(cells))
 
 
-@pytest.mark.parametrize("n_ranks", [17, 64])
+@pytest.mark.parametrize("n_ranks", [17, slow(64)])
 def test_of_many_ranks_the_largest_are_shown_and_the_rest_is_one_figure(n_ranks: int) -> None:
     told = analysis.account(data_parallel(factors(20, n_ranks, noise=0.1), noise=0.1))
     waiting = analysis.waiting_by_rank(told)
@@ -134,8 +137,8 @@ def known(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: None if pd.isna(value) else value for key, value in one.items()} for one in rows]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_waits_and_summary_give_the_account_of_the_analysis(
+@pytest.mark.parametrize("seed", [*range(4), *map(slow, range(4, 20))])
+def test_waits_summary_and_the_page_show_the_account_of_the_analysis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:
     folder = write_table(tmp_path, simulated(seed))
@@ -151,3 +154,83 @@ def test_waits_and_summary_give_the_account_of_the_analysis(
         (rank, parts.split()) for rank, parts in in_table
     ]
     assert of_ranks
+    page = report_html(read_timings(folder))
+    totals = cells_below(page, "Totals of each rank")
+    assert [(row[0], [cell for cell in row if cell.endswith("%")][:4]) for row in totals] == [
+        (rank, parts.split()[:4]) for rank, parts in of_ranks
+    ]
+    in_text = re.findall(r"^(?:\d+|all) .*$", in_waits.split("\n\n")[2], re.MULTILINE)
+    assert cells_below(page, "Who waited for whom, in ms") == [line.split() for line in in_text]
+
+
+# -- on the page -------------------------------------------------------------------------------------------
+
+
+def cells_below(page: str, caption: str) -> list[list[str]]:
+    """Return the cells of a table of a page, row by row."""
+    body = page.partition(f"<summary>Table: {caption}</summary>")[2].partition("</table>")[0]
+    return [re.findall(r"<td>(.*?)</td>", line) for line in body.splitlines() if "<td>" in line]
+
+
+def page_of(*rows: Row, **columns: Any) -> str:
+    timestamp = pd.Timestamp("2026-02-06", tz="UTC")
+    return report_html(table(*rows).assign(timestamp=timestamp, **columns))
+
+
+def section(page: str) -> str:
+    return page.partition('<section id="time"')[2].partition("</section>")[0]
+
+
+def bars(page: str) -> dict[str, list[tuple[str, float]]]:
+    """Return for each bar its parts: what each is, and its length in percent of the bar."""
+    found = {}
+    for bar in re.findall(r'<div class="bar">.*?</div>', section(page), re.DOTALL):
+        label = re.search(r'class="label">(.*?)<', bar)
+        parts = re.findall(r'flex-grow:([\d.e-]+)" title="[^"]*?, ([^"]*?): [\d.]+ ms"', bar)
+        assert label is not None
+        found[label[1]] = [(name, float(length)) for length, name in parts]
+    return found
+
+
+def test_a_bar_has_own_work_by_name_and_waiting_by_rank() -> None:
+    rows = [row(0, "load", 0, 4), row(0, "forward", 4, 6), *barrier([6, 9], 10), row(1, "load", 0, 9)]
+    found = bars(page_of(*rows))
+    assert found["rank 0"] == [
+        ("load", 40.0),
+        ("forward", 20.0),
+        ("transfer", 10.0),
+        ("waiting for rank 1", 30.0),
+    ]
+    assert list(found) == ["rank 0", "rank 1", "all ranks"]
+
+
+@pytest.mark.parametrize("n_ranks", [1, 4, 17, slow(64)])
+def test_every_bar_is_whole_and_of_many_ranks_the_rest_has_one(n_ranks: int) -> None:
+    slow = factors(5, n_ranks, noise=0.1)
+    slow[:, n_ranks // 2] *= 2
+    page = report_html(data_parallel(slow, noise=0.1))
+    found = bars(page)
+    for parts in found.values():
+        assert sum(length for _, length in parts) == pytest.approx(100, abs=0.01)
+    assert len(found) <= 18
+    assert f"rank {n_ranks // 2}" in found
+    n_others = sum(int(label.split()[-1]) for label in found if label.startswith("the other"))
+    assert sum(label.startswith("rank ") for label in found) + n_others == n_ranks
+    if n_ranks > 16:
+        *pairs, rest, whole = cells_below(page, "Pairs of ranks with most waiting")
+        assert rest[0].endswith("others")
+        ms = [float(one[2]) for one in (*pairs, rest)]
+        assert sum(ms) == pytest.approx(float(whole[2]), abs=0.05 * len(ms))
+
+
+def test_a_name_that_is_markup_stays_text_in_a_bar() -> None:
+    page = section(page_of(row(0, "</i><b>load</b>", 0, 4), row(0, '" onclick="x', 4, 6)))
+    assert "<b>load" not in page
+    assert 'title="rank 0, " onclick' not in page
+    assert "load" in visible_text(page)
+
+
+def test_without_instants_the_page_says_that_it_is_not_known() -> None:
+    instants = ["start_counter", "end_counter", "start_s", "end_s"]
+    page = page_of(row(0, "load", 0, 4), **dict.fromkeys(instants, np.nan))
+    assert "where the time went is not known" in visible_text(section(page))

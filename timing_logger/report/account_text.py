@@ -39,7 +39,7 @@ def account_text(account: pd.DataFrame, width: int) -> str:
         return ""
     return page(
         _ranks_table(figures, width),
-        *paragraph(width, *_on_parts(figures)),
+        *paragraph(width, *on_parts(figures), *_on_ranks_left_out(figures)),
         *_on_whom(figures, width),
     )
 
@@ -67,22 +67,26 @@ def _whose(figures: AccountFigures) -> Sequence[Column]:
     return _WHOSE if figures.ranks["incarnation"].nunique() > 1 else _WHOSE[:1]
 
 
-def _on_parts(figures: AccountFigures) -> Iterable[str]:
+def on_parts(figures: AccountFigures) -> Iterable[str]:
+    """Yield sentences that say what the parts of the wall time mean, and what they leave out."""
     yield (
         "Parts of the wall time. not timed: covered by no row. waiting: in communication, before the last "
         "rank that it needs had come. Where that rank waited, too, the one counts for which it waited, so a "
         "wait leads through others to a rank that did something itself."
     )
-    if len(figures.ranks) > MOST_SHOWN:
-        yield (
-            f"Of {len(figures.ranks)} ranks these are the two that waited least, the middle one, and the two "
-            "that waited most. --json has all."
-        )
     yield from on_the_unmatched(figures)
     if figures.other_threads:
         yield (
             f"{count(figures.other_threads, 'thread')} more had an account: blocked in communication, beside "
-            "the thread that tells of the rank. They count in no figure here; --json has them."
+            "the thread that tells of the rank. They count in no figure here; analysis.account has them."
+        )
+
+
+def _on_ranks_left_out(figures: AccountFigures) -> Iterable[str]:
+    if len(figures.ranks) > MOST_SHOWN:
+        yield (
+            f"Of {len(figures.ranks)} ranks these are the two that waited least, the middle one, and the two "
+            "that waited most. --json has all."
         )
 
 
@@ -104,8 +108,8 @@ def _on_whom(figures: AccountFigures, width: int) -> Iterable[str]:
     if len(figures.ranks) <= MOST_SHOWN:
         yield _matrix(figures, width)
     else:
-        yield from _largest(figures, width)
-    yield from paragraph(width, *_on_columns(figures))
+        yield from (table_text(frame, columns, width) for frame, columns in largest_waits(figures))
+    yield from paragraph(width, *on_whom(figures))
 
 
 def _matrix(figures: AccountFigures, width: int) -> str:
@@ -113,13 +117,19 @@ def _matrix(figures: AccountFigures, width: int) -> str:
     whom = figures.by_whom()
     ranks = whom["waited_for"].dropna().tolist()
     for n_named in range(len(ranks), -1, -1):
-        frame, columns = _crossed(figures, ranks[:n_named])
+        frame, columns = waiting_matrix(figures, ranks[:n_named])
         if fits(frame, columns, width):
             break
     return table_text(frame, columns, width)
 
 
-def _crossed(figures: AccountFigures, named: Sequence[int]) -> tuple[pd.DataFrame, list[Column]]:
+def waiting_matrix(figures: AccountFigures, named: Sequence[int]) -> tuple[pd.DataFrame, list[Column]]:
+    """Return for whom each rank waited, in ms, and the sum over all ranks, as a table and its columns.
+
+    Args:
+        figures: the figures of an account.
+        named: the ranks waited for that have a column each; the others have one together.
+    """
     import pandas as pd
 
     waiting = figures.waiting.assign(
@@ -145,34 +155,40 @@ def _crossed(figures: AccountFigures, named: Sequence[int]) -> tuple[pd.DataFram
     return frame, columns
 
 
-def _largest(figures: AccountFigures, width: int) -> Iterable[str]:
-    """Draw the ranks that were waited for most, and the pairs with most waiting; and the sum of the rest."""
+def largest_waits(figures: AccountFigures) -> list[tuple[pd.DataFrame, list[Column]]]:
+    """Return the ranks that were waited for most, and the pairs of ranks with most waiting.
+
+    Each is a table and its columns; its last rows are the sum of the rest, and of all.
+    """
     whose = [Column(column.name, column.head, _whole) for column in _whose(figures)]
     whom, waited = Column("waited_for", "waited for", _whole), Column("ms", "waited ms", as_tenths)
     of_all, by = Column("of", "of all waiting"), Column("waiting", "by ranks", _whole)
-    yield _with_the_rest(figures.by_whom(), [whom, waited, of_all, by], width)
-    yield _with_the_rest(figures.waiting, [*whose, whom, waited, of_all], width)
+    return [
+        (_with_the_rest(figures.by_whom(), "waited_for"), [whom, waited, of_all, by]),
+        (_with_the_rest(figures.waiting, "rank"), [*whose, whom, waited, of_all]),
+    ]
 
 
-def _with_the_rest(frame: pd.DataFrame, columns: Sequence[Column], width: int) -> str:
+def _with_the_rest(frame: pd.DataFrame, first: str) -> pd.DataFrame:
     import pandas as pd
 
     shown, rest = frame.head(_MOST_PAIRS), frame.iloc[_MOST_PAIRS:]
     shown = shown.assign(waited_for=[_TRANSFERS if pd.isna(rank) else rank for rank in shown["waited_for"]])
     rows = shown.to_dict("records")
     if len(rest):
-        rows.append({columns[0].name: f"{len(rest)} others", "ms": rest["ms"].sum()})
+        rows.append({first: f"{len(rest)} others", "ms": rest["ms"].sum()})
     parts = percents([row["ms"] for row in rows])
     rows = [{**row, "of": part} for row, part in zip(rows, parts, strict=True)]
-    rows.append({columns[0].name: ALL, "ms": frame["ms"].sum(), "of": percent(1.0)})
-    return table_text(pd.DataFrame(rows), columns, width)
+    found: pd.DataFrame = pd.DataFrame([*rows, {first: ALL, "ms": frame["ms"].sum(), "of": percent(1.0)}])
+    return found
 
 
 def _whole(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.0f}"
 
 
-def _on_columns(figures: AccountFigures) -> Iterable[str]:
+def on_whom(figures: AccountFigures) -> Iterable[str]:
+    """Yield sentences that say for whom ranks waited most, and what the columns mean."""
     yield from most_waited_for(figures)
     waiting = figures.waiting
     if waiting["waited_for"].isna().any():

@@ -9,7 +9,6 @@ from typing import NamedTuple
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, size
 from timing_logger.report.html._findings import Findings
-from timing_logger.report.html._tables import Column, Table, decimals, integer, share, table_of
 
 
 class Fact(NamedTuple):
@@ -48,20 +47,3 @@ def _n_steps(findings: Findings) -> int:
     """Return the number of distinct iterations of the run; per epoch, if they restart."""
     steps = findings.overlap[findings.overlap["iteration"].notna()]
     return len(steps[[name for name in ("epoch", "iteration") if name in steps]].drop_duplicates())
-
-
-def ranks_table(findings: Findings) -> Table:
-    return table_of(
-        findings.summary.ranks,
-        "Totals of each rank",
-        {
-            "rank": Column("rank", integer),
-            "incarnation": Column("run", integer),
-            "rows": Column("rows", integer),
-            "iterations": Column("iterations", integer),
-            "wall_s": Column("wall s", decimals(2)),
-            "communication_ms": Column("communication ms", decimals(1)),
-            "communication_share": Column("of wall", share),
-            "waited_ms": Column("waited ms", decimals(1)),
-        },
-    )

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from timing_logger.errors import ConfigurationError
 from timing_logger.reading.atomic_files import draft_of
+from timing_logger.report.html._account import account_chart
 from timing_logger.report.html._accounting import clocks_table, files_table, what_is_unknown
 from timing_logger.report.html._charts import compression_chart, operation_charts, overlap_chart
 from timing_logger.report.html._findings import Findings
 from timing_logger.report.html._heatmap import heatmap
-from timing_logger.report.html._overview import facts, ranks_table, title
+from timing_logger.report.html._overview import facts, title
 from timing_logger.report.html._packing import as_script_data
 from timing_logger.report.html._scatter import bandwidth_chart
 from timing_logger.report.html._verdict import judgement
@@ -53,9 +54,10 @@ def write_findings(findings: Findings, path: AnyPath) -> None:
 def report_html(timings: pd.DataFrame) -> str:
     """Return the report of a run as one HTML document without references to other documents.
 
-    It contains, in this order: the verdict with its gates; a heatmap of rank by iteration; the parts of the
-    operations; bandwidth against size; exposed and hidden communication; whether compression pays; a
-    timeline; the logger's counters; what could not be known. The same table gives the same text.
+    It contains, in this order: the verdict with its gates; where each rank's time went; a heatmap of rank by
+    iteration; the parts of the operations; bandwidth against size; exposed and hidden communication; whether
+    compression pays; a timeline; the logger's counters; what could not be known. The same table gives the
+    same text.
 
     Args:
         timings: as ``read_timings`` returns. Without its ``attrs`` the report has nothing about files and
@@ -80,7 +82,7 @@ def _content(findings: Findings) -> dict[str, object]:
         "facts": facts(findings),
         "judgement": judgement(findings),
         "heatmap": drawn_heatmap,
-        "ranks": ranks_table(findings),
+        "account": account_chart(findings),
         "operations": operation_charts(findings),
         "bandwidth": bandwidth_chart(findings.bandwidth),
         "overlap": overlap_chart(findings.overlap),

@@ -1,0 +1,224 @@
+"""Where the time went: a bar of each rank's wall time, and for whom ranks waited."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from timing_logger.analysis.accounting.by_rank import PARTS
+from timing_logger.record import escape_text
+from timing_logger.report._account_figures import AccountFigures
+from timing_logger.report._text_tables import MOST_SHOWN
+from timing_logger.report._text_tables import Column as TextColumn
+from timing_logger.report._wording import UNKNOWN, process_name
+from timing_logger.report.account_text import largest_waits, on_parts, on_whom, waiting_matrix
+from timing_logger.report.html._findings import Findings
+from timing_logger.report.html._tables import Column, Table, decimals, integer, table, table_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHADES = 3
+"""The most names of own work, and ranks that were waited for, that have a shade of their own."""
+
+_MOST_BARS = 6
+"""Of many ranks, how many of those that were waited for most have a bar, and of those that waited most."""
+
+
+_VISIBLE = 5e-6
+"""The least fraction of a bar that its length shows; less is what floats lose."""
+
+
+class Segment(NamedTuple):
+    """A part of a bar: the class of its colour, what it is, its share of the bar in percent, and its time."""
+
+    kind: str
+    name: str
+    length: float
+    time: str
+
+
+class AccountBar(NamedTuple):
+    """The bar of a rank, or of several: its label, its parts, and what matters of them as text."""
+
+    label: str
+    segments: list[Segment]
+    value: str
+
+
+class AccountChart(NamedTuple):
+    """The section on where the time went.
+
+    Attributes:
+        bars: one for each rank and one for all; of many ranks only the remarkable ones, and one for the rest.
+        legend: the class and the name of each colour.
+        notes: sentences before the bars; ``about_waiting``: after them.
+        ranks: the totals of each rank.
+        waiting: tables of who waited for whom.
+    """
+
+    bars: list[AccountBar]
+    legend: list[tuple[str, str]]
+    notes: list[str]
+    about_waiting: list[str]
+    ranks: Table
+    waiting: list[Table]
+
+
+def account_chart(findings: Findings) -> AccountChart:
+    account = findings.summary.account
+    figures = AccountFigures.of(account)
+    main = account[account["is_main"].astype(bool)]
+    kinds = _Kinds.of(main)
+    main = main.assign(kind=[kinds.of_row(*row) for row in _described(main)])
+    bars = list(_bars(figures, main, kinds)) if len(figures.ranks) else []
+    drawn = {segment.kind for bar in bars for segment in bar.segments}
+    return AccountChart(
+        bars=bars,
+        legend=[(kind, name) for kind, name in kinds.names.items() if kind in drawn],
+        notes=[] if figures.ranks.empty else [*on_parts(figures), *_on_ranks_left_out(figures)],
+        about_waiting=list(on_whom(figures)) if len(figures.ranks) > 1 and len(figures.waiting) else [],
+        ranks=_ranks_table(findings, figures),
+        waiting=list(_waiting_tables(figures)),
+    )
+
+
+# -- colours -----------------------------------------------------------------------------------------------
+
+
+class _Kinds(NamedTuple):
+    """The colours of bars: names by class, in the order in which a bar has them."""
+
+    names: dict[str, str]
+    work: list[str]
+    whom: list[int]
+
+    @classmethod
+    def of(cls, main: pd.DataFrame) -> _Kinds:
+        """Give those names of own work, and ranks waited for, that take most time a shade each."""
+        work = _most(main[main["what"] == "own work"], "operation")
+        whom = [int(rank) for rank in _most(main[main["what"] == "waiting"], "waited_for")]
+        names = {
+            **{f"work-{i}": escape_text(name) for i, name in enumerate(work)},
+            "work-rest": "other own work" if work else "own work",
+            "not-timed": "not timed",
+            "transfer": "transfer",
+            **{f"wait-{i}": f"waiting for rank {rank}" for i, rank in enumerate(whom)},
+            "wait-rest": "waiting for others" if whom else "waiting",
+            "not-matched": "not matched",
+        }
+        return cls(names, work, whom)
+
+    def of_row(self, what: str, operation: str, waited_for: int | None) -> str:
+        if what == "own work":
+            return f"work-{self.work.index(operation)}" if operation in self.work else "work-rest"
+        if what == "waiting":
+            return f"wait-{self.whom.index(waited_for)}" if waited_for in self.whom else "wait-rest"
+        return what.replace(" ", "-")
+
+
+def _most(rows: pd.DataFrame, name: str) -> list[str]:
+    ms = rows.groupby(name, observed=True)["ms"].sum().sort_values(ascending=False, kind="stable")
+    return list(ms.index[:_SHADES])
+
+
+def _described(main: pd.DataFrame) -> Iterator[tuple[str, str, int | None]]:
+    whom = main["waited_for"].astype("Int64")
+    known = [
+        int(rank) if is_known else None for rank, is_known in zip(whom.fillna(0), whom.notna(), strict=True)
+    ]
+    yield from zip(main["what"], main["operation"], known, strict=True)
+
+
+# -- bars --------------------------------------------------------------------------------------------------
+
+
+def _bars(figures: AccountFigures, main: pd.DataFrame, kinds: _Kinds) -> Iterator[AccountBar]:
+    process = ["rank", "incarnation"]
+    ms = main.pivot_table(index=process, columns="kind", values="ms", aggfunc="sum").fillna(0.0)
+    ranks = figures.ranks.set_index(process, drop=False)
+    chosen = _chosen(figures)
+    for one in chosen:
+        yield _bar(process_name(*one), ms.loc[[one]], ranks.loc[[one]], kinds)
+    if rest := len(ms) - len(chosen):
+        others = figures._replace(ranks=ranks.drop(index=chosen)).in_all()
+        yield _bar(f"the other {rest}", ms.drop(index=chosen), others, kinds)
+    if len(ms) > 1:
+        yield _bar("all ranks", ms, figures.in_all(), kinds)
+
+
+def _on_ranks_left_out(figures: AccountFigures) -> Iterator[str]:
+    if len(figures.ranks) > MOST_SHOWN:
+        yield (
+            f"Of {len(figures.ranks)} ranks those have a bar each that were waited for most, and those that "
+            "waited most; the others have one together."
+        )
+
+
+def _chosen(figures: AccountFigures) -> list[tuple[int, int]]:
+    """Return the ranks that have a bar: all, or those that were waited for most and that waited most."""
+    ranks = figures.ranks
+    if len(ranks) > MOST_SHOWN:
+        whom = figures.by_whom()["waited_for"].dropna().head(_MOST_BARS)
+        most = ranks.sort_values(PARTS["waiting"], ascending=False, kind="stable").head(_MOST_BARS).index
+        ranks = ranks[ranks["rank"].isin(whom) | ranks.index.isin(most)]
+    return list(zip(ranks["rank"].tolist(), ranks["incarnation"].tolist(), strict=True))
+
+
+def _bar(label: str, ms: pd.DataFrame, parts: pd.DataFrame, kinds: _Kinds) -> AccountBar:
+    sums = ms.sum()
+    whole = float(sums.sum())
+    segments = [
+        Segment(kind, name, round(100 * float(sums[kind]) / whole, 3), f"{sums[kind]:.1f} ms")
+        for kind, name in kinds.names.items()
+        if sums.get(kind, 0.0) > _VISIBLE * whole
+    ]
+    (said,) = parts.to_dict("records")
+    return AccountBar(label, segments, ", ".join(f"{what} {said[what]}" for what in ("own work", "waiting")))
+
+
+# -- tables ------------------------------------------------------------------------------------------------
+
+
+def _ranks_table(findings: Findings, figures: AccountFigures) -> Table:
+    ranks = findings.summary.ranks.merge(figures.ranks, on=["rank", "incarnation"], how="left")
+    return table_of(
+        ranks,
+        "Totals of each rank",
+        {
+            "rank": Column("rank", integer),
+            "incarnation": Column("run", integer),
+            "rows": Column("rows", integer),
+            "iterations": Column("iterations", integer),
+            "wall_s": Column("wall s", decimals(2)),
+            **{what: Column(what, _or_unknown) for what in PARTS},
+        },
+    )
+
+
+def _or_unknown(value: object) -> str:
+    return value if isinstance(value, str) else UNKNOWN
+
+
+def _waiting_tables(figures: AccountFigures) -> Iterator[Table]:
+    if len(figures.ranks) < 2 or figures.waiting.empty:
+        return
+    if len(figures.ranks) <= MOST_SHOWN:
+        whom = figures.by_whom()["waited_for"].dropna().tolist()
+        yield _table("Who waited for whom, in ms", *waiting_matrix(figures, whom))
+        return
+    captions = "Ranks that were waited for most", "Pairs of ranks with most waiting"
+    for caption, (frame, columns) in zip(captions, largest_waits(figures), strict=True):
+        yield _table(caption, frame, columns)
+
+
+def _table(caption: str, frame: pd.DataFrame, columns: Sequence[TextColumn]) -> Table:
+    import pandas as pd
+
+    cells = [
+        [UNKNOWN if pd.isna(value) else column.shown(value) for value in frame[column.name].tolist()]
+        for column in columns
+    ]
+    return table(
+        caption, [column.head for column in columns], [list(row) for row in zip(*cells, strict=True)]
+    )
