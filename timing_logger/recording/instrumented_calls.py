@@ -31,7 +31,7 @@ class InstrumentedCalls(Context):
         """Create a span of class ``kind`` that no ``with`` encloses: the fastest entry for instrumentation.
 
         The caller enters the span and writes it, and checks whether the current iteration is recorded. The
-        arguments are those of :meth:`record_mpi_operation`, all by position.
+        arguments are those of ``record_mpi_operation``, all by position.
         """
         span = kind.__new__(kind)
         span.end_ns = 0
@@ -66,7 +66,7 @@ class InstrumentedCalls(Context):
         In an iteration that is not recorded, a row is written only if the process hangs in the call.
 
         Args:
-            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
+            operation, message_size, layer_name, peer: as for ``record_mpi_operation``.
             group: supplies the name, the size and the sequence number.
             handle: the class of the handles that are waited for, if ``call`` returns one.
             call, args: the blocking function and its arguments.
@@ -121,7 +121,7 @@ class InstrumentedCalls(Context):
 
         Args:
             kind: the class of the operation.
-            operation, message_size, layer_name, peer: as for :meth:`record_mpi_operation`.
+            operation, message_size, layer_name, peer: as for ``record_mpi_operation``.
             group: supplies the name, the size and, if it is ``numbered``, the sequence number.
             goes_on: whether a wait for the operation is a separate row.
             call, args: the function and its arguments.

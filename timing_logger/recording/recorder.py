@@ -58,7 +58,7 @@ class Recorder(InstrumentedCalls):
         Args:
             operation: ``"ALLREDUCE"``, ``"H2D"``, ...; upper-cased when written.
             message_size: bytes in this rank's send buffer, or None if unknown.
-            layer_name, phase: default to the label in force, see :meth:`label`.
+            layer_name, phase: default to the label in force, see ``label``.
             iteration, epoch: default to the current ones.
             group, group_size: communicator or process group, and its number of ranks.
             seq: the operation's number in its group.
@@ -100,7 +100,7 @@ class Recorder(InstrumentedCalls):
             name: the row's operation; not that of a communication, which is not a rank's own work.
             device: where the work is done: by events in its current stream, see
                 :meth:`record_device_operation`. None, or a device without streams, for the host's clock.
-            layer_name: defaults to the label in force, see :meth:`label`.
+            layer_name: defaults to the label in force, see ``label``.
 
         Returns:
             A context manager that yields itself; its ``elapsed_ms`` is known after the block.

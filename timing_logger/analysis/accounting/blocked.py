@@ -63,7 +63,7 @@ def blocked_times(axis: OneAxis, needs: Needs, line: Ints, holds: Bools, blocks:
     begins_s, ends_s = (np.array(pieces[i], np.float64) for i in (1, 2))
     waits = begins_s < until_s[hold]
     what = np.where(leads_to == UNKNOWN, NOT_MATCHED, np.where(waits, WAITING, TRANSFER))
-    rank_of_line = np.zeros(len(first) - 1, np.int64)
+    rank_of_line = np.full(len(first), NO_RANK)
     rank_of_line[line] = axis.frame["rank"].to_numpy()
-    rank = np.where(waits & (leads_to >= 0), rank_of_line[leads_to] if len(line) else NO_RANK, NO_RANK)
+    rank = np.where(waits & (leads_to >= 0), rank_of_line[leads_to], NO_RANK)
     return Blocked(found.row[hold], begins_s, ends_s, what, rank)

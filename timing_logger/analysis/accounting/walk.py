@@ -6,6 +6,8 @@ modules that call them.
 
 from __future__ import annotations
 
+import numpy as np
+
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 TRANSFER = -1
@@ -32,13 +34,14 @@ def innermost(start_s: Floats, end_s: Floats, holds: Bools) -> tuple[list[float]
     ends: list[float] = []
     owners: list[int] = []
     under_way: list[int] = []  # the innermost last
-    n = len(start_s)
-    now = start_s[0] if n else 0.0
+    begin_s, until_s, holding = start_s.tolist(), end_s.tolist(), holds.tolist()  # faster, one by one
+    n = len(begin_s)
+    now = begin_s[0] if n else 0.0
     for i in range(n + 1):
-        until = start_s[i] if i < n else float("inf")
+        until = begin_s[i] if i < n else float("inf")
         while under_way and now < until:
             top = under_way[-1]
-            end = end_s[top]
+            end = until_s[top]
             if end > now:
                 piece_end = end if end < until else until
                 starts.append(now)
@@ -50,7 +53,7 @@ def innermost(start_s: Floats, end_s: Floats, holds: Bools) -> tuple[list[float]
         if i < n:
             if until > now:
                 now = until
-            if under_way and holds[under_way[-1]] and end_s[under_way[-1]] > now:
+            if under_way and holding[under_way[-1]] and until_s[under_way[-1]] > now:
                 under_way.insert(len(under_way) - 1, i)
             else:
                 under_way.append(i)
@@ -66,12 +69,12 @@ def apart(line: Ints, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
         line: the line of each interval; those of a line follow each other, in the order of their starts.
         start_s, end_s: the intervals, in seconds.
     """
-    starts_s, ends_s = start_s.copy(), end_s.copy()
-    for i in range(1, len(line)):
-        if line[i] == line[i - 1]:
+    lines, starts_s, ends_s = line.tolist(), start_s.tolist(), end_s.tolist()
+    for i in range(1, len(lines)):
+        if lines[i] == lines[i - 1]:
             starts_s[i] = max(starts_s[i], ends_s[i - 1])
             ends_s[i] = max(starts_s[i], ends_s[i])
-    return starts_s, ends_s
+    return np.array(starts_s, np.float64), np.array(ends_s, np.float64)
 
 
 def origins(
@@ -95,42 +98,44 @@ def origins(
         For each piece its hold, its start and end in seconds, and the line that it leads to, ``TRANSFER`` or
         ``UNKNOWN``; hold by hold, in the order of time.
     """
-    n = len(start_s)
+    firsts, begin_s, finish_s = first.tolist(), start_s.tolist(), end_s.tolist()  # faster, one by one
+    waited_until_s, lines = until_s.tolist(), needed.tolist()
+    n = len(begin_s)
     begins = [0] * n
     counts = [-1] * n
     starts: list[float] = []
     ends: list[float] = []
     leads_to: list[int] = []
-    for hold in order:
+    for hold in order.tolist():
         begins[hold] = len(starts)
-        begin, end = start_s[hold], end_s[hold]
-        until, line = until_s[hold], needed[hold]
+        begin, end = begin_s[hold], finish_s[hold]
+        until, line = waited_until_s[hold], lines[hold]
         if not until >= begin:  # also NaN
             until = begin
         if until > end:
             until = end
         if until > begin and line >= 0:
-            low, high = first[line], first[line + 1]
+            low, high = firsts[line], firsts[line + 1]
             stop = high
             while low < high:  # the first hold of that line which ends later
                 middle = (low + high) // 2
-                if end_s[middle] > begin:
+                if finish_s[middle] > begin:
                     high = middle
                 else:
                     low = middle + 1
             now = begin
             while now < until:
-                if low >= stop or start_s[low] >= until:
+                if low >= stop or begin_s[low] >= until:
                     starts.append(now)
                     ends.append(until)
                     leads_to.append(line)
                     break
-                if start_s[low] > now:
+                if begin_s[low] > now:
                     starts.append(now)
-                    ends.append(start_s[low])
+                    ends.append(begin_s[low])
                     leads_to.append(line)
-                    now = start_s[low]
-                upto = end_s[low] if end_s[low] < until else until
+                    now = begin_s[low]
+                upto = finish_s[low] if finish_s[low] < until else until
                 if counts[low] < 0:  # the clocks contradict the order: nothing is known of it yet
                     starts.append(now)
                     ends.append(upto)
@@ -148,7 +153,7 @@ def origins(
         if end > until:
             starts.append(until)
             ends.append(end)
-            leads_to.append(TRANSFER if until_s[hold] == until_s[hold] else UNKNOWN)
+            leads_to.append(TRANSFER if waited_until_s[hold] == waited_until_s[hold] else UNKNOWN)
         counts[hold] = len(starts) - begins[hold]
     pieces = [
         piece
