@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
 from timing_logger.analysis.stragglers.peers import members, peer_medians, row_medians
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP
@@ -20,6 +22,8 @@ MIN_COVERED = 0.5
 
 MOST = 0.5
 """A rank that is last in more than this fraction of the steps is last in most of them."""
+
+_MOST_NAMES = 4  # of functions, in a sentence
 
 
 def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
@@ -41,6 +45,18 @@ def why_inconclusive(times: StepTimes, roles: Mapping[int, str]) -> str:
         or _why_roles_look_alike(times, roles)
         or _why_waits_are_not_understood(times, roles)
     )
+
+
+def why_untimed(files: Sequence[File]) -> str:
+    """State in which calls without rows ranks may have waited for each other; "" if they made none."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        counts.update(sidecar_of(file).get("untimed") or {})
+    if not counts.total():
+        return ""
+    told = ", ".join(f"{n} x {name}" for name, n in counts.most_common(_MOST_NAMES))
+    more = ", ..." if len(counts) > _MOST_NAMES else ""
+    return f"ranks may have waited for each other in calls that are not timed ({told}{more})"
 
 
 def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
