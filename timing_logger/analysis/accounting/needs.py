@@ -21,6 +21,7 @@ from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import (
     ALL_TO_ALL,
     FROM_ROOT,
+    MAY_SYNCHRONISE,
     TO_ROOT,
     is_communication,
     is_wait,
@@ -93,13 +94,13 @@ def _learn_collectives(found: Needs, frame: Frame, parts: Instances, start_s: Fl
     counts, root = with_bytes(frame, parts), is_root(frame, parts)
     everybody = _last_of(parts, start_s, counts)
     has_root = parts.for_parts(sums(root.astype(np.float64), _instance(parts), len(parts.first)) > 0)
-    is_rooted = parts.is_one_of(FROM_ROOT | TO_ROOT)
-    holds_all = is_rooted & _synchronise(parts, start_s, end_s)
+    is_rooted, may_hold = parts.is_one_of(FROM_ROOT | TO_ROOT), parts.is_one_of(MAY_SYNCHRONISE)
+    holds_all = (is_rooted | may_hold) & _synchronise(parts, start_s, end_s)
     rooted = is_rooted & has_root & ~holds_all
     needs_all = counts & (parts.is_one_of(ALL_TO_ALL) | holds_all)
     needs_root = rooted & parts.is_one_of(FROM_ROOT) & ~root
     needs_others = rooted & parts.is_one_of(TO_ROOT) & root
-    alone = rooted & ~needs_root & ~needs_others
+    alone = (rooted & ~needs_root & ~needs_others) | (may_hold & ~holds_all)
     for needing, needed in (
         (needs_all, everybody),
         (needs_root, _last_of(parts, start_s, root)),
@@ -127,8 +128,8 @@ def _last_of(parts: Instances, start_s: Floats, wanted: Bools) -> Ints:
 def _synchronise(parts: Instances, start_s: Floats, end_s: Floats) -> Bools:
     """Tell for each part whether its operation holds everybody, as far as the rows of its group show.
 
-    A rooted operation lets some go before others come. Small ones may be implemented so that nobody does;
-    then nobody is ever seen to leave before the last has come.
+    A rooted operation, or one on a file, lets some go before others come. Small ones may be implemented so
+    that nobody does; then nobody is ever seen to leave before the last has come.
     """
     last_s = start_s[_last_of(parts, start_s, ~np.isnan(start_s))]
     left_before = (end_s < last_s - SEEN_HELD_S).astype(np.float64)
