@@ -6,6 +6,9 @@ modules that call them.
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from math import isnan
+
 import numpy as np
 
 from timing_logger.analysis.tables import Bools, Floats, Ints
@@ -98,68 +101,58 @@ def origins(
         For each piece its hold, its start and end in seconds, and the line that it leads to, ``TRANSFER`` or
         ``UNKNOWN``; hold by hold, in the order of time.
     """
-    firsts, begin_s, finish_s = first.tolist(), start_s.tolist(), end_s.tolist()  # faster, one by one
-    waited_until_s, lines = until_s.tolist(), needed.tolist()
-    n = len(begin_s)
-    begins = [0] * n
-    counts = [-1] * n
-    starts: list[float] = []
-    ends: list[float] = []
-    leads_to: list[int] = []
+    walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist())
+    lasts_s, lines = until_s.tolist(), needed.tolist()
     for hold in order.tolist():
-        begins[hold] = len(starts)
-        begin, end = begin_s[hold], finish_s[hold]
-        until, line = waited_until_s[hold], lines[hold]
-        if not until >= begin:  # also NaN
-            until = begin
-        if until > end:
-            until = end
-        if until > begin and line >= 0:
-            low, high = firsts[line], firsts[line + 1]
-            stop = high
-            while low < high:  # the first hold of that line which ends later
-                middle = (low + high) // 2
-                if finish_s[middle] > begin:
-                    high = middle
-                else:
-                    low = middle + 1
-            now = begin
-            while now < until:
-                if low >= stop or begin_s[low] >= until:
-                    starts.append(now)
-                    ends.append(until)
-                    leads_to.append(line)
-                    break
-                if begin_s[low] > now:
-                    starts.append(now)
-                    ends.append(begin_s[low])
-                    leads_to.append(line)
-                    now = begin_s[low]
-                upto = finish_s[low] if finish_s[low] < until else until
-                if counts[low] < 0:  # the clocks contradict the order: nothing is known of it yet
-                    starts.append(now)
-                    ends.append(upto)
-                    leads_to.append(line)
-                else:
-                    for piece in range(begins[low], begins[low] + counts[low]):
-                        left = starts[piece] if starts[piece] > now else now
-                        right = ends[piece] if ends[piece] < upto else upto
-                        if right > left:
-                            starts.append(left)
-                            ends.append(right)
-                            leads_to.append(leads_to[piece])
-                now = upto
-                low += 1
-        if end > until:
-            starts.append(until)
-            ends.append(end)
-            leads_to.append(TRANSFER if waited_until_s[hold] == waited_until_s[hold] else UNKNOWN)
-        counts[hold] = len(starts) - begins[hold]
-    pieces = [
-        piece
-        for hold in range(n)
-        if wanted[hold]
-        for piece in range(begins[hold], begins[hold] + counts[hold])
-    ]
-    owner = [hold for hold in range(n) if wanted[hold] for _ in range(counts[hold])]
-    return owner, [starts[i] for i in pieces], [ends[i] for i in pieces], [leads_to[i] for i in pieces]
+        walk.tell(hold, lasts_s[hold], lines[hold])
+    return walk.told(np.flatnonzero(wanted).tolist())
+
+
+class _Walk:
+    """Tells of one hold after the other what its line waited for, in lists: arrays are slow one by one."""
+
+    def __init__(self, first: list[int], start_s: list[float], end_s: list[float]) -> None:
+        self._first, self._start_s, self._end_s = first, start_s, end_s
+        self._pieces: list[tuple[float, float, int]] = []  # start, end, and the line that it leads to
+        self._of_hold: list[slice | None] = [None] * len(start_s)
+
+    def tell(self, hold: int, until_s: float, line: int) -> None:
+        """Divide a hold: until a line had come, and the rest. NaN if it is unknown who was needed."""
+        begin_s, end_s, n_before = self._start_s[hold], self._end_s[hold], len(self._pieces)
+        waits_until_s = min(until_s, end_s) if until_s > begin_s else begin_s
+        if waits_until_s > begin_s and line >= 0:
+            self._follow(line, begin_s, waits_until_s)
+        if end_s > waits_until_s:
+            self._pieces.append((waits_until_s, end_s, UNKNOWN if isnan(until_s) else TRANSFER))
+        self._of_hold[hold] = slice(n_before, len(self._pieces))
+
+    def _follow(self, line: int, begin_s: float, until_s: float) -> None:
+        """Tell what a line did in a stretch of time: something itself, or what it waited for."""
+        stop = self._first[line + 1]
+        hold, now_s = bisect_right(self._end_s, begin_s, self._first[line], stop), begin_s
+        while now_s < until_s:
+            held_from_s = min(self._start_s[hold], until_s) if hold < stop else until_s
+            if held_from_s > now_s:
+                self._pieces.append((now_s, held_from_s, line))
+                now_s = held_from_s
+            if now_s < until_s:
+                held_until_s = min(self._end_s[hold], until_s)
+                self._copy(hold, line, now_s, held_until_s)
+                now_s, hold = held_until_s, hold + 1
+
+    def _copy(self, hold: int, line: int, begin_s: float, end_s: float) -> None:
+        """Tell what is known of a part of a hold; if clocks contradict the order, that is nothing yet."""
+        known = self._of_hold[hold]
+        if known is None:
+            self._pieces.append((begin_s, end_s, line))
+            return
+        for start_s, stop_s, leads_to in self._pieces[known]:
+            if stop_s > begin_s and start_s < end_s:
+                self._pieces.append((max(start_s, begin_s), min(stop_s, end_s), leads_to))
+
+    def told(self, holds: list[int]) -> tuple[list[int], list[float], list[float], list[int]]:
+        """Return the pieces of some holds, in columns, each with its hold."""
+        rows = [(hold, *piece) for hold in holds for piece in self._pieces[self._of_hold[hold] or slice(0)]]
+        columns = zip(*rows, strict=True) if rows else ([], [], [], [])
+        owner, starts_s, ends_s, leads_to = map(list, columns)
+        return owner, starts_s, ends_s, leads_to
