@@ -175,8 +175,13 @@ def test_a_sender_that_leaves_before_its_receiver_comes_waits_for_nobody() -> No
     assert ("waiting", 1) not in parts(sent(1, 2, (8, 9)), 0)
 
 
-def test_a_collective_of_which_a_part_is_missing_is_blamed_on_nobody() -> None:
+def test_where_a_rank_has_no_row_it_is_unknown_who_was_waited_for_after_the_last_that_has_one() -> None:
     timings = table(*barrier([0, 5], 6, group_size=3))
+    assert parts(timings, 0) == {("waiting", 1): 5.0, ("not matched", "BARRIER"): 1.0}
+
+
+def test_what_no_other_rank_has_a_row_of_is_not_matched() -> None:
+    timings = table(*barrier([0], 6, group_size=3), row(1, "work", 0, 6))
     assert parts(timings, 0) == {("not matched", "BARRIER"): 6.0}
 
 
@@ -203,7 +208,7 @@ def test_a_rank_whose_clock_nothing_compares_keeps_its_time() -> None:
     }  # fmt: skip
 
 
-def test_clocks_that_were_never_compared_change_nothing() -> None:
+def test_clocks_that_were_never_compared_or_are_not_as_stated_change_nothing() -> None:
     rows = [
         line
         for step in range(5)
@@ -221,8 +226,10 @@ def test_clocks_that_were_never_compared_change_nothing() -> None:
     apart = table(*rows, uncertainty_s=np.nan)
     for column in ("start_s", "end_s", "start_counter", "end_counter"):
         apart[column] += apart["rank"].map({0: 0.0, 1: 7200.0, 2: -86400.0})
+    misstated = apart.assign(clock_uncertainty_s=0.0)
     for rank in range(3):
         assert parts(apart, rank) == pytest.approx(parts(aligned, rank))
+        assert parts(misstated, rank) == pytest.approx(parts(aligned, rank))
 
 
 def test_two_threads_with_a_communicator_each_have_an_account_each() -> None:

@@ -46,7 +46,7 @@ def test_its_own_time_is_2_35_times_that_of_its_peers_and_the_next_rank_s_1_05(t
 
 def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(trace: pd.DataFrame) -> None:
     (sentence,) = (text for text in stragglers(trace).evidence if "passing on" in text)
-    assert "16, 32" in sentence
+    assert "ranks 16 and 32" in sentence
 
 
 def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:

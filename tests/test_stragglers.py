@@ -332,11 +332,10 @@ def test_ranks_each_slower_than_the_next_are_no_single_rank_s_fault() -> None:
 
 
 def test_a_rank_that_nobody_waits_for_is_not_named() -> None:
-    """Its peers do not log what it logs, or it is slow beside the critical path."""
+    """Its peers do the same, and do not log it."""
     timings = data_parallel(factors(100, 4, noise=0.02))
-    longer = (timings["operation"] == "DATA") & (timings["rank"] == 2)
-    timings.loc[longer, "elapsed_ms"] += 30.0
-    verdict = stragglers(timings.assign(start_counter=np.nan, end_counter=np.nan))
+    unlogged = (timings["operation"] == "DATA") & (timings["rank"] != 2)
+    verdict = stragglers(timings[~unlogged])
     assert verdict.ranks == ()
     assert any("that others waited" in sentence for sentence in verdict.evidence)
 
@@ -412,7 +411,9 @@ def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on()
     timings, roles = pipeline(factor, stages=4)
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (4,), "stage 1")
-    assert any("passing on a delay: 1, 7, 10" in sentence for sentence in verdict.evidence)
+    waited = next(sentence for sentence in verdict.evidence if sentence.endswith("more than for any other."))
+    assert waited.startswith("Of the time for which ranks waited for others in these steps, ")
+    assert "was for rank 4, " in waited
 
 
 def test_where_a_delay_may_have_been_passed_on_unseen_nobody_is_named() -> None:

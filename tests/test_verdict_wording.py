@@ -36,6 +36,12 @@ def of_rank(**further: object) -> Verdict:
             Verdict(verdict="healthy", unjudged_ranks=(4, 5)),
             "No rank that could be judged is slow; ranks 4 and 5 could not be judged.",
         ),
+        (Verdict(verdict="healthy", not_explained=0.04, waited_for=(3,)), "No rank is slow."),
+        (
+            Verdict(verdict="healthy", not_explained=0.12, waited_for=(3, 5)),
+            "No rank is slow, but 12% of the run was waiting that nothing found here explains, mostly for "
+            "ranks 3 and 5.",
+        ),
         (
             Verdict(verdict="healthy", judged=False, why="only one rank is recorded"),
             "Nobody could be judged: only one rank is recorded.",

@@ -28,6 +28,10 @@ def headline(verdict: Verdict) -> str:
     return capital(_found(verdict))
 
 
+VISIBLE = 0.05
+"""The least fraction of the run of waiting that nothing explains that is told."""
+
+
 def particulars(verdict: Verdict) -> str:
     """Return when and where the time is lost, and how sure that is; "" if no time is lost.
 
@@ -42,7 +46,8 @@ def what_next(verdict: Verdict) -> str:
     if not verdict.judged:
         return "timing-logger summary shows where the time went."
     if verdict.verdict == "healthy":
-        return ""
+        told = verdict.not_explained >= VISIBLE
+        return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.phase == UNLOGGED:
         return 'To see what it does there, put with logger.phase("NAME"): around parts of that code.'
     if verdict.verdict in ("rank", "suspect"):
@@ -115,9 +120,15 @@ def _diffuse(verdict: Verdict) -> str:
 
 
 def _healthy(verdict: Verdict) -> str:
-    if not verdict.unjudged_ranks:
-        return "no rank is slow"
-    return f"no rank that could be judged is slow; {named_ranks(verdict.unjudged_ranks)} could not be judged"
+    found = "no rank is slow"
+    if verdict.unjudged_ranks:
+        unjudged = named_ranks(verdict.unjudged_ranks)
+        found = f"no rank that could be judged is slow; {unjudged} could not be judged"
+    if verdict.not_explained < VISIBLE:
+        return found
+    mostly = f", mostly for {named_ranks(verdict.waited_for)}" if verdict.waited_for else ""
+    part = f"{verdict.not_explained:.0%} of the run"
+    return f"{found}, but {part} was waiting that nothing found here explains{mostly}"
 
 
 def _hang(verdict: Verdict) -> str:

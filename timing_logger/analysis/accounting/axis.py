@@ -15,6 +15,7 @@ import numpy as np
 
 from timing_logger.analysis.collectives.matching import Instances
 from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.operations import SYNCHRONISING
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, dense_codes, new_columns
@@ -27,29 +28,15 @@ class OneAxis(NamedTuple):
     """A table whose instants can be compared across ranks.
 
     Attributes:
-        frame: the table, with ``start_s`` and ``end_s`` on one axis wherever ``is_placed``.
-        is_placed: for each row whether its process could be placed on the axis.
+        frame: the table, with ``start_s`` and ``end_s`` on one axis for all processes that met.
+        clocks: for each row a number of the clocks that are compared with its own, directly or through
+            others.
         by_rows: whether it was the rows themselves that told how far some clocks are apart.
     """
 
     frame: Frame
-    is_placed: Bools
+    clocks: Ints
     by_rows: bool
-
-    def with_others(self, frame: Frame) -> OneAxis:
-        """Return the table with rows that could not be placed on their own clocks.
-
-        They tell how long something took, and must be compared with no row of another process.
-
-        Args:
-            frame: the table that this one was made of.
-        """
-        if self.is_placed.all():
-            return self
-        placed, own = instants(self.frame)[:2], instants(frame)[:2]
-        start_s, end_s = (np.where(self.is_placed, *both) for both in zip(placed, own, strict=True))
-        columns = new_columns(frame, {"start_s": start_s, "end_s": end_s})
-        return self._replace(frame=self.frame.with_columns(*columns))
 
 
 def on_one_axis(frame: Frame, process: Ints, parts: Instances, messages: Messages) -> OneAxis:
@@ -62,27 +49,56 @@ def on_one_axis(frame: Frame, process: Ints, parts: Instances, messages: Message
         messages: the messages of ``frame`` of which both rows are known.
     """
     start_s, end_s, half_width_s = instants(frame)
-    is_aligned = ~np.isnan(half_width_s)
+    is_aligned = ~np.isnan(half_width_s) & ~_contradicted(frame, process, parts)[process]
     if is_aligned.all():
-        return OneAxis(frame, np.ones(len(frame), np.bool_), by_rows=False)
+        return OneAxis(frame, np.zeros(len(frame), np.int64), by_rows=False)
     clock = dense_codes(np.where(is_aligned, -1, process))
-    ahead_s = _ahead_of_the_first(clock, _compared(start_s, end_s, clock, parts, messages))
+    ahead_s, clocks = _ahead(clock, _compared(start_s, end_s, clock, parts, messages))
     known = {"start_s": start_s - ahead_s, "end_s": end_s - ahead_s, "clock_uncertainty_s": 0 * ahead_s}
-    return OneAxis(frame.with_columns(*new_columns(frame, known)), ~np.isnan(ahead_s), by_rows=True)
+    return OneAxis(frame.with_columns(*new_columns(frame, known)), clocks, by_rows=True)
 
 
-def _ahead_of_the_first(clock: Ints, compared: Offsets) -> Floats:
-    """Return for each row by how much its clock is ahead of the first one; NaN where nothing tells."""
+def _contradicted(frame: Frame, process: Ints, parts: Instances) -> Bools:
+    """Tell of each process whether its clock cannot be as it is stated.
+
+    It cannot if the process mostly left collectives before another rank had come, by more than both clocks
+    may be off.
+    """
+    start_s, end_s, half_width_s = (values[parts.row] for values in instants(frame))
+    holds = parts.is_one_of(SYNCHRONISING)
+    n = len(parts.first)
+    instance = parts.for_parts(np.arange(n))
+    last_s = greatest_of_each(start_s - half_width_s, instance, n)[instance]
+    left_before = (holds & (end_s + half_width_s < last_s)).astype(np.float64)
+    of, n_processes = process[parts.row], int(process.max(initial=-1)) + 1
+    violations, calls = (
+        np.bincount(of, weight, minlength=n_processes) for weight in (left_before, holds * 1.0)
+    )
+    contradicted: Bools = 2 * violations > calls
+    return contradicted
+
+
+def _ahead(clock: Ints, compared: Offsets) -> tuple[Floats, Ints]:
+    """Return for each row by how much its clock is ahead of the first one that it was compared with.
+
+    Clocks that nothing compares, as those of two runs, stay as they are.
+
+    Returns:
+        That, in seconds, and the number of that first clock.
+    """
     ahead_s = np.full(clock.max(initial=-1) + 1, np.nan)
-    ahead_s[:1] = 0.0
-    reached = deque([0])
-    while reached:
-        known = reached.popleft()
-        for other, further_s in compared.get(known, {}).items():
-            if np.isnan(ahead_s[other]):
-                ahead_s[other] = ahead_s[known] + further_s
-                reached.append(other)
-    return ahead_s[clock]
+    clocks = np.arange(len(ahead_s))
+    for first in range(len(ahead_s)):
+        if np.isnan(ahead_s[first]):
+            ahead_s[first] = 0.0
+            reached = deque([first])
+            while reached:
+                known = reached.popleft()
+                for other, further_s in compared.get(known, {}).items():
+                    if np.isnan(ahead_s[other]):
+                        ahead_s[other], clocks[other] = ahead_s[known] + further_s, first
+                        reached.append(other)
+    return ahead_s[clock], clocks[clock]
 
 
 def _compared(start_s: Floats, end_s: Floats, clock: Ints, parts: Instances, messages: Messages) -> Offsets:

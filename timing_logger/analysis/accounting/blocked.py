@@ -8,8 +8,8 @@ import numpy as np
 
 from timing_logger.analysis.accounting.axis import OneAxis
 from timing_logger.analysis.accounting.holds import holds_of
-from timing_logger.analysis.accounting.needs import Needs
-from timing_logger.analysis.accounting.walk import UNKNOWN, origins
+from timing_logger.analysis.accounting.loops import UNKNOWN, origins
+from timing_logger.analysis.accounting.ties import Needs
 from timing_logger.analysis.instants import instants
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
@@ -42,12 +42,16 @@ class Blocked(NamedTuple):
         return 1e3 * (self.end_s - self.start_s)
 
 
-def blocked_times(axis: OneAxis, needs: Needs, line: Ints, holds: Bools, blocks: Bools) -> Blocked:
+def blocked_times(
+    axis: OneAxis, needs: Needs, is_whole: Bools, line: Ints, holds: Bools, blocks: Bools
+) -> Blocked:
     """Divide the time in which lines were blocked.
 
     Args:
         axis: the rows of communication, on one axis.
         needs: what each of them waited for.
+        is_whole: for each row whether all ranks of its collective have rows; else it may have waited for
+            another.
         line: the line of each row.
         holds, blocks: as those of ``lines.Roles``.
     """
@@ -62,7 +66,8 @@ def blocked_times(axis: OneAxis, needs: Needs, line: Ints, holds: Bools, blocks:
     hold, leads_to = (np.array(pieces[i], np.int64) for i in (0, 3))
     begins_s, ends_s = (np.array(pieces[i], np.float64) for i in (1, 2))
     waits = begins_s < until_s[hold]
-    what = np.where(leads_to == UNKNOWN, NOT_MATCHED, np.where(waits, WAITING, TRANSFER))
+    is_known = (leads_to != UNKNOWN) & (waits | is_whole[found.row[hold]])
+    what = np.where(is_known, np.where(waits, WAITING, TRANSFER), NOT_MATCHED)
     rank_of_line = np.full(len(first), NO_RANK)
     rank_of_line[line] = axis.frame["rank"].to_numpy()
     rank = np.where(waits & (leads_to >= 0), rank_of_line[leads_to], NO_RANK)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.walk import apart
+from timing_logger.analysis.accounting.loops import apart
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 

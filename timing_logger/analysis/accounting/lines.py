@@ -15,6 +15,7 @@ from timing_logger.analysis.blocking import lanes_of
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each, least_of_each
 from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import (
+    BACKEND,
     PROBES,
     SET_UP,
     base_operation,
@@ -48,7 +49,8 @@ class Lines(NamedTuple):
         is_main: whether the line is the one that tells what its process did: the one that was blocked or
             worked longest, of those that were blocked if any was.
         is_told: whether the line has an account: the main one of a process, and any other that was blocked.
-        begin_s, end_s: from the first row of the process to the end of its last, on its own clock.
+        begin_s, end_s: from the first row of the process to the end of its last, on its own clock; what only
+            the backend measured does not count.
     """
 
     process: Ints
@@ -110,7 +112,10 @@ def _holds(name: str) -> bool:
 def _described(frame: Frame, process: Ints, roles: Roles) -> Lines:
     line, any_row = roles.line, any_row_of(roles.line)
     its_process, n_lines = process[any_row], len(any_row)
-    start_s, end_s = numbers(frame, "start_counter"), numbers(frame, "end_counter")
+    told = each_text(coded_text(frame, "operation"), lambda name: base_operation(name) != BACKEND)
+    start_s, end_s = (
+        np.where(told, numbers(frame, name), np.nan) for name in ("start_counter", "end_counter")
+    )
     tells = roles.works | roles.blocks
     length_s = union_lengths(line[tells], start_s[tells], end_s[tells], n_lines)
     is_blocked = np.bincount(line[roles.blocks], minlength=n_lines) > 0

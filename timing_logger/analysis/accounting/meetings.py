@@ -12,12 +12,11 @@ from timing_logger.analysis.accounting.lines import PROCESS, Lines, first_number
 from timing_logger.analysis.accounting.part import PLACE, AccountPart
 from timing_logger.analysis.collectives.matching import Instances, find_instances
 from timing_logger.analysis.collectives.messages import Messages, find_messages
-from timing_logger.analysis.collectives.problems import find_problems
-from timing_logger.analysis.collectives.waits import complete_among
+from timing_logger.analysis.collectives.problems import Problem, find_problems
 from timing_logger.analysis.columns import RUN_OF_RANK
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.runs import runs_of
-from timing_logger.analysis.tables import Floats, Frame, Ints, new_column
+from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, new_column
 from timing_logger.reading.sources import compact, joined
 
 if TYPE_CHECKING:
@@ -30,12 +29,14 @@ class Meetings(NamedTuple):
     Attributes:
         frame: the table of rows, with the columns that ``part.map_account`` adds; processes and lines are
             numbered throughout.
-        parts: the complete collectives of two ranks or more.
+        parts: the collectives of which two ranks or more have rows that fit.
+        is_whole: for each of these whether all ranks have.
         messages: the messages of which both rows are known.
     """
 
     frame: Frame
     parts: Instances
+    is_whole: Bools
     messages: Messages
 
 
@@ -74,8 +75,9 @@ def met(rows: Frame, lines: Lines, step: Floats | None, world_size: int | None) 
         new_column(rows, RUN_OF_RANK, run_of[rows[PROCESS].to_numpy().astype(np.int64)])
     )
     found = find_instances(frame, step)
-    complete = complete_among(found, find_problems(frame, found))
-    return Meetings(frame, complete, find_messages(frame, world_size))
+    problems = find_problems(frame, found)
+    usable = ((problems & ~Problem.MISSING) == 0) & (found.n_parts >= 2)
+    return Meetings(frame, found.only(usable), problems[usable] == 0, find_messages(frame, world_size))
 
 
 def steps_by_place(rows: Frame, steps: Sequence[Ints]) -> Floats:

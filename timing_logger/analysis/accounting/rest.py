@@ -10,7 +10,7 @@ import numpy as np
 
 from timing_logger.analysis.accounting.holds import Holds, holds_of
 from timing_logger.analysis.accounting.lines import Lines, Roles
-from timing_logger.analysis.accounting.walk import innermost
+from timing_logger.analysis.accounting.loops import innermost
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, numbers
 
 NO_ROW = -1
@@ -64,6 +64,8 @@ def _by_line(lines: Lines, works: Holds, holds: Holds) -> Iterator[tuple[int, Ho
 
 
 def _split(intervals: Holds, n_lines: int) -> Iterator[Holds]:
+    if not n_lines:
+        return
     order = np.argsort(intervals.line, kind="stable")
     ends = np.searchsorted(intervals.line[order], np.arange(1, n_lines + 1))
     for begin, end in pairwise([0, *ends.tolist()]):

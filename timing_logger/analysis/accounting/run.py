@@ -7,15 +7,34 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.axis import on_one_axis
+from timing_logger.analysis.accounting.axis import OneAxis, on_one_axis
 from timing_logger.analysis.accounting.blocked import Blocked, blocked_times
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, first_numbers
 from timing_logger.analysis.accounting.meetings import Meetings, joined_rows, met
-from timing_logger.analysis.accounting.needs import needs_of
 from timing_logger.analysis.accounting.part import BLOCKS, HOLDS, AccountPart, Spent
+from timing_logger.analysis.accounting.ties import Needs, Ties, needs_of, ties_of
 from timing_logger.analysis.files import File
-from timing_logger.analysis.tables import Ints
+from timing_logger.analysis.instants import instants
+from timing_logger.analysis.tables import Bools, Ints
 from timing_logger.reading.lacking import stated_world_size
+
+
+class BlockedRows(NamedTuple):
+    """The rows of communication of a run, and what lines did while these blocked them.
+
+    Attributes:
+        met: the rows, and what they are parts of.
+        axis: the rows on the time axis of all ranks.
+        ties: the ties of rows to what they meet in.
+        needs: what the rows waited for.
+        blocked: what the lines did.
+    """
+
+    met: Meetings
+    axis: OneAxis
+    ties: Ties
+    needs: Needs
+    blocked: Blocked
 
 
 class AccountOfRun(NamedTuple):
@@ -25,16 +44,12 @@ class AccountOfRun(NamedTuple):
         lines: the lines of control of all processes.
         spent: for each part how its lines spent the time in which they were not blocked, and the number of
             the first of them.
-        met: the rows of communication.
-        blocked: what the lines did while these rows blocked them.
-        by_rows: whether clocks were compared by what the rows tell.
+        rows: the rows of communication, and what the lines did in them.
     """
 
     lines: Lines
     spent: list[tuple[Spent, int]]
-    met: Meetings
-    blocked: Blocked
-    by_rows: bool
+    rows: BlockedRows
 
 
 def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOfRun:
@@ -46,19 +61,34 @@ def account_of(parts: Sequence[AccountPart], files: Sequence[File]) -> AccountOf
     """
     first = first_numbers([part.lines for part in parts])[LINE].tolist()
     rows, lines = joined_rows(parts)
-    meetings = met(rows, lines, None, world_size_of(lines.rank, files))
     spent = list(zip((part.spent for part in parts), first, strict=True))
-    return AccountOfRun(lines, spent, meetings, *_blocked(meetings))
+    return AccountOfRun(lines, spent, blocked_rows(met(rows, lines, None, world_size_of(lines.rank, files))))
 
 
-def _blocked(meetings: Meetings) -> tuple[Blocked, bool]:
+def blocked_rows(meetings: Meetings) -> BlockedRows:
+    """Tell what lines did while rows of communication blocked them."""
     frame = meetings.frame
     axis = on_one_axis(frame, frame[PROCESS].to_numpy(), meetings.parts, meetings.messages)
-    needs = needs_of(axis.frame, meetings.parts, meetings.messages)
-    # What could not be placed is compared with nobody. Two lines at least tell that it is not known which.
-    needs = needs._replace(until_s=np.where(axis.is_placed, needs.until_s, np.nan))
-    axis, line = axis.with_others(frame), 1 + frame[LINE].to_numpy().astype(np.int64)
-    return blocked_times(axis, needs, line, frame[HOLDS].to_numpy(), frame[BLOCKS].to_numpy()), axis.by_rows
+    ties = ties_of(axis.frame, meetings.parts, meetings.messages)
+    needs = _comparable(needs_of(ties, instants(axis.frame)[0]), axis.clocks)
+    line = frame[LINE].to_numpy().astype(np.int64)
+    is_whole = _whole(meetings, ties)
+    blocked = blocked_times(axis, needs, is_whole, line, frame[HOLDS].to_numpy(), frame[BLOCKS].to_numpy())
+    return BlockedRows(meetings, axis, ties, needs, blocked)
+
+
+def _comparable(needs: Needs, clocks: Ints) -> Needs:
+    """Return what rows waited for, unknown where no clocks tell until when."""
+    other = (needs.row >= 0) & (clocks != clocks[needs.row]) if len(clocks) else needs.row >= 0
+    return needs._replace(until_s=np.where(other, np.nan, needs.until_s))
+
+
+def _whole(meetings: Meetings, ties: Ties) -> Bools:
+    """Tell for each row whether all ranks of what it meets in have rows."""
+    found = np.ones(len(meetings.frame), np.bool_)
+    of_collectives = ties.meeting < len(meetings.is_whole)
+    found[ties.row[of_collectives]] = meetings.is_whole[ties.meeting[of_collectives]]
+    return found
 
 
 def world_size_of(rank: Ints, files: Sequence[File]) -> int | None:

@@ -51,7 +51,7 @@ class _Times(NamedTuple):
 def account_table(run: AccountOfRun, frame: nw.DataFrame[IntoDataFrameT]) -> IntoDataFrameT:
     """Return the table that ``account`` returns, in the library of ``frame``."""
     lines = run.lines
-    called, names = coded_text(run.met.frame, "operation")
+    called, names = coded_text(run.rows.met.frame, "operation")
     names = ["", *names, *sorted({name for spent, _ in run.spent for name in spent.operation})]
     code_of = {name: code for code, name in reversed([*enumerate(names)])}
     parts = [_blocked(run, called), *(_not_blocked(spent, first, code_of) for spent, first in run.spent)]
@@ -79,8 +79,8 @@ def _row(lines: Lines, each: _Times, names: list[str], i: int, n: int, ms: float
 
 
 def _blocked(run: AccountOfRun, called: Ints) -> _Times:
-    blocked = run.blocked
-    line = run.met.frame[LINE].to_numpy().astype(np.int64)[blocked.row]
+    blocked = run.rows.blocked
+    line = run.rows.met.frame[LINE].to_numpy().astype(np.int64)[blocked.row]
     ones = np.ones(len(line), np.int64)
     return _Times(line, blocked.what + 2, called[blocked.row] + 1, blocked.rank, ones, blocked.ms)
 

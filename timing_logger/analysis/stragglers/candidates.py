@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +17,8 @@ from timing_logger.analysis.stragglers.peers import (
     peer_medians,
     relative_scores,
 )
+from timing_logger.analysis.stragglers.prices import Slowed
+from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
@@ -118,6 +120,11 @@ class Candidate:
         """Whether other ranks wait for this rank, or it is unknown whether they do."""
         return self._passed(_WAITED)
 
+    @property
+    def is_dear(self) -> bool:
+        """Whether its time beyond its peers is enough of the run, if others wait for all of it."""
+        return self._passed(_COST)
+
     def _passed(self, name: str) -> bool:
         return all(gate.passed for gate in self.gates if gate.name == name)
 
@@ -127,12 +134,13 @@ class Candidate:
         return float(np.maximum(self.excess_ms, 0.0).sum())
 
 
-def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
+def candidates(times: StepTimes, roles: Mapping[int, str], pricing: Pricing) -> list[Candidate]:
     """Find every rank that is slow against its peers in some steps; the costliest first.
 
     Args:
         times: the times of the run.
         roles: the role of each rank.
+        pricing: what slow ranks cost.
 
     Returns:
         One candidate for each set of slow steps that belong together; a rank may have several.
@@ -144,19 +152,37 @@ def candidates(times: StepTimes, roles: Mapping[int, str]) -> list[Candidate]:
         for role in [_Role.of(times, name, columns)]
         for slow in _with_bursts(slow_steps(role.ratios, min_gap=MIN_GAP / 2))
     ]
-    return sorted(found, key=lambda candidate: -candidate.cost_ms)
+    return sorted(_with_waiting(found, pricing), key=lambda candidate: -candidate.cost_ms)
+
+
+def _with_waiting(found: list[Candidate], pricing: Pricing) -> list[Candidate]:
+    """Add to the gates of candidates that are not too cheap that others wait for them.
+
+    If nobody does, the time of a rank delays nobody, or its peers log less than it does.
+    """
+    dear = [one for one in found if one.is_dear]
+    if not dear:
+        return found
+    harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in dear]).tolist()
+    shares = {id(one): ms / one.cost_ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
+    return [
+        replace(one, gates=(*one.gates, Gate.at_least(_WAITED, shares[id(one)], MIN_WAITED)))
+        if id(one) in shares
+        else one
+        for one in found
+    ]
 
 
 def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
-    """Add, for each rank with several short stretches of slow steps, all of them together."""
-    bursts = []
+    """Add, for each rank with several stretches of slow steps, all of them together."""
+    together = []
     for column in sorted({slow.column for slow in found}):
-        short = [slow for slow in found if slow.column == column and len(slow.steps) < MIN_STEPS]
-        if len(short) >= _MIN_BURSTS:
-            steps = np.sort(np.concatenate([slow.steps for slow in short]))
-            level = float(np.median([slow.level for slow in short]))
-            bursts.append(SlowSteps(column, steps, "intermittent", level, min(slow.z for slow in short)))
-    return found + bursts
+        its = [slow for slow in found if slow.column == column]
+        if len(its) >= _MIN_BURSTS:
+            steps = np.unique(np.concatenate([slow.steps for slow in its]))
+            level = float(np.median([slow.level for slow in its]))
+            together.append(SlowSteps(column, steps, "intermittent", level, min(slow.z for slow in its)))
+    return found + together
 
 
 class _Role(NamedTuple):
@@ -194,7 +220,6 @@ def _candidate(times: StepTimes, role: _Role, slow: SlowSteps) -> Candidate:
         Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps)),
         Gate.at_least(_COST, cost_share, MIN_COST_SHARE),
         _steps_gate(slow, role.n_steps, cost_share),
-        *_wait_gate(times, role.columns, slow, excess_ms),
     )
     return Candidate(
         slow, role.name, column, role.columns, role.ratios, excess_ms, float(scores[slow.column]), gates
@@ -223,44 +248,3 @@ def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float) -> Gate:
     """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
     needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
     return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_steps))
-
-
-def _wait_gate(times: StepTimes, columns: Ints, slow: SlowSteps, excess_ms: Floats) -> Sequence[Gate]:
-    """Require that other ranks wait for the slow rank.
-
-    If none does, its time delays nobody, or its peers log less than it does. Only steps in which the rank's
-    wait is known count: a collective is incomplete once a rank's file has ended. Without such a step there is
-    no gate.
-    """
-    column = columns[slow.column]
-    is_known = ~np.isnan(times.waits.own_ms[slow.steps, column])
-    if not is_known.any():
-        return ()
-    steps, known_excess_ms = slow.steps[is_known], float(excess_ms[is_known].sum())
-    # Others wait for work after the last collective of a step only in the next step.
-    steps = np.unique(np.concatenate([steps, steps + 1]))
-    steps = steps[steps < len(times.iterations)]
-    own_ms = times.waits.own_ms[steps, column]
-    # If a delay is passed on, its peers may wait for it in collectives in which the rank takes no part. Of
-    # two peers the longer wait counts: the other peer may itself be slower still.
-    peers_ms = -peer_medians(-times.waits.own_ms[np.ix_(steps, columns)])[:, slow.column]
-    waited_ms = max(
-        np.nansum(times.waits.others_ms[steps, column] - own_ms),
-        np.nansum(peers_ms - own_ms),
-        _waited_in_messages_ms(times, columns, slow, steps),
-    )
-    share = float(waited_ms) / known_excess_ms if known_excess_ms > 0 else float("nan")
-    return (Gate.at_least(_WAITED, share, MIN_WAITED),)
-
-
-def _waited_in_messages_ms(times: StepTimes, columns: Ints, slow: SlowSteps, steps: Ints) -> float:
-    """Return how much longer than the rank a peer was blocked, in ms; -inf if there are no messages.
-
-    Ranks that wait for a delay in an exchange of messages with neighbours all come to the next collective at
-    once, so the waits in collectives do not show it.
-    """
-    if not times.transfers.has_messages:
-        return -np.inf
-    blocked_ms = times.blocked_ms[np.ix_(steps, columns)]
-    beyond_ms = -peer_medians(-blocked_ms)[:, slow.column] - blocked_ms[:, slow.column]
-    return float(np.nansum(beyond_ms))

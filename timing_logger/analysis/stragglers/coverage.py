@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
-from timing_logger.analysis.stragglers.peers import members, peer_medians, row_medians
+from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.slow_steps import MIN_GAP
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.tables import Floats
 
 MIN_STEPS_COMPARED = 3
 """The least number of steps compared with a peer for a rank to be conclusive; fewer may be a spike."""
@@ -18,8 +19,11 @@ MIN_STEPS_COMPARED = 3
 MIN_COVERED = 0.5
 """The least fraction of its time that a role's rows must cover to judge it: the rest may hide waits."""
 
+_MOST_NAMED = 3
+_WORTH_NAMING = 0.1  # of the waiting that is not explained
+
 MOST = 0.5
-"""A rank that is last in more than this fraction of the steps is last in most of them."""
+"""More than this fraction is most of it."""
 
 
 def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
@@ -32,15 +36,11 @@ def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int,
     return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_COMPARED)
 
 
-def why_inconclusive(times: StepTimes, roles: Mapping[int, str]) -> str:
+def why_inconclusive(times: StepTimes, roles: Mapping[int, str], pricing: Pricing) -> str:
     """State why a run in which no rank is known to be slow is not called healthy; "" if it is healthy."""
     if len(inconclusive_ranks(times, roles)) == len(times.ranks):
         return _why_nobody(times, roles)
-    return (
-        _why_hidden(times)
-        or _why_roles_look_alike(times, roles)
-        or _why_waits_are_not_understood(times, roles)
-    )
+    return _why_hidden(times) or _why_roles_look_alike(times, roles) or _why_one_is_waited_for(times, pricing)
 
 
 def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
@@ -66,10 +66,11 @@ def _why_hidden(times: StepTimes) -> str:
     """
     if not times.on_device:
         return ""
-    met = ~np.isnan(times.waits.own_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
+    waits_ms = np.fmax(times.waits.own_ms, times.waits.pending_ms)
+    met = ~np.isnan(waits_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
     if not met.any():
         return ""
-    waited_ms = float(np.median(np.nanmax(times.waits.own_ms[met], axis=1)))
+    waited_ms = float(np.median(np.nanmax(waits_ms[met], axis=1)))
     if waited_ms < MIN_GAP * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
         return ""
     return (
@@ -95,44 +96,36 @@ def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
     )
 
 
-def _why_waits_are_not_understood(times: StepTimes, roles: Mapping[int, str]) -> str:
-    """State that one rank was last in most steps and the others waited visibly for it; "" if there is none.
+def _why_one_is_waited_for(times: StepTimes, pricing: Pricing) -> str:
+    """State that the others waited visibly for one rank, which is slow by too little to be named; or "".
 
-    Such a run is not called healthy, although no rank is known to be slow.
+    Such a run is not called healthy.
     """
-    length_ms = times.run_ms
-    own_ms = times.waits.own_ms
-    met = ~np.isnan(own_ms).all(axis=1)
-    if not met.any() or not length_ms > 0:
+    for_it_ms = np.nansum(times.waits.for_it_ms, axis=0)
+    if not for_it_ms.any():
         return ""
-    is_last = times.waits.last_share[met] > MOST
-    waited_ms = np.nansum(times.waits.others_ms - own_ms, axis=0)
-    rank = int(np.argmax(np.where(is_last.mean(axis=0) > MOST, waited_ms, -np.inf)))
-    part = float(waited_ms[rank]) / length_ms
-    if is_last[:, rank].mean() <= MOST or part < VISIBLE_COST:
+    column = int(np.argmax(for_it_ms))
+    of_all = float(for_it_ms[column] / for_it_ms.sum())
+    part = times.share_of_run(pricing.price_of_all_ms(column)) if of_all > MOST else 0.0
+    if part < VISIBLE_COST:
         return ""
-    n_last, n_steps = is_last[:, rank].sum(), met.sum()
-    is_slower = _own_excess_ms(times, roles)[rank] >= MOST * waited_ms[rank]
-    said = (
-        "and its own time is longer, but by too little or in too few steps to name it"
-        if is_slower
-        else "but its own time is like its peers'"
-    )
     return (
-        f"rank {times.ranks[rank]} was the last in {n_last} of {n_steps} steps and the others waited "
-        f"{part:.0%} of the run for it, {said}"
+        f"{of_all:.0%} of all waiting was for rank {times.ranks[column]}, and the run would be {part:.0%} "
+        "shorter if it were like its peers, but it is slower by too little or in too few steps to name it"
     )
 
 
-def _own_excess_ms(times: StepTimes, roles: Mapping[int, str]) -> Floats:
-    """Return the time in ms that each rank spent beyond its role or beyond all ranks, whichever is more.
+class NotExplained(NamedTuple):
+    """Waiting that nothing explains, as in ``Verdict``."""
 
-    It is 0 for a rank that spent less.
-    """
-    beyond_all = np.nansum(times.self_ms - row_medians(times.self_ms)[:, None], axis=0)
-    beyond_peers = np.zeros(len(times.ranks))
-    for columns in members(times.ranks, roles).values():
-        own_ms = times.self_ms[:, columns]
-        beyond_peers[columns] = np.nansum(own_ms - peer_medians(own_ms), axis=0)
-    excess_ms: Floats = np.maximum(np.maximum(beyond_all, beyond_peers), 0.0)
-    return excess_ms
+    not_explained: float
+    waited_for: tuple[int, ...]
+
+
+def not_explained(times: StepTimes) -> NotExplained:
+    """Return how much of a run in which nothing was found ranks waited all the same, and for whom."""
+    varying_ms = times.waits.varying_ms
+    part = times.share_of_run(float(varying_ms.sum()) / max(1, len(times.ranks)))
+    order = np.argsort(-varying_ms, kind="stable")[:_MOST_NAMED]
+    worth = [int(column) for column in order if varying_ms[column] >= _WORTH_NAMING * varying_ms.sum() > 0]
+    return NotExplained(part, tuple(times.ranks[column] for column in worth if column < len(times.ranks)))

@@ -12,8 +12,8 @@ from timing_logger.analysis.stragglers.candidates import MIN_COST_SHARE, Candida
 from timing_logger.analysis.stragglers.evidence import phase_of
 from timing_logger.analysis.stragglers.likelihood import likelihoods
 from timing_logger.analysis.stragglers.lockstep import Party, parties
-from timing_logger.analysis.stragglers.lost_time import explained, saved_ms
 from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
@@ -70,19 +70,21 @@ def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
         times: the times of the run.
         roles: the role of each rank.
     """
-    found = candidates(times, roles)
+    pricing = pricing_of(times, roles)
+    found = candidates(times, roles, pricing)
     parted = parties(times, roles, found)
-    chosen, last_gate = _fewest_that_explain(times, roles, parted, found)
-    cost_ms = saved_ms(times, _all(chosen), found) if chosen else 0.0
+    chosen, last_gate = _fewest_that_explain(times, roles, parted, found, pricing)
+    cost_ms = pricing.saved_ms(_all(chosen), found) if chosen else 0.0
     if times.share_of_run(cost_ms) < MIN_COST_SHARE:
         chosen = []
-    suspects = _suspects(times, [*chosen, *(p for p in parted if p not in chosen)], len(chosen), found)
+    ordered = [*chosen, *(party for party in parted if party not in chosen)]
+    suspects = _suspects(times, ordered, len(chosen), found, pricing)
     none_named = Culprits(found, [], None, 0.0, last_gate, suspects)
     if chosen and all(party.is_alone for party in chosen):
         return none_named._replace(named=chosen, cost_ms=cost_ms)
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
     if first is not None and _is_probable(times, roles, first, suspects[0]):
-        cost_ms = saved_ms(times, first.candidates, found)
+        cost_ms = pricing.saved_ms(first.candidates, found)
         if times.share_of_run(cost_ms) >= MIN_COST_SHARE:
             return none_named._replace(probable=first, cost_ms=cost_ms)
     return none_named
@@ -93,8 +95,9 @@ def _all(chosen: Sequence[Party]) -> list[Candidate]:
 
 
 def _fewest_that_explain(
-    times: StepTimes, roles: Mapping[int, str], parted: Sequence[Party], found: Sequence[Candidate]
-) -> tuple[list[Party], Gate | None]:
+    times: StepTimes, roles: Mapping[int, str], parted: Sequence[Party], found: Sequence[Candidate],
+    pricing: Pricing,
+) -> tuple[list[Party], Gate | None]:  # fmt: skip
     """Return the fewest parties, costliest first, that explain enough; none if that takes too many."""
     chosen: list[Party] = []
     gate = None
@@ -104,7 +107,7 @@ def _fewest_that_explain(
         chosen.append(party)
         if _too_many(times, roles, chosen):
             return [], gate
-        share = explained(times, _all(chosen), found)
+        share = pricing.explained(_all(chosen), found)
         gate = Gate.at_least(EXPLAINED, share, MIN_EXPLAINED)
         if gate.passed:
             return chosen, gate
@@ -140,7 +143,7 @@ def _is_probable(times: StepTimes, roles: Mapping[int, str], party: Party, suspe
 
 
 def _suspects(
-    times: StepTimes, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate]
+    times: StepTimes, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate], pricing: Pricing
 ) -> tuple[Suspect, ...]:
     """Make one suspect of each set of ranks that others wait for, after its costliest party."""
     minded = [party for party in ordered if party.first.is_waited_for]
@@ -155,13 +158,13 @@ def _suspects(
         Suspect(
             tuple(times.ranks[column] for column in columns),
             phase_of(times, party.first)[0],
-            _share(times, party, found),
+            _share(pricing, party, found),
             likelihood[columns],
         )
         for columns, party in list(first_of.items())[:_MAX_SUSPECTS]
     )
 
 
-def _share(times: StepTimes, party: Party, found: Sequence[Candidate]) -> float:
-    share = explained(times, party.candidates, found)
+def _share(pricing: Pricing, party: Party, found: Sequence[Candidate]) -> float:
+    share = pricing.explained(party.candidates, found)
     return 0.0 if math.isnan(share) else min(1.0, max(0.0, share))

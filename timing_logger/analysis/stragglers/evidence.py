@@ -13,6 +13,8 @@ from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
 from timing_logger.reading.named_ranks import capital, named_ranks
 
+_WORTH_NAMING = 0.1  # of the waiting in the slow steps
+
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
     """Return the phase with the most time beyond the peers, and its fraction of all time beyond them."""
@@ -43,17 +45,32 @@ def unlogged_between(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     return pair if most_ms > 0 else ()
 
 
-def last_to_arrive(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
-    """State in how many slow steps a candidate arrived last; nothing if in less than half of them."""
-    share = times.waits.last_share[candidate.slow.steps, candidate.column]
-    n_last, n_steps = int((share >= 0.5).sum()), int((~np.isnan(share)).sum())
-    if not 2 * n_last >= n_steps > 0:
+def waited_for(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """State how much of the waiting in its slow steps was for a candidate; nothing if others had more."""
+    for_it_ms = np.nansum(times.waits.for_it_ms[candidate.slow.steps], axis=0)
+    most_ms, total_ms = for_it_ms.max(initial=0.0), for_it_ms.sum()
+    if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
         return ()
-    rank = times.ranks[candidate.column]
     return (
-        f"Rank {rank} came last to the collectives in {n_last} of {n_steps} of these steps, and the others "
-        "waited for it.",
+        f"Of the time for which ranks waited for others in these steps, {most_ms / total_ms:.0%} was for "
+        f"rank {times.ranks[candidate.column]}, more than for any other.",
     )
+
+
+def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+    """Name the ranks that are waited for without being slow: they pass on the delay of another rank.
+
+    A wait leads through them to the rank that is slow, unless rows of what they waited for are missing.
+    """
+    for_it_ms = np.nansum(times.waits.for_it_ms[candidate.slow.steps], axis=0)
+    levels = column_medians(times.self_ms[candidate.slow.steps])
+    is_waited_for = for_it_ms >= _WORTH_NAMING * for_it_ms.sum()
+    late = np.flatnonzero(is_waited_for & (for_it_ms > 0) & (levels < levels[candidate.column]))
+    late = late[late != candidate.column]
+    if not len(late):
+        return ()
+    ranks = named_ranks(times.ranks[column] for column in late)
+    return (f"Waited for, but not slow themselves, so passing on a delay: {ranks}.",)
 
 
 def how_slow(times: StepTimes, candidate: Candidate) -> str:
@@ -80,18 +97,6 @@ def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> s
     reasons = "; ".join(f"{gate.name} {gate.value:.3g}, limit {gate.bound:.3g}" for gate in failed)
     sentence = how_slow(times, candidate)
     return f"{sentence} Not named: {reasons}." if reasons else sentence
-
-
-def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
-    """Name the ranks that often arrive last without being slow: they pass on the delay of another rank."""
-    is_last = (times.waits.last_share[candidate.slow.steps] >= 0.5).mean(axis=0)
-    levels = column_medians(times.self_ms[candidate.slow.steps])
-    own = levels[candidate.column]
-    late = [i for i in np.flatnonzero(is_last >= 0.5) if i != candidate.column and levels[i] < own]
-    if not late:
-        return ()
-    names = ", ".join(str(times.ranks[i]) for i in late[:5])
-    return (f"Often the last to arrive, but not slow themselves, so passing on a delay: {names}.",)
 
 
 def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:

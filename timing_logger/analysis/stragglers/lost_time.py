@@ -1,19 +1,22 @@
-"""Compute what slow ranks cost: how much shorter the run would have been without them.
+"""What slow ranks cost where the rows do not show who waits for whom: step by step.
 
-A step lasts as long as its slowest rank. So the cost of a rank is not its time beyond its peers, but how much
-earlier the slowest rank of each step would have been done without it.
+A step is then taken to last as long as its slowest rank. So the cost of a rank is not its time beyond its
+peers, but how much earlier the slowest rank of each step would have been done without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.peers import column_medians, row_medians
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.stragglers.candidates import Candidate
 
 
 def explained(times: StepTimes, chosen: Sequence[Candidate], candidates: Sequence[Candidate]) -> float:

@@ -81,6 +81,8 @@ class VerdictDict(_Epochs):
     suspects: list[dict[str, object]]
     judged: bool
     why: str
+    not_explained: float
+    waited_for: list[int]
     unjudged_ranks: list[int]
     gates: list[dict[str, object]]
     evidence: list[str]
@@ -109,15 +111,18 @@ class Verdict:
         first_iteration, last_iteration: of the slow steps; None if there are none.
         first_epoch, last_epoch: of the slow steps, where iterations restart; else None.
         slow_steps: the number of slow steps; of several ranks those of the first.
-        score: relative score, of a rank against its peers, or of a role against other roles; group-wide
-            the individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
+        score: relative score, of a rank against its peers, or of a role against other roles; group-wide the
+            individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
         cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
         cost_share: ``cost_ms`` as a fraction of the run.
-        suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost
-            too little.
-        judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that
-            no rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
+        suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost too
+            little.
+        judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that no
+            rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
         why: why the run is not judged; "" if it is.
+        not_explained: the fraction of the run that ranks waited, on average, without anything being found
+            that explains it: waits that recur in most steps, as those of pipeline stages, do not count.
+        waited_for: the ranks for which most of that was, at most three; empty for transfers between others.
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
         gates: the conditions that decided, in the order in which they were checked.
         evidence: what decided, in sentences, and what the judgement is based on.
@@ -143,6 +148,8 @@ class Verdict:
     suspects: tuple[Suspect, ...] = ()
     judged: bool = True
     why: str = ""
+    not_explained: float = 0.0
+    waited_for: tuple[int, ...] = ()
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()

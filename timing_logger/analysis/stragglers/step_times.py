@@ -10,6 +10,11 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
+from timing_logger.analysis.accounting.lines import PROCESS
+from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
+from timing_logger.analysis.accounting.part import AccountPart, map_account
+from timing_logger.analysis.accounting.program import Program, calls_of, program_of
+from timing_logger.analysis.accounting.run import blocked_rows
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
@@ -19,14 +24,7 @@ from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch
 from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis.stragglers.transfers import Transfers, transfers_by_step
-from timing_logger.analysis.stragglers.waits_by_step import (
-    Part,
-    Shape,
-    Waits,
-    meetings,
-    rows_to_match,
-    waits_by_step,
-)
+from timing_logger.analysis.stragglers.waiting import Communication, Shape, Waits, waits_by_step
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -50,6 +48,22 @@ MIN_COVERAGE = 0.8
 If they cover less, they are not taken as the only source of self times."""
 
 
+class Played(NamedTuple):
+    """A run as a program that can be played again.
+
+    Attributes:
+        program: its steps are those of the arrays by step and rank.
+        call: for each node a number of what is called.
+        column_of_line: for each line the column of its rank.
+        restarts: whether some rank was started again: its runs are no one program.
+    """
+
+    program: Program
+    call: Ints
+    column_of_line: Ints
+    restarts: bool
+
+
 @dataclass(frozen=True, eq=False)
 class StepTimes:
     """The times of a run by step and rank, in ms; NaN where unknown.
@@ -61,7 +75,7 @@ class StepTimes:
         phases: names of the operations that are a rank's own work; ``UNLOGGED`` last, if included.
         phase_ms: phases x steps x ranks. A rank that took part in a step without the phase has 0.
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
-        waits: waits in collectives that synchronise ranks, each array steps x ranks.
+        waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
         step_ms: steps x ranks, from the first row of the step to that of the next.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
@@ -71,6 +85,7 @@ class StepTimes:
         numbering: what the numbers in ``iterations`` mean.
         on_device: whether rows of own work are on the device's clock, where waits are part of them.
         unlogged_ms: for each rank the time without any row, by the operations before and after it.
+        played: the run as a program that can be played again.
     """
 
     ranks: list[int]
@@ -88,6 +103,7 @@ class StepTimes:
     numbering: Numbering
     on_device: bool = False
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]] = ()
+    played: Played | None = None
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -146,7 +162,7 @@ class StepTimesPart(NamedTuple):
     Attributes:
         processes: the times of each process by step, in the order of rank and incarnation.
         epochs: for each process the epoch of each of its steps; NaN where none is known.
-        to_match: the rows that are matched across ranks.
+        account: what the account of the run needs of these processes.
         numbering: what the numbers of their steps mean.
         operations: names of their operations.
         has_iterations: whether iterations are recorded; else steps are counted from 0.
@@ -155,7 +171,7 @@ class StepTimesPart(NamedTuple):
 
     processes: list[RankSteps]
     epochs: list[Floats]
-    to_match: Part
+    account: AccountPart
     numbering: Numbering
     operations: list[str]
     has_iterations: bool
@@ -184,9 +200,9 @@ def map_step_times(timings: IntoDataFrameT) -> StepTimesPart:
         at = _places(number[chosen], steps.iterations)
         epochs.append(_epoch_of_each(at, epoch[chosen], len(steps.iterations)))
         place[chosen] = at
-    to_match = rows_to_match(frame, process, place)
+    account = map_account(frame, process, place)
     on_device = _works_on_device(frame, rows)
-    return StepTimesPart(found, epochs, to_match, numbering, rows.operations, has_iterations, on_device)
+    return StepTimesPart(found, epochs, account, numbering, rows.operations, has_iterations, on_device)
 
 
 def _counted(process: Ints, frame: Frame) -> Floats:
@@ -268,11 +284,38 @@ def _assembled(
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
-    met = meetings([part.to_match for part in parts], columns, rows, by_step=has_iterations)
+    communicated, played = _communication(
+        parts, columns, rows, (ranks, shape), world_size, by_step=has_iterations
+    )
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
-        waits_by_step(met, shape), gap_ms, step_ms, blocked_ms, transfers_by_step(met, shape, world_size),
+        waits_by_step(communicated), gap_ms, step_ms, blocked_ms, transfers_by_step(communicated),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
         unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
-        on_device=any(part.on_device for part in parts),
+        on_device=any(part.on_device for part in parts), played=played,
     )  # fmt: skip
+
+
+def _communication(
+    parts: Sequence[StepTimesPart], columns: Sequence[int], steps: Sequence[Ints],
+    of: tuple[Sequence[int], Shape], world_size: int | None, *, by_step: bool,
+) -> tuple[Communication, Played]:  # fmt: skip
+    """Match the rows of communication, and tell what ranks did in them.
+
+    Args:
+        parts: the parts of the run.
+        columns: for each process the column of its rank in arrays by step and rank.
+        steps: for each process the row of each of its steps in those arrays.
+        of: the rank of each column, and the shape of the arrays.
+        world_size: the number of ranks in the run; None if unknown.
+        by_step: whether collectives without a number are matched step by step.
+    """
+    rows, lines = joined_rows([part.account for part in parts])
+    step = steps_by_place(rows, steps)
+    meetings = met(rows, lines, step if by_step else np.full(len(step), np.nan), world_size)
+    column_of = np.array(columns, np.int64)
+    ranks, shape = np.array(of[0], np.int64), of[1]
+    blocked = blocked_rows(meetings)
+    program = program_of(blocked, lines, step, max(1, shape.steps))
+    played = Played(program, calls_of(program, blocked), column_of[lines.process], len(columns) > len(ranks))
+    return Communication(blocked, step, column_of[rows[PROCESS].to_numpy()], ranks, shape), played

@@ -10,12 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.accounting.meetings import Meetings
 from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.messages import Messages, find_messages
-from timing_logger.analysis.collectives.waits import transfer_times_ms
+from timing_logger.analysis.collectives.messages import Messages
+from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
 from timing_logger.analysis.grouping import any_row_of
+from timing_logger.analysis.instants import durations_ms
 from timing_logger.analysis.operations import ALL_TO_ALL, goes_on
-from timing_logger.analysis.stragglers.waits_by_step import Meetings, Shape
+from timing_logger.analysis.stragglers.waiting import Communication
 from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
 
 MESSAGE = "SEND"
@@ -50,13 +52,11 @@ class Transfers(NamedTuple):
         links: the link of each column.
         mean_ms: steps x links, the mean time of one transfer in ms; NaN in steps without transfers.
         n: steps x links, the number of transfers.
-        has_messages: whether any message has a row on both sides, even if its time is unknown.
     """
 
     links: list[Link]
     mean_ms: Floats
     n: Ints
-    has_messages: bool = False
 
     def takes_part(self, n_ranks: int) -> Bools:
         """Tell for each link and rank whether the rank takes part in the link (links x ranks)."""
@@ -66,48 +66,43 @@ class Transfers(NamedTuple):
         return found
 
 
-def transfers_by_step(met: Meetings, shape: Shape, world_size: int | None) -> Transfers:
-    """Compute the transfer times of messages, and of collectives in which every rank needs every other.
-
-    Args:
-        met: the rows of the run.
-        shape: of arrays by step and rank.
-        world_size: the number of ranks in the run; None if unknown.
-    """
+def transfers_by_step(of: Communication) -> Transfers:
+    """Compute the transfer times of messages, and of collectives in which every rank needs every other."""
+    met, shape, frame = of.rows.met, of.shape, of.rows.met.frame
     first, ends, transfer_ms = _of_collectives(met)
-    messages = find_messages(met.frame, world_size)
-    send, receive = _ended_alone(met, messages)
-    message_ms = np.minimum(*(numbers(met.frame, "elapsed_ms")[side] for side in (send, receive)))
+    send, receive = _ended_alone(of)
+    message_ms = np.minimum(*(numbers(frame, "elapsed_ms")[side] for side in (send, receive)))
     # Groups by their number among the communicators, pairs of ranks by one beyond these.
-    pair = met.column[send] * shape.ranks + met.column[receive] + 1 + ends.max(initial=-1)
+    pair = of.column[send] * shape.ranks + of.column[receive] + 1 + ends.max(initial=-1)
     row = np.concatenate([met.parts.row[first], send])
     elapsed_ms = np.concatenate([transfer_ms, message_ms])
-    size_class = size_classes(numbers(met.frame, "message_size_bytes")[row])
-    known = ~np.isnan(met.step[row]) & (elapsed_ms > 0) & (size_class != 0)
+    size_class = size_classes(numbers(frame, "message_size_bytes")[row])
+    known = ~np.isnan(of.step[row]) & (elapsed_ms > 0) & (size_class != 0)
     operation = np.concatenate([met.parts.operation[first], np.full(len(send), -1)])
-    group, _ = coded_text(met.frame, "group")
+    group, _ = coded_text(frame, "group")
     link = dense_codes(*(c[known] for c in (operation, group[row], size_class, np.concatenate([ends, pair]))))
     example = np.flatnonzero(known)[any_row_of(link)]
-    links = [_link(met, first, receive, int(i), float(size_class[i]), int(row[i])) for i in example]
-    cell = met.step[row[known]].astype(np.int64) * len(links) + link
+    links = [_link(of, first, receive, int(i), float(size_class[i]), int(row[i])) for i in example]
+    cell = of.step[row[known]].astype(np.int64) * len(links) + link
     n_cells = shape.steps * len(links)
     count = np.bincount(cell, minlength=n_cells).reshape(shape.steps, len(links))
     total_ms = np.bincount(cell, elapsed_ms[known], minlength=n_cells).reshape(count.shape)
     mean_ms = np.where(count > 0, total_ms / np.maximum(count, 1), np.nan)
-    return Transfers(links, mean_ms, count, has_messages=len(messages.send) > 0)
+    return Transfers(links, mean_ms, count)
 
 
-def _ended_alone(met: Meetings, messages: Messages) -> Messages:
+def _ended_alone(of: Communication) -> Messages:
     """Return the messages whose times are known, leaving out those that ended together with another.
 
     Non-blocking messages that one ``Waitall`` waits for all end with it in their rows; only the last of them
     is known to have taken as long as its row says.
     """
+    frame, messages = of.rows.met.frame, of.rows.met.messages
     both = np.concatenate(messages)
-    elapsed_s = numbers(met.frame, "elapsed_ms")[both] / 1e3
-    end_s = numbers(met.frame, "start_counter")[both] + elapsed_s
-    together = dense_codes(met.column[both], np.rint(end_s * 1e7))
-    in_background = each_text(coded_text(met.frame, "operation"), goes_on)[both]
+    elapsed_s = numbers(frame, "elapsed_ms")[both] / 1e3
+    end_s = numbers(frame, "start_counter")[both] + elapsed_s
+    together = dense_codes(of.column[both], np.rint(end_s * 1e7))
+    in_background = each_text(coded_text(frame, "operation"), goes_on)[both]
     alone = (np.bincount(together)[together] == 1) | ~in_background | np.isnan(end_s)
     is_told = np.logical_and(*np.split(alone, 2))
     return Messages(*(side[is_told] for side in messages))
@@ -121,16 +116,18 @@ def _of_collectives(met: Meetings) -> tuple[Ints, Ints, Floats]:
     """
     parts = met.parts
     if not len(parts.row):
-        return parts.first, parts.first, met.elapsed_ms
-    first = parts.first[parts.is_one_of(ALL_TO_ALL)[parts.first]]
-    transfer_ms = transfer_times_ms(parts, met.elapsed_ms, met.counts)[first]
+        return parts.first, parts.first, np.zeros(0)
+    is_whole = parts.for_parts(met.is_whole)
+    first = parts.first[(is_whole & parts.is_one_of(ALL_TO_ALL))[parts.first]]
+    elapsed_ms = durations_ms(met.frame)[parts.row]
+    transfer_ms = transfer_times_ms(parts, elapsed_ms, with_bytes(met.frame, parts))[first]
     return first, parts.communicator[first], transfer_ms
 
 
-def _link(met: Meetings, first: Ints, receive: Ints, i: int, size_class: float, row: int) -> Link:
+def _link(of: Communication, first: Ints, receive: Ints, i: int, size_class: float, row: int) -> Link:
     """Return the link of the i-th transfer; transfers of collectives come before those of messages."""
-    parts, column = met.parts, met.column
-    group = str(met.frame["group"][row] or "")
+    parts, column = of.rows.met.parts, of.column
+    group = str(of.rows.met.frame["group"][row] or "")
     size = -1 if np.isnan(size_class) else int(size_class)
     if i >= len(first):
         return Link(MESSAGE, group, size, (int(column[row]), int(column[receive[i - len(first)]])))

@@ -22,7 +22,7 @@ from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
-from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, why_inconclusive
+from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, not_explained, why_inconclusive
 from timing_logger.analysis.stragglers.culprits import EXPLAINED, MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     explained_phase,
@@ -30,16 +30,17 @@ from timing_logger.analysis.stragglers.evidence import (
     few_steps_in_all,
     how_slow,
     in_lockstep,
-    last_to_arrive,
     passed_on,
     phase_of,
     unlogged_between,
+    waited_for,
     what_it_rests_on,
     why_not,
 )
 from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
+from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
 from timing_logger.analysis.stragglers.step_times import (
     UNLOGGED,
@@ -137,9 +138,13 @@ def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[F
     found = _by_rows_or_gaps(times, role_of)
     hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
-    verdict = _as_far_as_known(verdict, found.times, role_of, lacking(files))
+    verdict = _as_far_as_known(
+        verdict, found.times, role_of, lacking(files), pricing_of(found.times, role_of)
+    )
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, times, mostly_transfers(times))
+    if verdict.verdict == "healthy" and verdict.judged:
+        verdict = replace(verdict, **not_explained(times)._asdict())
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
 
 
@@ -168,7 +173,7 @@ _OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
 
 
 def _as_far_as_known(
-    verdict: Verdict, times: StepTimes, roles: Mapping[int, str], lacks: Sequence[Lack]
+    verdict: Verdict, times: StepTimes, roles: Mapping[int, str], lacks: Sequence[Lack], pricing: Pricing
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 
@@ -180,7 +185,7 @@ def _as_far_as_known(
         verdict = replace(verdict, evidence=(f"{capital(absent)}.", *verdict.evidence))
     why = absent if verdict.verdict in _OF_ALL_RANKS else ""
     if verdict.verdict == "healthy":
-        why = why or why_inconclusive(times, roles)
+        why = why or why_inconclusive(times, roles, pricing)
     unjudged = {*(times.ranks if why else inconclusive_ranks(times, roles)), *(lack.rank for lack in lacks)}
     if why:
         verdict = replace(verdict, verdict="healthy", judged=False, why=why, cost_ms=0.0, cost_share=0.0)
@@ -276,7 +281,7 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
             *(how_slow(times, candidate) for candidate in named),
             f"{explained_phase(phase)} holds {phase_share:.0%} of what rank {ranks[0]} spent "
             "beyond its peers.",
-            *last_to_arrive(times, first),
+            *waited_for(times, first),
             *passed_on(times, first),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
             *few_steps(times),

@@ -156,3 +156,59 @@ class _Walk:
         columns = zip(*rows, strict=True) if rows else ([], [], [], [])
         owner, starts_s, ends_s, leads_to = map(list, columns)
         return owner, starts_s, ends_s, leads_to
+
+
+def ranked(
+    line: list[int], gives: list[list[int]], needs: list[list[int]], before: list[int], end_s: list[float]
+) -> tuple[list[int], list[int], int]:
+    """Rank the nodes of all lines, and the meetings, so that each comes after what it needs.
+
+    Args:
+        line: the line of each node; those of a line follow each other, in the order of time.
+        gives, needs: for each node the meetings to which it gives, and those that it needs.
+        before: the meeting that each meeting comes after; -1 for none.
+        end_s: when each node was left, in seconds.
+
+    Returns:
+        The rank of each node; that of each meeting; and the number of nodes that had to come before something
+        that they need, as the rows contradict each other. Nodes of one rank are of different lines.
+    """
+    n = len(line)
+    to_come = [0] * len(before)
+    for node in range(n):
+        for meeting in gives[node]:
+            to_come[meeting] += 1
+    of_node, of_meeting = [0] * n, [0] * len(before)
+    waiting: dict[int, list[int]] = {}
+    ready = [node for node in range(n) if node == 0 or line[node] != line[node - 1]]
+    stuck: set[int] = set()
+    forced = 0
+    while ready or stuck:
+        if not ready:
+            ready.append(min(stuck, key=end_s.__getitem__))
+            stuck.discard(ready[0])
+            forced += 1
+            for meeting in needs[ready[0]]:
+                to_come[meeting] = min(to_come[meeting], 0)
+        node = ready.pop()
+        while node >= 0:
+            lacking = [meeting for meeting in needs[node] if to_come[meeting] > 0]
+            if lacking:
+                waiting.setdefault(lacking[0], []).append(node)
+                stuck.add(node)
+                break
+            after = of_node[node - 1] if node and line[node] == line[node - 1] else 0
+            for meeting in needs[node]:
+                if before[meeting] >= 0:
+                    of_meeting[meeting] = max(of_meeting[meeting], of_meeting[before[meeting]] + 1)
+                after = max(after, of_meeting[meeting])
+            of_node[node] = after + 1
+            for meeting in gives[node]:
+                of_meeting[meeting] = max(of_meeting[meeting], after + 2)
+                to_come[meeting] -= 1
+                if to_come[meeting] == 0:
+                    freed = [one for one in waiting.pop(meeting, ()) if one in stuck]
+                    stuck.difference_update(freed)
+                    ready += freed
+            node = node + 1 if node + 1 < n and line[node + 1] == line[node] else -1
+    return of_node, of_meeting, forced

@@ -1,0 +1,184 @@
+"""A run played again lasts as long as it did, or as long as it would have with other times of its ranks."""
+
+from __future__ import annotations
+
+import random
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from simulated_runs import data_parallel, factors
+from test_account import Row, row, table
+
+from timing_logger.analysis.accounting.lines import Lines
+from timing_logger.analysis.accounting.meetings import joined_rows, met
+from timing_logger.analysis.accounting.part import map_account
+from timing_logger.analysis.accounting.program import WAIT, Program, program_of
+from timing_logger.analysis.accounting.replay import Replay
+from timing_logger.analysis.accounting.run import blocked_rows
+from timing_logger.analysis.columns import COLUMNS_OF
+from timing_logger.analysis.stragglers.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.step_times import step_times
+from timing_logger.analysis.tables import Floats, numbers, opened, processes_of
+
+
+class Played(NamedTuple):
+    program: Program
+    lines: Lines
+
+    def lasts_ms(self, own_s: Floats) -> float:
+        return 1e3 * float(Replay(self.program).ends_s(own_s[:, None])[-1, 0])
+
+
+def played(timings: pd.DataFrame) -> Played:
+    frame = opened(timings, COLUMNS_OF["account"])
+    rows, lines = joined_rows([map_account(frame, processes_of(frame), np.full(len(frame), -1))])
+    run = blocked_rows(met(rows, lines, None, None))
+    return Played(program_of(run, lines, 0 * numbers(rows, "start_counter"), 1), lines)
+
+
+class Meeting(NamedTuple):
+    """A collective of some ranks, or a message; with how long each took and how late each left."""
+
+    members: tuple[int, ...]
+    is_message: bool
+    took_ms: float
+    late_ms: tuple[float, ...]
+
+
+def random_program(seed: int) -> tuple[int, list[Meeting], list[list[float]]]:
+    """Return the number of ranks, their meetings, and how long each rank works before each."""
+    rng = random.Random(seed)
+    n = rng.randint(2, 5)
+    meetings = []
+    for _ in range(rng.randint(2, 30)):
+        members = tuple(sorted(rng.sample(range(n), rng.randint(2, n))))
+        is_message = len(members) == 2 and rng.random() < 0.5
+        late_ms = tuple(rng.choice([0.0, rng.uniform(0, 0.5)]) for _ in members)
+        meetings.append(Meeting(members, is_message, rng.uniform(0.1, 2), late_ms))
+    works_ms = [[rng.choice([0.0, rng.uniform(0, 9)]) for _ in range(n)] for _ in range(len(meetings) + 1)]
+    return n, meetings, works_ms
+
+
+def lived(n: int, meetings: list[Meeting], works_ms: list[list[float]]) -> tuple[float, list[Row]]:
+    """Live through a program: how long it lasts in ms, and its rows."""
+    now, rows = [0.0] * n, []
+    counts: dict[Any, int] = {}
+    for meeting, before_ms in zip(meetings, works_ms, strict=False):
+        starts = [now[rank] + before_ms[rank] for rank in meeting.members]
+        for rank, begin in zip(meeting.members, starts, strict=True):
+            rows.append(row(rank, "work", now[rank], begin))
+        kind = meeting.members, meeting.is_message
+        group = {"group": "ranks " + ",".join(map(str, meeting.members)), "group_size": len(meeting.members)}
+        group["seq"] = counts[kind] = counts.get(kind, -1) + 1
+        done = (starts[0] if meeting.is_message else max(starts)) + meeting.took_ms
+        for i, (rank, late_ms) in enumerate(zip(meeting.members, meeting.late_ms, strict=True)):
+            name = ("SEND", "RECV")[i] if meeting.is_message else "ALLREDUCE"
+            peer = {"peer": 1 - i} if meeting.is_message else {}
+            leaves = starts[i] if name == "SEND" else max(starts[i], done)
+            now[rank] = leaves + late_ms + (0.01 if name == "SEND" else 0.0)
+            rows.append(row(rank, name, starts[i], now[rank], **group, **peer))
+    for rank in range(n):
+        rows.append(row(rank, "work", now[rank], now[rank] + works_ms[-1][rank]))
+        now[rank] += works_ms[-1][rank]
+    return max(now), rows
+
+
+@given(st.integers(0, 100_000))
+def test_played_with_what_was_recorded_a_run_lasts_as_long_as_it_did(seed: int) -> None:
+    lasted_ms, rows = lived(*random_program(seed))
+    run = played(table(*rows))
+    assert run.lasts_ms(run.program.own_s) == pytest.approx(lasted_ms)
+
+
+@given(st.integers(0, 100_000))
+def test_a_run_of_collectives_played_with_other_times_lasts_as_long_as_the_run_with_those_times(
+    seed: int,
+) -> None:
+    n, meetings, works_ms = random_program(seed)
+    meetings = [meeting._replace(is_message=False) for meeting in meetings]
+    _, rows = lived(n, meetings, works_ms)
+    rng = random.Random(seed)
+    other_ms = [[ms * rng.choice([1.0, 0.3, 2.0]) for ms in before] for before in works_ms]
+    expected_ms, _ = lived(n, meetings, other_ms)
+    run = played(table(*rows))
+    own_s = run.program.own_s.copy()
+    for rank in range(n):
+        (line,) = np.flatnonzero(run.lines.rank == rank) if (run.lines.rank == rank).any() else (None,)
+        if line is None:
+            continue
+        mine = [i for i, meeting in enumerate(meetings) if rank in meeting.members]
+        nodes = np.flatnonzero((run.program.line == line) & (run.program.kind != WAIT))
+        own_s[nodes] = [other_ms[i][rank] / 1e3 for i in [*mine, -1]]
+    assert run.lasts_ms(own_s) == pytest.approx(expected_ms)
+
+
+# -- prices ----------------------------------------------------------------------------------------------
+
+
+def prices_of(timings: pd.DataFrame) -> Prices:
+    times = step_times(timings)
+    assert times.played is not None
+    program, call, column, _ = times.played
+    return Prices(program, call, column, np.zeros(len(column), np.int64))
+
+
+ALL = np.arange(100)
+
+
+def test_a_rank_costs_by_how_much_the_run_is_shorter_without_its_delay() -> None:
+    healthy = factors(100, 8, noise=0.05)
+    slow = healthy.copy()
+    slow[:, 3] *= 1.4
+    with_it, without = (data_parallel(factor) for factor in (slow, healthy))
+    cost_ms = 1e3 * (with_it["end_counter"].max() - without["end_counter"].max())
+    assert prices_of(with_it).saved_ms([[Slowed(3, ALL)]])[0] == pytest.approx(cost_ms, rel=0.1)
+
+
+def test_two_ranks_that_are_equally_slow_do_not_hide_each_other() -> None:
+    factor = factors(100, 8)
+    factor[:, [2, 5]] = 1.5
+    prices = prices_of(data_parallel(factor))
+    alone_ms = prices.saved_ms([[Slowed(2, ALL)]])[0]
+    both_ms = prices.saved_ms([[Slowed(2, ALL), Slowed(5, ALL)]])[0]
+    harm_ms = prices.harm_ms([Slowed(2, ALL), Slowed(5, ALL)])
+    assert alone_ms == pytest.approx(0.0, abs=1e-6)
+    assert harm_ms == pytest.approx([both_ms, both_ms])
+
+
+def test_pauses_that_every_rank_has_now_and_then_are_no_part_of_what_ranks_cost() -> None:
+    rng = np.random.default_rng(5)
+    timings = data_parallel(factors(100, 8, noise=0.02) * np.where(rng.random((100, 8)) < 0.05, 3.0, 1.0))
+    saved_ms = prices_of(timings).saved_ms([[Slowed(rank, ALL)] for rank in range(8)])
+    run_ms = 1e3 * float(timings["end_counter"].max() - timings["start_counter"].min())
+    assert abs(saved_ms.mean()) < 0.01 * run_ms
+
+
+# -- what nothing explains -------------------------------------------------------------------------------
+
+
+def in_a_ring(waits_ms: Floats) -> pd.DataFrame:
+    """Each rank works 10 ms a step, then receives from the one before it; rank 1 waits for so long."""
+    rows, now = [], np.zeros(4)
+    for step, wait_ms in enumerate(waits_ms.tolist()):
+        for rank in range(4):
+            sends_at = now[rank] + 10 + (wait_ms if rank == 0 else 0)
+            of = {"group_size": 4, "seq": step, "iteration": step}
+            rows.append(row(rank, "work", now[rank], now[rank] + 10, iteration=step))
+            rows.append(row(rank, "SEND", sends_at, sends_at + 0.01, peer=(rank + 1) % 4, **of))
+            came = now[rank] + 10 + (wait_ms if rank == 1 else 0)
+            rows.append(
+                row(rank, "RECV", sends_at + 0.01, max(came, sends_at) + 0.1, peer=(rank - 1) % 4, **of)
+            )
+        now += 10 + wait_ms + 0.2
+    return table(*rows)
+
+
+def test_waiting_that_changes_from_step_to_step_is_not_explained_by_how_ranks_share_their_work() -> None:
+    steady, now_and_then = np.full(40, 5.0), np.where(np.arange(40) % 4 == 0, 20.0, 0.0)
+    assert step_times(in_a_ring(steady)).waits.varying_ms.sum() == pytest.approx(0.0, abs=1.0)
+    waits = step_times(in_a_ring(now_and_then)).waits
+    assert waits.varying_ms[0] == pytest.approx(200.0, rel=0.01)

@@ -1,0 +1,107 @@
+"""What a line usually takes for its own work in a step: what its peers took that did the same.
+
+Lines are peers in a step if they have one role and made the same calls in it, in whatever order. Compared is
+the own clock: how long a line was on its own account since the step began, when it came to a call. The calls
+of a step may be made in another order by microseconds, so times between them could not be compared one by
+one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.tables import Floats, Ints, dense_codes
+
+
+class OwnClock(NamedTuple):
+    """The own clocks of a program's lines; one entry per node.
+
+    Attributes:
+        since_s: how long the line was on its own account since its step began, when it came to the node.
+        usual_s: the median of that over the node's peers, its own line among them.
+        others_s: the median over its peers without its own line; where it has none, its own.
+        n_peers: the number of its peers, without its own line.
+        part: the number of the line's part of the step; nodes of a part follow each other.
+    """
+
+    since_s: Floats
+    usual_s: Floats
+    others_s: Floats
+    n_peers: Ints
+    part: Ints
+
+    def own_s(self, since_s: Floats) -> Floats:
+        """Return for each node how long its line is on its own account before it, for other own clocks.
+
+        Args:
+            since_s: what the own clock of each node shall be; where it would go back, it stands still.
+        """
+        forward_s = _never_back(since_s, self.part)
+        is_first = np.diff(self.part, prepend=-1) != 0
+        return np.where(is_first, forward_s, np.diff(forward_s, prepend=0.0))
+
+
+def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
+    """Return the own clocks of a program's lines, and what is usual.
+
+    Args:
+        program: the program.
+        call: for each node what is called: nodes of different lines are compared if these are equal.
+        role: for each line its role.
+    """
+    begins = (np.diff(program.line, prepend=-1) != 0) | (np.diff(program.step, prepend=-1) != 0)
+    part = np.cumsum(begins) - 1
+    total_s = np.cumsum(program.own_s)
+    first = np.flatnonzero(np.diff(part, prepend=-1))
+    since_s = total_s - (total_s - program.own_s)[first][part]
+    alike = _alike(part, call)
+    peers = dense_codes(program.step, role[program.line], _signature(part, call), call, alike)
+    n_alike = np.bincount(peers)[peers] if len(peers) else peers
+    return OwnClock(since_s, *_medians(since_s, peers), n_alike - 1, part)
+
+
+def _alike(part: Ints, call: Ints) -> Ints:
+    """Count for each node the earlier nodes of its part with the same call."""
+    order = np.lexsort((np.arange(len(part)), call, part))
+    is_new = (np.diff(part[order], prepend=-1) != 0) | (np.diff(call[order], prepend=-1) != 0)
+    first = np.flatnonzero(is_new)
+    found = np.empty(len(part), np.int64)
+    found[order] = np.arange(len(part)) - first[np.cumsum(is_new) - 1]
+    return found
+
+
+def _signature(part: Ints, call: Ints) -> Ints:
+    """Return for each node a number that stands for the calls of its part, in whatever order."""
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 2**40, int(call.max(initial=-1)) + 1)
+    return np.bincount(part, weight[call].astype(np.float64)).astype(np.int64)[part]
+
+
+def _medians(values: Floats, group: Ints) -> tuple[Floats, Floats]:
+    """Return for each value the median of its group, and that of the others in it; its own where it is alone.
+
+    Of an even number it is the lower of the two in the middle, as in ``peers.peer_medians``.
+    """
+    order = np.lexsort((values, group))
+    ascending = values[order]
+    first = np.flatnonzero(np.diff(group[order], prepend=-1))
+    n = np.diff(first, append=len(order))
+    begin, size = np.repeat(first, n), np.repeat(n, n)
+    place = np.arange(len(order)) - begin
+    median = ascending[begin + (size - 1) // 2]
+    middle = (size - 2) // 2
+    middle = np.where(middle >= place, middle + 1, middle)
+    others = np.where(size > 1, ascending[begin + np.minimum(middle, size - 1)], ascending)
+    found = np.empty((2, len(order)))
+    found[:, order] = median, others
+    return found[0], found[1]
+
+
+def _never_back(values: Floats, part: Ints) -> Floats:
+    """Return the greatest value of each part up to each place."""
+    span = float(np.ptp(values)) + 1.0 if len(values) else 1.0
+    highest: Floats = np.maximum.accumulate(values + part * span) - part * span
+    return highest

@@ -1,0 +1,166 @@
+"""What slow ranks cost: how much shorter the run would have been without them, by playing it again.
+
+Compare Lin et al., Understanding stragglers in large model training using what-if analysis (OSDI 2025).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.accounting.replay import Replay
+from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
+from timing_logger.analysis.grouping import quantiles
+from timing_logger.analysis.tables import Bools, Floats, Ints
+
+MIN_DONORS = 3
+"""The least number of ranks that did the same, for the others to show how much one differs by chance."""
+
+_SEED = 33
+
+
+class Slowed(NamedTuple):
+    """A rank in some steps.
+
+    Attributes:
+        column: the column of the rank.
+        steps: the positions of the steps, ascending.
+    """
+
+    column: int
+    steps: Ints
+
+
+class Prices:
+    """Prices of slow ranks."""
+
+    def __init__(self, program: Program, call: Ints, column_of_line: Ints, role_of_line: Ints) -> None:
+        """Prepare a program to be played again.
+
+        Args:
+            program: the program of the run.
+            call: for each node what is called.
+            column_of_line: for each line the column of its rank in arrays by step and rank.
+            role_of_line: for each line its role.
+        """
+        self._program, self._replay = program, Replay(program)
+        self._column = column_of_line[program.line]
+        self._clock = own_clocks(program, call, role_of_line)
+        self._parts = _Parts.of(self._column, self._clock)
+
+    @property
+    def steps(self) -> Ints:
+        """The positions of all steps."""
+        return np.arange(self._program.n_steps)
+
+    @property
+    def error(self) -> float:
+        """By how much the length of the run as played differs from that recorded, as a fraction of that."""
+        program = self._program
+        first_s, last_s = float(np.nanmin(program.start_s)), float(program.end_s.max(initial=-np.inf))
+        if not last_s > first_s:
+            return 0.0
+        return abs(float(self._replay.ends_s(program.own_s[:, None])[-1, 0]) - last_s) / (last_s - first_s)
+
+    def saved_ms(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
+        """Return for each set of slow ranks by how much the run would be shorter with them like their peers.
+
+        Like its peers is a rank that takes what the median of the others takes, and differs from that as much
+        as some other rank does in some other step. What is rare therefore is not taken away from a busy rank.
+
+        Returns:
+            In ms; 0 where a rank has no peers that did the same.
+        """
+        clock = self._clock
+        own_s = [self._program.own_s[:, None]]
+        for chosen in sets:
+            fixed = self._is_in(chosen) & (clock.n_peers > 0)
+            factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
+            like_others_s = clock.others_s * factor[clock.part]
+            own_s.append(clock.own_s(np.where(fixed, like_others_s, clock.since_s))[:, None])
+        length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
+        saved_ms: Floats = 1e3 * (length_s[0] - length_s[1:])
+        return saved_ms
+
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
+        """Return for each slow rank by how much it makes a run longer in which all others are as usual.
+
+        So ranks that are slow at the same time do not hide each other.
+
+        Returns:
+            In ms.
+        """
+        clock = self._clock
+        own_s = [clock.own_s(clock.usual_s)[:, None]]
+        for one in ones:
+            own_s.append(clock.own_s(np.where(self._is_in([one]), clock.since_s, clock.usual_s))[:, None])
+        length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
+        harm_ms: Floats = 1e3 * (length_s[1:] - length_s[0])
+        return harm_ms
+
+    def lost_ms(self) -> float:
+        """Return by how much the run would be shorter if all ranks took what is usual among their peers."""
+        clock = self._clock
+        both = np.stack([self._program.own_s, clock.own_s(clock.usual_s)], axis=1)
+        recorded_s, usual_s = self._replay.ends_s(both)[-1]
+        return 1e3 * float(recorded_s - usual_s)
+
+    def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
+        """Tell of each node whether it is of one of these ranks in its steps.
+
+        What a rank does after its last call of a step is in the way only of the first of the next step.
+        """
+        found = np.zeros(len(self._column), np.bool_)
+        for column, steps in chosen:
+            slow = np.zeros(self._program.n_steps + 1, np.bool_)
+            slow[steps] = slow[steps + 1] = True
+            found |= (self._column == column) & slow[self._program.step]
+        return found
+
+
+class _Parts(NamedTuple):
+    """How lines differed from their peers in their parts of steps; one entry per part.
+
+    Attributes:
+        column: the column of the line's rank.
+        ratio: the own time of the part relative to the median of the peers; NaN where that is unknown.
+        by_chance: the same relative to how the line usually differs; NaN where it has too few peers to show.
+    """
+
+    column: Ints
+    ratio: Floats
+    by_chance: Floats
+
+    @classmethod
+    def of(cls, column: Ints, clock: OwnClock) -> _Parts:
+        last = np.flatnonzero(np.diff(clock.part, append=-1))
+        total_s, usual_s, column = clock.since_s[last], clock.others_s[last], column[last]
+        known = (usual_s > 0) & (total_s > 0) & (clock.n_peers[last] > 0)
+        ratio = np.where(known, total_s, np.nan) / np.where(known, usual_s, np.nan)
+        usually = quantiles(ratio, column, int(column.max(initial=-1)) + 1, [0.5])[0][column]
+        enough = clock.n_peers[last] >= MIN_DONORS - 1
+        return cls(column, ratio, np.where(enough, ratio / usually, np.nan))
+
+    def factors(self, is_fixed: Bools) -> Floats:
+        """Return for each part by how much a rank like its peers differs from their median, as a factor.
+
+        As much as another rank did in another part, drawn at random. Where too few ranks are alike to tell,
+        the rank keeps how it differs from step to step, without the level that it has where it is slow.
+
+        Args:
+            is_fixed: for each part whether its rank shall be like its peers.
+        """
+        columns = np.unique(self.column[is_fixed])
+        donors = np.sort(self.by_chance[~np.isin(self.column, columns) & ~np.isnan(self.by_chance)])
+        rng, found = np.random.default_rng(_SEED), np.ones(len(self.ratio))
+        for column in columns.tolist():
+            its = np.flatnonzero(is_fixed & (self.column == column) & ~np.isnan(self.ratio))
+            if len(donors):  # as often as others had each factor, and not as often as chance draws it
+                even = ((np.arange(len(its)) + 0.5) / len(its) * len(donors)).astype(np.int64)
+                found[rng.permutation(its)] = donors[even]
+            elif len(its):
+                found[its] = self.ratio[its] / np.median(self.ratio[its])
+        return found

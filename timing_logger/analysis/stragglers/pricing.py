@@ -1,0 +1,132 @@
+"""Price slow ranks: by playing the run again, or step by step where rows do not show who waits for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.stragglers import lost_time
+from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Floats, Ints
+
+if TYPE_CHECKING:
+    from timing_logger.analysis.stragglers.candidates import Candidate
+
+MAX_ERROR = 0.02
+"""The largest error, as a fraction of the run, with which a run that is played again is believed."""
+
+
+class Pricing(Protocol):
+    """What slow ranks cost."""
+
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
+        """Return how much longer the run is for each of these ranks, in ms; NaN where it is unknown."""
+
+    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
+
+    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
+
+    def price_of_all_ms(self, column: int) -> float:
+        """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
+
+
+def pricing_of(times: StepTimes, roles: Mapping[int, str]) -> Pricing:
+    """Return what prices the slow ranks of a run."""
+    played, n_ranks = times.played, len(times.ranks)
+    if played is None or played.restarts or times.on_device:  # streams wait inside of their own rows
+        return BySteps(times)
+    if not _shows_who_waits(played.program, n_ranks, played.column_of_line):
+        return BySteps(times)
+    role_of_column = np.zeros(n_ranks, np.int64)
+    for number, columns in enumerate(members(times.ranks, roles).values()):
+        role_of_column[columns] = number
+    role_of_line = role_of_column[played.column_of_line]
+    prices = Prices(played.program, played.call, played.column_of_line, role_of_line)
+    return ByReplay(prices) if prices.error <= MAX_ERROR else BySteps(times)
+
+
+def _shows_who_waits(program: Program, n_ranks: int, column_of_line: Ints) -> bool:
+    """Tell whether all ranks are held together by collectives and messages that have rows."""
+    group = list(range(n_ranks + len(program.done.took_s)))
+    for lists in (program.gives, program.needs):
+        node = np.repeat(np.arange(len(program.line)), np.diff(lists.at))
+        column, meeting = column_of_line[program.line[node]], n_ranks + lists.values
+        for one, other in zip(column.tolist(), meeting.tolist(), strict=True):
+            group[_root(group, one)] = _root(group, other)
+    return len({_root(group, column) for column in range(n_ranks)}) == 1
+
+
+def _root(group: list[int], one: int) -> int:
+    while group[one] != one:
+        group[one] = group[group[one]]
+        one = group[one]
+    return one
+
+
+class ByReplay:
+    """Prices slow ranks by playing the run again."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
+        """Return by how much each slow rank makes a run longer in which all others are as usual."""
+        return self._prices.harm_ms(ones)
+
+    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return by how much the run would be shorter, in ms, with the chosen ranks like their peers."""
+        return float(self._prices.saved_ms([_slowed(chosen)])[0])
+
+    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
+        lasting = [candidate for candidate in found if candidate.lasted and candidate.is_waited_for]
+        regained, lost = self._prices.saved_ms([_slowed(chosen), _slowed([*chosen, *lasting])])
+        return float(regained / lost) if lost > 0 else float("nan")
+
+    def price_of_all_ms(self, column: int) -> float:
+        """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
+        return float(self._prices.saved_ms([[Slowed(column, self._prices.steps)]])[0])
+
+
+class BySteps:
+    """Prices slow ranks step by step: each lasts as long as its slowest rank."""
+
+    def __init__(self, times: StepTimes) -> None:
+        self._times = times
+
+    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
+        """Return how long the one that waited longest in each step waited for each slow rank.
+
+        Others wait for work after the last collective of a step only in the next step.
+        """
+        return np.array([self._longest_ms(one) for one in ones])
+
+    def _longest_ms(self, one: Slowed) -> float:
+        longest_ms = self._times.waits.longest_ms[:, one.column]
+        if np.isnan(longest_ms[one.steps]).all():
+            return float("nan")
+        steps = np.unique(np.concatenate([one.steps, one.steps + 1]))
+        return float(np.nansum(longest_ms[steps[steps < len(longest_ms)]]))
+
+    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers."""
+        return lost_time.saved_ms(self._times, chosen, found)
+
+    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
+        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
+        return lost_time.explained(self._times, chosen, found)
+
+    def price_of_all_ms(self, column: int) -> float:
+        """Return how long the one that waited longest waited for a rank, in ms."""
+        return float(np.nansum(self._times.waits.longest_ms[:, column]))
+
+
+def _slowed(chosen: Sequence[Candidate]) -> list[Slowed]:
+    return [Slowed(candidate.column, candidate.slow.steps) for candidate in chosen]
