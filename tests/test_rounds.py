@@ -112,3 +112,18 @@ def test_collectives_that_never_repeat_are_a_round_each() -> None:
         loop.meet("ALLREDUCE", 8 * (number + 1))
     timings = loop.table()
     assert set(rounds_of(opened(timings), timings["rank"].to_numpy())) == set(range(30))
+
+
+def test_two_fences_and_a_reduction_are_one_round_also_in_a_short_run() -> None:
+    """And not a round for each fence, in every other of which rank 2 is slow."""
+    loop = Loop()
+    for _ in range(40):
+        loop.work(3.0, 1.5)
+        loop.meet("WIN_FENCE", 0)
+        loop.work(0.5)
+        loop.meet("WIN_FENCE", 0)
+        loop.meet("ALLREDUCE", 8)
+    timings = loop.table()
+    assert set(rounds_of(opened(timings), timings["rank"].to_numpy())) == set(range(40))
+    verdict = stragglers(timings)
+    assert (verdict.verdict, verdict.ranks) == ("rank", (2,))

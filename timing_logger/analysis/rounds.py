@@ -24,6 +24,10 @@ from timing_logger.analysis.tables import (
 ENOUGH = 50
 """The number of rounds from which on they need not be finer."""
 
+_FEW = 20
+"""Rounds fewer than these are taken finer for any gain; others only if that makes many more of them."""
+
+_MANY_MORE = 4.0
 _LONGEST = 256  # collectives in a round
 _LOOKED_AT = 8192  # collectives at the beginning of a process
 _MOSTLY = 0.5  # the least part of the collectives that repeat
@@ -70,7 +74,8 @@ def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
     """Return which marks to keep, the first of the first round, and the number of marks in a round.
 
     A kind that comes now and then, as a checkpoint's, makes rounds long: the rarest kinds are left out as
-    long as there are few rounds.
+    long as there are few rounds, and it makes many more. It does not where a kind comes once in a loop and
+    another twice, as the fences around each exchange.
     """
     counts = np.bincount(kinds)
     best = np.ones(len(kinds), np.bool_), 0, 1
@@ -79,7 +84,7 @@ def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
         kept = counts[kinds] >= rarest
         first, period = _period(kinds[kept][:_LOOKED_AT])
         n_rounds = (int(kept.sum()) - first) // period if period else 0
-        if n_rounds > most:
+        if n_rounds > most * (1.0 if most < _FEW else _MANY_MORE):
             best, most = (kept, first, period), n_rounds
         if most >= ENOUGH:
             break
