@@ -164,9 +164,10 @@ def test_two_wrappers_of_a_communicator_go_on_counting(ranks: Results) -> None:
 
 def test_duplicates_are_timed_as_groups_of_their_own(ranks: Results) -> None:
     for rank in ranks:
-        rows = rank["identity"]["rows"][1:4]
-        assert len({group for group, _, _ in rows}) == 3
-        assert [seq for _, _, seq in rows] == [1, 0, 0]
+        first, making, barrier, making_another, another = rank["identity"]["rows"][1:6]
+        assert first[0] == making[0] == making_another[0]
+        assert len({group for group, _, _ in (first, barrier, another)}) == 3
+        assert [seq for _, _, seq in (first, making, barrier, making_another, another)] == [1, 2, 0, 3, 0]
         assert rank["identity"]["copy"] == "TimedIntracomm"
 
 

@@ -45,7 +45,7 @@ def test_pkl5_pickles_out_of_band_and_is_timed(ranks: list[dict[str, Any]]) -> N
         assert rank["pkl5 gathered"] == [0, 1]
         assert rank["pkl5 received"] == ["sent by", 1 - me]
         assert rank["pkl5 rows"] == [
-            ["ALLGATHER", 2, None, "ok"],
+            ["ALLGATHER", 3, None, "ok"],
             ["ISEND", 0, 1 - me, "unresolved"],
             ["RECV", 0, 1 - me, "ok"],
         ]

@@ -391,6 +391,8 @@ class RunInfo:
         signal: the signal that ended the process, if the logger was asked to handle it.
         ended_by: the type of the exception that was under way when the logger was closed, or that ended the
             program, such as ``KeyboardInterrupt``; "" if there was none, or none is known.
+        untimed: how often functions of MPI were called in which a rank may wait for others, and that make no
+            row: ``{"Rput": 12}``.
         updated_unix_ns: when the counters were read. A live process updates the file every 10 s, even while
             it records nothing.
         behind_s: age of the oldest record that was waiting to be written at that time; more than
@@ -431,6 +433,7 @@ class RunInfo:
     last_stall: Stall | None = None
     signal: str = ""
     ended_by: str = ""
+    untimed: dict[str, int] = field(default_factory=dict)
     behind_s: float = 0.0
     crash_protection: CrashProtection = field(default_factory=lambda: CrashProtection(False, "no ring"))
     ring_path: str = ""

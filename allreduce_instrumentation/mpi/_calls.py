@@ -52,10 +52,11 @@ class Collective:
         method: mpi4py's method.
         size: tells how many bytes a call sends; None for nothing, and for pickled objects, whose size is
             unknown.
+        operation: the name in the rows; by default the method's.
     """
 
-    def __init__(self, method: Method, size: Size | None) -> None:
-        self.operation = operation_name(method)
+    def __init__(self, method: Method, size: Size | None, operation: str = "") -> None:
+        self.operation = operation or operation_name(method)
         self.parameters = Parameters(method)
         self._size = size
         self._root_at = self.parameters.position("root")

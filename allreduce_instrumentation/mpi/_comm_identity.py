@@ -6,8 +6,9 @@ communicator share its counts.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from heapq import heappop, heappush
 
 from mpi4py import MPI
 
@@ -15,6 +16,7 @@ from allreduce_instrumentation._operation_counts import OperationCounts
 
 _KEYVAL = MPI.Comm.Create_keyval()
 _names_taken: Counter[str] = Counter()
+_idle: defaultdict[str, list[tuple[int, HandleIdentity]]] = defaultdict(list)
 
 
 class CommIdentity(OperationCounts):
@@ -75,6 +77,32 @@ class CommIdentity(OperationCounts):
         """
         received = None if sender is None else self.next_received(sender)
         return received if receiver is None else self.next_sent(receiver)
+
+
+class HandleIdentity(CommIdentity):
+    """The name, size and operation counts of a window or a file, which a communicator's ranks share.
+
+    The name is ``ranks 0-3 file``, and ``ranks 0-3 file #2`` of a second one beside it. The next file of the
+    same ranks takes over the lowest name that is idle, with its counts: a program may open thousands.
+    """
+
+    __slots__ = ("_number", "_text")
+    _number: int
+    _text: str
+
+    @classmethod
+    def taken(cls, comm: MPI.Intracomm, what: str) -> HandleIdentity:
+        """Return an identity for a new window or file of ``comm``."""
+        text = f"{_members(comm)} {what}"
+        if _idle[text]:
+            return heappop(_idle[text])[1]
+        made = cls(_unique(text), comm.Get_size(), comm.Get_rank())
+        made._text, made._number = text, _names_taken[text]
+        return made
+
+    def give_back(self) -> None:
+        """Leave the name to the next window or file."""
+        heappush(_idle[self._text], (self._number, self))
 
 
 def _unique(name: str) -> str:

@@ -105,16 +105,91 @@ SENDS_OF_OBJECTS = ("send", "bsend", "ssend", "isend", "ibsend", "issend")
 PROBES = ("Probe", "Iprobe", "Mprobe", "Improbe")
 """The methods that wait or ask for a message without receiving it."""
 
-MAKE_COMMUNICATORS = (
-    "Clone", "Dup", "Dup_with_info", "Create", "Create_group", "Create_cart", "Create_graph",
-    "Create_dist_graph", "Create_dist_graph_adjacent", "Create_intercomm", "Merge", "Shrink", "Split",
-    "Split_type", "Sub", "Accept", "Connect", "Spawn", "Spawn_multiple",
-)  # fmt: skip
+MAKE_COMMUNICATORS = {
+    "Accept": "COMM_ACCEPT",
+    "Clone": "COMM_DUP",
+    "Connect": "COMM_CONNECT",
+    "Create": "COMM_CREATE",
+    "Create_cart": "CART_CREATE",
+    "Create_dist_graph": "DIST_GRAPH_CREATE",
+    "Create_dist_graph_adjacent": "DIST_GRAPH_CREATE_ADJACENT",
+    "Create_graph": "GRAPH_CREATE",
+    "Dup": "COMM_DUP",
+    "Dup_with_info": "COMM_DUP_WITH_INFO",
+    "Merge": "INTERCOMM_MERGE",
+    "Shrink": "COMM_SHRINK",
+    "Spawn": "COMM_SPAWN",
+    "Spawn_multiple": "COMM_SPAWN_MULTIPLE",
+    "Split": "COMM_SPLIT",
+    "Split_type": "COMM_SPLIT_TYPE",
+    "Sub": "CART_SUB",
+}
+"""The methods that return a new communicator and that all ranks of this one call, and their operations."""
 
-"""The methods that return a new communicator."""
+MAKE_COMMUNICATORS_OF_OTHERS = {"Create_group": "COMM_CREATE_GROUP", "Create_intercomm": "INTERCOMM_CREATE"}
+"""The same, which not just the ranks of this one call, but those of the new one: their row is its first."""
 
-BEGIN_COMMUNICATORS = ("Idup", "Idup_with_info", "Ishrink")
+BEGIN_COMMUNICATORS = {
+    "Idup": "ICOMM_DUP",
+    "Idup_with_info": "ICOMM_DUP_WITH_INFO",
+    "Ishrink": "ICOMM_SHRINK",
+}
 """The methods that return a communicator that cannot be used yet, and the request to wait for."""
+
+END_COMMUNICATORS = {"Disconnect": "COMM_DISCONNECT"}
+"""The methods that all ranks of a communicator call to be rid of it, once it is quiet."""
+
+MAKE_WINDOWS = {
+    "Allocate": "WIN_ALLOCATE",
+    "Allocate_shared": "WIN_ALLOCATE_SHARED",
+    "Create": "WIN_CREATE",
+    "Create_dynamic": "WIN_CREATE_DYNAMIC",
+}
+"""The methods of ``MPI.Win`` that return a new window of a communicator."""
+
+ON_SOME_OF_A_WINDOW = (
+    "Lock", "Unlock", "Lock_all", "Unlock_all", "Flush", "Flush_all", "Flush_local", "Flush_local_all",
+    "Post", "Start", "Complete", "Wait",
+)  # fmt: skip
+"""The methods of a window in which a rank may wait for others, but not all take part."""
+
+UNTIMED_OF_WINDOWS = ("Rput", "Rget", "Raccumulate", "Rget_accumulate", "Test")
+"""The methods of a window whose waits make no rows; how often they are called is counted."""
+
+
+def _second_buffer(given: Arguments, comm: CommIdentity) -> int | None:
+    return spec_bytes(given[1])
+
+
+COLLECTIVES_OF_FILES: dict[str, Size | None] = {
+    "Preallocate": None,
+    "Seek_shared": None,
+    "Set_atomicity": None,
+    "Set_size": None,
+    "Set_view": None,
+    "Sync": None,
+    "Read_all_begin": None,
+    "Read_at_all_begin": None,
+    "Read_ordered_begin": None,
+    "Write_all": _the_buffer,
+    "Write_all_begin": _the_buffer,
+    "Write_all_end": None,
+    "Write_at_all": _second_buffer,
+    "Write_at_all_begin": _second_buffer,
+    "Write_at_all_end": None,
+    "Write_ordered": _the_buffer,
+    "Write_ordered_begin": _the_buffer,
+    "Write_ordered_end": None,
+}
+"""The methods of a file that all ranks call which opened it, each with what tells the bytes it writes."""
+
+READS_OF_FILES = (
+    "Read_all", "Read_all_end", "Read_at_all", "Read_at_all_end", "Read_ordered", "Read_ordered_end",
+)  # fmt: skip
+"""The same, which read: the status tells how much there was."""
+
+UNTIMED_OF_FILES = ("Iread_all", "Iread_at_all", "Iwrite_all", "Iwrite_at_all")
+"""The methods of a file whose waits make no rows; how often they are called is counted."""
 
 
 def nonblocking(name: str) -> str:

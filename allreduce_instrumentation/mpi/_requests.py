@@ -1,16 +1,12 @@
 """Requests that write their rows when a call sees that they are complete.
 
-Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``, and mpi4py's
-classes cannot be changed. So the *names* ``MPI.Request`` and ``MPI.Prequest`` are given to stand-ins
-when the first timed communicator is made. A stand-in has the same methods, timed for timed requests; it
-makes mpi4py's own objects, and ``isinstance`` checks for mpi4py's own class. If the name was imported
-before (``from mpi4py.MPI import Request``), the wait is not seen, and the rows of such requests end as
-``unresolved``.
+Waiting for several requests is a class method in mpi4py, ``MPI.Request.Waitall(requests)``. So stand-ins take
+the place of ``MPI.Request`` and ``MPI.Prequest``. If the name was imported before (``from mpi4py.MPI import
+Request``), the wait is not seen, and the rows of such requests end as ``unresolved``.
 """
 
 from __future__ import annotations
 
-import copyreg
 import functools
 from collections.abc import Callable, Iterable, Sequence
 from time import perf_counter_ns
@@ -19,6 +15,7 @@ from typing import Any, TypeAlias
 from mpi4py import MPI
 
 from allreduce_instrumentation.mpi._pending import Pending, failure
+from allreduce_instrumentation.mpi._stand_ins import StandIn
 
 # mpi4py's own classes: their names in MPI will refer to stand-ins.
 _Request: TypeAlias = MPI.Request
@@ -256,62 +253,5 @@ class TimedPrequest(Starts, _TimedRequest, _Prequest):
         return timed
 
 
-# -- standing in for mpi4py's classes ---------------------------------------------------------------------
-
-
-class _StandIn(type):
-    """The metaclass of classes that stand in for ``original``, and make and recognise its objects."""
-
-    original: type
-
-    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> Any:
-        """Derive a subclass of a stand-in from the original instead."""
-        own = tuple(base.original if isinstance(base, _StandIn) else base for base in bases)
-        return type(name, own, namespace)
-
-    @classmethod
-    def of(mcs, original: type, *methods: type) -> _StandIn:
-        namespace = {"__doc__": original.__doc__, "__module__": original.__module__, "__slots__": ()}
-        stand_in = type.__new__(mcs, original.__name__, (*methods, original), namespace)
-        stand_in.original = original
-        return stand_in
-
-    def __call__(cls, *args: object, **kwargs: object) -> object:
-        return cls.original(*args, **kwargs)
-
-    def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.original)
-
-    def __subclasscheck__(cls, subclass: type) -> bool:
-        return issubclass(subclass, cls.original)
-
-
-_RequestStandIn = _StandIn.of(_Request, Completions)
-_PrequestStandIn = _StandIn.of(_Prequest, Starts, Completions)
-
-
-def stand_in_for_mpi4py() -> None:
-    """Replace ``MPI.Request`` and ``MPI.Prequest`` by stand-ins; further calls do nothing.
-
-    To be called before the first request is made: ``MPI.Request.Waitall([comm.Isend(...)])`` looks up
-    ``MPI.Request`` before it calls ``Isend``.
-    """
-    if MPI.Request is _Request:
-        MPI.Request = _RequestStandIn  # type: ignore[misc, assignment]
-        MPI.Prequest = _PrequestStandIn  # type: ignore[misc, assignment]
-        copyreg.pickle(_Request, _reduced)
-        copyreg.pickle(_Prequest, _reduced)
-
-
-def _reduced(request: MPI.Request) -> str | tuple[Callable[..., Any], tuple[object, ...]]:
-    """Return what pickle needs for a null request, whose class is no longer found under its name."""
-    reduced = request.__reduce__()
-    if isinstance(reduced, str):  # a constant's name
-        return reduced
-    _, (_, *arguments) = reduced
-    return _original, (type(request).__name__, *arguments)
-
-
-def _original(name: str, *arguments: Any) -> MPI.Request:
-    made: MPI.Request = {"Request": _Request, "Prequest": _Prequest}[name](*arguments)
-    return made
+STAND_INS = StandIn.of(_Request, Completions), StandIn.of(_Prequest, Starts, Completions)
+"""What takes the place of ``MPI.Request`` and ``MPI.Prequest``."""

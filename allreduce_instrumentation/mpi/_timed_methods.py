@@ -17,7 +17,9 @@ from allreduce_instrumentation.mpi._matched_messages import probe
 from allreduce_instrumentation.mpi._operations import (
     BEGIN_COMMUNICATORS,
     COLLECTIVES,
+    END_COMMUNICATORS,
     MAKE_COMMUNICATORS,
+    MAKE_COMMUNICATORS_OF_OTHERS,
     MESSAGES,
     PROBES,
     SENDS_OF_OBJECTS,
@@ -44,9 +46,9 @@ _Class = TypeVar("_Class", bound=type)
 _Call = TypeVar("_Call", Collective, Message)
 
 
-def collective(method: Method, size: Size | None) -> Method:
-    """Return the timed form of ``method``, a blocking collective; ``size`` as in :class:`Collective`."""
-    call = Collective(method, size)
+def collective(method: Method, size: Size | None, operation: str = "") -> Method:
+    """Return the timed form of ``method``, a blocking collective; the arguments are :class:`Collective`'s."""
+    call = Collective(method, size, operation)
     operation, tells_nothing, sends_first_buffer = call.operation, call.tells_nothing, call.sends_first_buffer
 
     @functools.wraps(method)
@@ -60,14 +62,15 @@ def collective(method: Method, size: Size | None) -> Method:
             if size is None and not tells_nothing:
                 size, root = call.size_and_root(call.parameters.given(args, kwargs), timing.identity)
         elif not logger.enabled:
-            return _counted(timing, method, (self, *args), kwargs)
+            return counted(timing, method, (self, *args), kwargs)
         bound = partial(method, **kwargs) if kwargs else method
         return logger.time_call(operation, size, None, root, timing, NeverWaitedFor, bound, (self, *args))
 
     return timed
 
 
-def _counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, object]) -> object:
+def counted(timing: Timing, method: Method, args: Arguments, kwargs: dict[str, object]) -> object:
+    """Call ``method``, a collective, while the logger is off: only its number counts."""
     timing.next_collective()
     try:
         return method(*args, **kwargs)
@@ -200,23 +203,63 @@ def _refused(
 # -- the methods of a class ---------------------------------------------------------------------------
 
 
-def makes_communicator(method: Method) -> Method:
-    """Return the form of ``method`` whose result is timed like the communicator that it is made from."""
+def makes_communicator(method: Method, operation: str) -> Method:
+    """Return the timed form of ``method``, whose result is timed like the communicator it is made from."""
+    make = collective(method, None, operation)
 
     @functools.wraps(method)
     def adopting(self: TimedComm, *args: object, **kwargs: object) -> MPI.Comm:
-        return self._adopt(method(self, *args, **kwargs))
+        return self._adopt(make(self, *args, **kwargs))
 
     return adopting
 
 
-def begins_communicator(method: Method) -> Method:
-    """Return the form of ``method`` whose communicator, usable when its request is complete, is timed."""
+def makes_communicator_of_others(method: Method, operation: str) -> Method:
+    """Return the same of a ``method`` that is called by the ranks of the new communicator, and by no others.
+
+    They have in common only that, so the row is the first of the new communicator.
+    """
+
+    @functools.wraps(method)
+    def adopting(self: TimedComm, *args: object, **kwargs: object) -> MPI.Comm:
+        span = self._timing.begin(operation)
+        if span is not None:
+            span.enter()
+        try:
+            made = method(self, *args, **kwargs)
+        except BaseException as error:
+            if span is not None:
+                span.finish(failure(error)[0])
+            raise
+        end_ns = None if span is None else span.leave()
+        comm = self._adopt(made)
+        if comm:
+            timing: Timing = comm._timing  # type: ignore[attr-defined]
+            seq = timing.next_collective()
+            if span is not None:
+                span.group, span.group_size, span.seq = timing.name, timing.size, seq
+        if span is not None:
+            span.write(operation, span.start_ns, end_ns, OK)
+        return comm
+
+    return adopting
+
+
+def begins_communicator(method: Method, operation: str) -> Method:
+    """Return the timed form of ``method``, whose communicator can be used when its request is complete."""
+    call = Collective(method, None, operation)
 
     @functools.wraps(method)
     def adopting(self: TimedComm, *args: object, **kwargs: object) -> tuple[MPI.Comm, MPI.Request]:
-        comm, request = method(self, *args, **kwargs)
-        return self._adopt_coming(comm), request
+        timing: Timing = self._timing
+        start = perf_counter_ns()
+        try:
+            comm, request = method(self, *args, **kwargs)
+        except BaseException as error:
+            _refused(timing, call, start, call.parameters.given(args, kwargs), error)
+            raise
+        pending = call.begin(timing, start, call.parameters.given(args, kwargs))
+        return self._adopt_coming(comm), request if pending is None else TimedRequest.of(request, pending)
 
     return adopting
 
@@ -237,11 +280,15 @@ def _ways() -> dict[str, Callable[[Method], Method]]:
         ways[persistent(name)] = partial(_in_background, prepared, Message)
     for name in PROBES:
         ways[name] = ways[name.lower()] = probe
-    return (
-        ways
-        | dict.fromkeys(MAKE_COMMUNICATORS, makes_communicator)
-        | dict.fromkeys(BEGIN_COMMUNICATORS, begins_communicator)
-    )
+    for names, way in (
+        (MAKE_COMMUNICATORS, makes_communicator),
+        (MAKE_COMMUNICATORS_OF_OTHERS, makes_communicator_of_others),
+        (BEGIN_COMMUNICATORS, begins_communicator),
+        (END_COMMUNICATORS, partial(collective, size=None)),
+    ):
+        for name, operation in names.items():
+            ways[name] = partial(way, operation=operation)
+    return ways
 
 
 def _in_background(

@@ -37,6 +37,7 @@ class Sidecar(TypedDict, total=False):
     clock_anchors: Sequence[Anchor]
     device_clocks: Sequence[DeviceClock]
     counters: Mapping[str, int]
+    untimed: Mapping[str, int]
     logger_cpu_ns: int
     host: str
     boot_id: str

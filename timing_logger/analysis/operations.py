@@ -1,9 +1,11 @@
 """Classify operations by their names: the base operation, and how it behaves.
 
 Operations may have any names. A name may begin with a base operation, and anything may follow it after an
-underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``. A leading ``I`` marks a non-blocking operation, whose
-call does not wait for it: ``ISEND_INDEX``. Blanks around a name do not count: it is read as it was recorded,
-or as another program wrote it, but no operation differs from another by blanks alone.
+underscore: ``ALLREDUCE_DENSE``, ``ALLGATHERV_TOPK``. Nothing follows the names of MPI's calls on
+communicators, windows and files: ``COMM_SPLIT``, ``WIN_FENCE``, ``FILE_OPEN``. A leading ``I`` marks a
+non-blocking operation, whose call does not wait for it: ``ISEND_INDEX``. Blanks around a name do not count:
+it is read as it was recorded, or as another program wrote it, but no operation differs from another by blanks
+alone.
 """
 
 from __future__ import annotations
@@ -18,10 +20,47 @@ from timing_logger.record import WAIT as WAIT
 if TYPE_CHECKING:
     from timing_logger.analysis.tables import Floats
 
-SYNCHRONISING = frozenset({"ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER"})
+_CONSTRUCTION = frozenset({
+    "COMM_DUP", "COMM_DUP_WITH_INFO", "COMM_SPLIT", "COMM_SPLIT_TYPE", "COMM_CREATE", "COMM_CREATE_GROUP",
+    "COMM_SHRINK", "CART_CREATE", "CART_SUB", "GRAPH_CREATE", "DIST_GRAPH_CREATE",
+    "DIST_GRAPH_CREATE_ADJACENT", "INTERCOMM_CREATE", "INTERCOMM_MERGE",
+    "WIN_CREATE", "WIN_ALLOCATE", "WIN_ALLOCATE_SHARED", "WIN_CREATE_DYNAMIC", "WIN_FREE",
+    "FILE_OPEN", "FILE_CLOSE",
+})  # fmt: skip
+"""Calls of MPI that make or end communicators, windows and files, and need all ranks of a group."""
+
+SYNCHRONISING = _CONSTRUCTION | {
+    "ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER", "WIN_FENCE",
+}  # fmt: skip
 """Operations that no rank leaves before every rank has arrived, so that early ranks wait in them."""
 
-COMMUNICATION = SYNCHRONISING | {
+ONE_SIDED = frozenset({
+    "WIN_LOCK", "WIN_UNLOCK", "WIN_LOCK_ALL", "WIN_UNLOCK_ALL", "WIN_FLUSH", "WIN_FLUSH_ALL",
+    "WIN_FLUSH_LOCAL", "WIN_FLUSH_LOCAL_ALL", "WIN_POST", "WIN_START", "WIN_COMPLETE", "WIN_WAIT",
+})  # fmt: skip
+"""Calls on a window in which a rank may wait for some others, but not all of the group take part."""
+
+_OF_FILES = frozenset({
+    *(
+        f"FILE_{kind}{suffix}"
+        for kind in ("READ_ALL", "READ_AT_ALL", "READ_ORDERED", "WRITE_ALL", "WRITE_AT_ALL", "WRITE_ORDERED")
+        for suffix in ("", "_BEGIN", "_END")
+    ),
+    "FILE_SET_VIEW", "FILE_SET_SIZE", "FILE_SET_ATOMICITY", "FILE_PREALLOCATE", "FILE_SEEK_SHARED",
+    "FILE_SYNC",
+})  # fmt: skip
+"""Collective calls on a file, from which a rank may return before others have arrived."""
+
+_SELDOM = frozenset({
+    "WIN_FENCE_NOPRECEDE", "COMM_SPAWN", "COMM_SPAWN_MULTIPLE", "COMM_ACCEPT", "COMM_CONNECT",
+    "COMM_DISCONNECT",
+})  # fmt: skip
+"""Further collectives from which a rank may return before others have arrived."""
+
+_ONLY_AS_THEY_STAND = _CONSTRUCTION | ONE_SIDED | _OF_FILES | _SELDOM | {"WIN_FENCE"}
+"""Names that begin no others: ``FILE_OPEN_CHECKPOINT`` may be anybody's own work."""
+
+COMMUNICATION = SYNCHRONISING | ONE_SIDED | _OF_FILES | _SELDOM | {
     "ALLGATHERV", "ALLTOALLV", "ALLTOALLW", "REDUCE_SCATTER_BLOCK",
     "BCAST", "REDUCE", "GATHER", "GATHERV", "SCATTER", "SCATTERV", "SCAN", "EXSCAN",
     "SEND", "SSEND", "BSEND", "RSEND", "RECV", "SENDRECV", "SENDRECV_REPLACE", "PSEND", "PRECV",
@@ -86,7 +125,9 @@ BUS_FACTORS: dict[str, Callable[[float], float]] = {
 It is the bytes that a rank's link must carry divided by all bytes that one operation handles (nccl-tests,
 doc/PERFORMANCE.md)."""
 
-_LONGEST_FIRST = sorted(COMMUNICATION | _OTHERS | _SAME_AS.keys(), key=len, reverse=True)
+_LONGEST_FIRST = sorted(
+    (COMMUNICATION - _ONLY_AS_THEY_STAND) | _OTHERS | _SAME_AS.keys(), key=len, reverse=True
+)
 
 
 @lru_cache(maxsize=4096)  # few names recur, but users may choose any
@@ -97,6 +138,8 @@ def base_operation(name: str) -> str:
     """
     plain = name.strip().upper()
     for candidate in (plain, plain.removeprefix("I")):
+        if candidate in _ONLY_AS_THEY_STAND:
+            return candidate
         for base in _LONGEST_FIRST:
             if candidate == base or candidate.startswith(base + "_"):
                 return _SAME_AS.get(base, base)
@@ -135,7 +178,7 @@ def needs_no_other_rank(name: str) -> bool:
 def is_collective(name: str) -> bool:
     """Tell whether the operation is a collective, in which all ranks of a group take part."""
     base = base_operation(name)
-    return base in COMMUNICATION and base not in MESSAGES
+    return base in COMMUNICATION and base not in MESSAGES | ONE_SIDED
 
 
 def synchronises_all_ranks(name: str) -> bool:

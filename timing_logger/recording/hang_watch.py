@@ -41,6 +41,7 @@ class Standing(NamedTuple):
     last_stall: Stall | None
     signal: str
     ended_by: str
+    untimed: dict[str, int]
 
 
 class HangWatch:
@@ -96,6 +97,7 @@ class HangWatch:
             last_stall=self._stalls.last,
             signal=self.signal,
             ended_by=self.ended_by,
+            untimed=dict(self._open_calls.untimed),
         )
 
     # -- parts ----------------------------------------------------------------------------------

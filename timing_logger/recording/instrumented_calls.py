@@ -152,6 +152,15 @@ class InstrumentedCalls(Context):
         """
         self._open_calls.add_group(group, name)
 
+    def count_untimed(self, name: str) -> None:
+        """Have the sidecar state a call that may wait for other ranks and makes no row: for instrumentation.
+
+        Args:
+            name: the name of MPI's function, without ``MPI_``.
+        """
+        if self._enabled:
+            self._open_calls.untimed[name] += 1
+
     def begin_wait(self, of: Sequence[Span]) -> Wait:
         """Begin a wait of the calling thread for operations that were left running, and return it.
 

@@ -6,6 +6,7 @@ Another thread reads them here to find out what a process hangs in.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from weakref import ref
@@ -59,6 +60,7 @@ class OpenCalls:
         running: see :class:`Caller`. Removing an operation is one step: of two threads that see its end, only
             one writes it.
         callers: the :class:`Caller` of each thread, by thread identifier.
+        untimed: how often functions were called in which a rank may wait for others, and that make no row.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -66,6 +68,7 @@ class OpenCalls:
         self.running: set[OpenCall] = set()
         self._groups: dict[int, tuple[ref[Counts], str]] = {}
         self.callers: dict[int, Caller] = {}
+        self.untimed: Counter[str] = Counter()
 
     def add_group(self, group: Counts, name: str) -> None:
         """Remember a group of ranks, for as long as it lives, by the ``name`` that its rows have."""

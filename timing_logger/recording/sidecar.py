@@ -109,9 +109,10 @@ class Sidecar:
     def refresh(self, account: Account) -> None:
         """Have the sidecar written if a refresh is due, without waiting for it.
 
-        A refresh is due when the first rows are written, when records begin to drop, when a clock offset or a
-        part of the file is added or rows are found to be gone, when crash protection ends, within a tenth of
-        a second of other trouble, and every 10 s, so that a reader can see that the process lives.
+        A refresh is due when the first rows are written, when records begin to drop or calls to be counted as
+        untimed, when a clock offset or a part of the file is added or rows are found to be gone, when crash
+        protection ends, within a tenth of a second of other trouble, and every 10 s, so that a reader can see
+        that the process lives.
 
         Raises:
             Exception: the error of the previous write, if that failed.
@@ -164,6 +165,7 @@ class Sidecar:
         age_s = time.monotonic() - self._told_s
         first_rows = now.written > 0 and told.counters.written == 0
         started_dropping = now.dropped > 0 and told.counters.dropped == 0
+        first_untimed = bool(account.standing.untimed) and not told.untimed
         measured = len(self._clock_offsets) > len(told.clock_offsets)
         moved = _extent(self._file.parts) != _extent(told.parts)
         unprotected = self._backing is not None and self._backing.protection != told.crash_protection
@@ -172,6 +174,7 @@ class Sidecar:
         return (
             first_rows
             or started_dropping
+            or first_untimed
             or measured
             or moved
             or unprotected

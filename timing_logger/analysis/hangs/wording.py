@@ -9,7 +9,7 @@ from timing_logger.analysis.hangs.fates import Fate, by_signals
 from timing_logger.analysis.hangs.result import RankEnd, RunEnd
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
 from timing_logger.analysis.hangs.stuck_messages import StuckMessage
-from timing_logger.analysis.operations import SET_UP
+from timing_logger.analysis.operations import ONE_SIDED, SET_UP, base_operation
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 
@@ -174,8 +174,9 @@ def _no_file_of(ranks: Sequence[int]) -> str:
 
 def _on_message(end: RunEnd, message: StuckMessage) -> str:
     numbered = "" if message.seq is None else f" (number {message.seq} of {message.group or 'its group'})"
-    where = "to" if "SEND" in message.operation.upper() else "from"
-    peer = "any source" if where == "from" else "a rank that cannot be told"
+    is_one_sided = base_operation(message.operation) in ONE_SIDED
+    where = "of" if is_one_sided else "to" if "SEND" in message.operation.upper() else "from"
+    peer = {"from": "any source", "of": "its window"}.get(where, "a rank that cannot be told")
     with_whom = peer if message.peer is None else f"rank {message.peer}"
     call = f"{message.operation} {where} {with_whom}{numbered}"
     told = f"Rank {message.rank} has been in {call}{_for(message.since_s)}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
 from timing_logger.analysis.stragglers.peers import members
 from timing_logger.analysis.stragglers.pricing import Pricing
@@ -25,6 +27,8 @@ _WORTH_NAMING = 0.1  # of the waiting that is not explained
 MOST = 0.5
 """More than this fraction is most of it."""
 
+_MOST_NAMES = 4  # of functions, in a sentence
+
 
 def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
     """Return the ranks that had no peer to be compared with in enough steps (``MIN_STEPS_COMPARED``)."""
@@ -41,6 +45,18 @@ def why_inconclusive(times: StepTimes, roles: Mapping[int, str], pricing: Pricin
     if len(inconclusive_ranks(times, roles)) == len(times.ranks):
         return _why_nobody(times, roles)
     return _why_hidden(times) or _why_roles_look_alike(times, roles) or _why_one_is_waited_for(times, pricing)
+
+
+def why_untimed(files: Sequence[File]) -> str:
+    """State in which calls without rows ranks may have waited for each other; "" if they made none."""
+    counts: Counter[str] = Counter()
+    for file in files:
+        counts.update(sidecar_of(file).get("untimed") or {})
+    if not counts.total():
+        return ""
+    told = ", ".join(f"{n} x {name}" for name, n in counts.most_common(_MOST_NAMES))
+    more = ", ..." if len(counts) > _MOST_NAMES else ""
+    return f"ranks may have waited for each other in calls that are not timed ({told}{more})"
 
 
 def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:

@@ -22,7 +22,12 @@ from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
-from timing_logger.analysis.stragglers.coverage import inconclusive_ranks, not_explained, why_inconclusive
+from timing_logger.analysis.stragglers.coverage import (
+    inconclusive_ranks,
+    not_explained,
+    why_inconclusive,
+    why_untimed,
+)
 from timing_logger.analysis.stragglers.culprits import EXPLAINED, MIN_EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     explained_phase,
@@ -74,8 +79,9 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = 
         time is lost to late ranks, but to no one in particular (``diffuse``); or ``healthy``. Slow transfers
         (``communication``) replace a verdict that costs less, and a run that hung is a ``hang`` rather than
         healthy or diffuse. The attribute ``judged`` tells whether ``healthy`` is known: it is not if no rank
-        had a peer in enough steps, the files look like those of different runs, or others waited visibly for
-        a rank that nothing shows to be slow; ``why`` then has the reason. The attribute ``end`` tells of any
+        had a peer in enough steps, the files look like those of different runs, others waited visibly for a
+        rank that nothing shows to be slow, or ranks may have waited for each other in calls that were counted
+        and not timed; ``why`` then has the reason. The attribute ``end`` tells of any
         run whether it came to its end.
     """
     return judgement_of(timings, roles).verdict
@@ -138,9 +144,8 @@ def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[F
     found = _by_rows_or_gaps(times, role_of)
     hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
     verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
-    verdict = _as_far_as_known(
-        verdict, found.times, role_of, lacking(files), pricing_of(found.times, role_of)
-    )
+    pricing, untimed = pricing_of(found.times, role_of), why_untimed(files)
+    verdict = _as_far_as_known(verdict, found.times, role_of, lacking(files), pricing, untimed)
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, times, mostly_transfers(times))
     if verdict.verdict == "healthy" and verdict.judged:
@@ -173,7 +178,12 @@ _OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
 
 
 def _as_far_as_known(
-    verdict: Verdict, times: StepTimes, roles: Mapping[int, str], lacks: Sequence[Lack], pricing: Pricing
+    verdict: Verdict,
+    times: StepTimes,
+    roles: Mapping[int, str],
+    lacks: Sequence[Lack],
+    pricing: Pricing,
+    untimed: str,
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 
@@ -185,7 +195,7 @@ def _as_far_as_known(
         verdict = replace(verdict, evidence=(f"{capital(absent)}.", *verdict.evidence))
     why = absent if verdict.verdict in _OF_ALL_RANKS else ""
     if verdict.verdict == "healthy":
-        why = why or why_inconclusive(times, roles, pricing)
+        why = why or why_inconclusive(times, roles, pricing) or untimed
     unjudged = {*(times.ranks if why else inconclusive_ranks(times, roles)), *(lack.rank for lack in lacks)}
     if why:
         verdict = replace(verdict, verdict="healthy", judged=False, why=why, cost_ms=0.0, cost_share=0.0)

@@ -23,6 +23,8 @@ class Function(NamedTuple):
         sent_bytes: the bytes that this rank sends, as an expression of C; "" for none.
         root_sends: whether the root of an intercommunicator sends anything.
         large: whether it has a ``_c`` variant.
+        row: the name in the rows, where it does not follow from the name.
+        strings: how many of the parameters are strings, whose lengths Fortran passes behind all others.
     """
 
     name: str
@@ -30,11 +32,13 @@ class Function(NamedTuple):
     sent_bytes: str = ""
     root_sends: bool = False
     large: bool = True
+    row: str = ""
+    strings: int = 0
 
     @property
     def operation(self) -> str:
         """The name in the rows; persistent operations are named like nonblocking ones."""
-        name = self.name.upper()
+        name = self.row or self.name.upper()
         return "I" + name.removesuffix("_INIT") if name.endswith("_INIT") else name
 
 
@@ -137,6 +141,12 @@ BLOCKING_MESSAGES = (
 )  # fmt: skip
 
 
+BEGIN_COMMUNICATORS = (
+    _function("Comm_idup", "comm newcomm request")._replace(row="ICOMM_DUP"),
+    _function("Comm_idup_with_info", "comm info newcomm request")._replace(row="ICOMM_DUP_WITH_INFO"),
+)
+
+
 def _nonblocking(function: Function) -> Function:
     parameters = tuple(name for name in function.parameters if name != "status")
     return function._replace(name="I" + function.name.lower(), parameters=(*parameters, "request"))
@@ -151,7 +161,7 @@ def _persistent(function: Function) -> Function:
 
 _PARTS = "bytes(COUNT(partitions) * (int64_t) LARGE_COUNT(count), TYPE(datatype))"
 
-ISSUED = tuple(map(_nonblocking, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES)))
+ISSUED = (*map(_nonblocking, (*BLOCKING_COLLECTIVES, *BLOCKING_MESSAGES)), *BEGIN_COMMUNICATORS)
 """The nonblocking functions."""
 
 PREPARED = (
@@ -184,7 +194,6 @@ MAKE_COMMUNICATORS = (
     _function("Comm_split", "comm color key newcomm"),
     _function("Comm_split_type", "comm split_type key info newcomm"),
     _function("Comm_create", "comm members newcomm"),
-    _function("Comm_create_group", "comm members tag newcomm"),
     _function("Cart_create", "comm ndims dims periods reorder newcomm"),
     _function("Cart_sub", "comm remain_dims newcomm"),
     _function("Graph_create", "comm nnodes index edges reorder newcomm"),
@@ -193,10 +202,17 @@ MAKE_COMMUNICATORS = (
         "Dist_graph_create_adjacent",
         "comm indegree sources sourceweights outdegree destinations destweights info reorder newcomm",
     ),
-    _function("Intercomm_create", "comm local_leader peer_comm remote_leader tag newcomm"),
     _function("Intercomm_merge", "comm high newcomm"),
 )
 """What makes communicators, which are named at once: all members make them in the same order."""
+
+MAKE_COMMUNICATORS_OF_OTHERS = (
+    _function("Comm_create_group", "comm members tag newcomm"),
+    _function("Intercomm_create", "comm local_leader peer_comm remote_leader tag newcomm"),
+)
+"""The same, which only the ranks of the new one call, or others, too: their row is the first of that."""
+
+END_COMMUNICATORS = (_function("Comm_disconnect", "old_comm"),)
 
 MAKE_COMMUNICATORS_IN_C = (
     _function("Comm_spawn", "command argv maxprocs info root comm newcomm errcodes"),
@@ -205,6 +221,91 @@ MAKE_COMMUNICATORS_IN_C = (
     _function("Comm_connect", "port_name info root comm newcomm"),
 )
 """The same, whose Fortran bindings take strings and are left alone: their communicators are named later."""
+
+
+MAKE_WINDOWS = (
+    _function("Win_create", "base size disp_unit info comm new_win")._replace(large=True),
+    _function("Win_allocate", "size disp_unit info comm baseptr new_win")._replace(large=True),
+    _function("Win_allocate_shared", "size disp_unit info comm baseptr new_win")._replace(large=True),
+    _function("Win_create_dynamic", "info comm new_win"),
+)
+
+ON_ALL_OF_A_WINDOW = (_function("Win_fence", "assertion win"),)
+
+ON_SOME_OF_A_WINDOW = (
+    _function("Win_lock", "lock_type rank assertion win"),
+    _function("Win_unlock", "rank win"),
+    _function("Win_lock_all", "assertion win"),
+    _function("Win_unlock_all", "win"),
+    _function("Win_flush", "rank win"),
+    _function("Win_flush_all", "win"),
+    _function("Win_flush_local", "rank win"),
+    _function("Win_flush_local_all", "win"),
+    _function("Win_post", "members assertion win"),
+    _function("Win_start", "members assertion win"),
+    _function("Win_complete", "win"),
+    _function("Win_wait", "win"),
+)
+"""Calls on a window in which a rank may wait for others, but not all take part: they have no number."""
+
+MAKE_FILES = (_function("File_open", "comm filename amode info new_file")._replace(strings=1),)
+
+_WRITES = ("File_write_all", "File_write_at_all", "File_write_ordered")
+_READS = ("File_read_all", "File_read_at_all", "File_read_ordered")
+
+
+def _of_buffer(name: str, suffix: str = "", status: str = "", sent_bytes: str = "") -> Function:
+    offset = "offset" if "_at_" in name else ""
+    made = _function(name + suffix, f"file {offset} buf count datatype {status}", sent_bytes)
+    return made._replace(large=True)
+
+
+ON_ALL_OF_A_FILE = (
+    _function("File_set_size", "file size"),
+    _function("File_preallocate", "file size"),
+    _function("File_set_view", "file disp etype filetype datarep info")._replace(strings=1),
+    _function("File_seek_shared", "file offset whence"),
+    _function("File_set_atomicity", "file flag"),
+    _function("File_sync", "file"),
+    *(_of_buffer(name, status="status", sent_bytes=_BUFFER) for name in _WRITES),
+    *(_of_buffer(name, "_begin", sent_bytes=_BUFFER) for name in _WRITES),
+    *(_function(f"{name}_end", "file buf status") for name in _WRITES),
+    *(_of_buffer(name, "_begin") for name in _READS),
+)
+"""Calls on a file in which all ranks take part that opened it."""
+
+READS_OF_FILES = (
+    *(_of_buffer(name, status="status") for name in _READS),
+    *(_function(f"{name}_end", "file buf status") for name in _READS),
+)
+"""The same, which read: the status tells how much there was."""
+
+END_HANDLES = (_function("Win_free", "old_win"), _function("File_close", "old_file"))
+
+_TARGET = "target_rank target_disp target_count target_datatype"
+COUNTED = (
+    *(
+        _function(name, f"origin_addr origin_count origin_datatype {_TARGET} {rest}")._replace(large=True)
+        for name, rest in (
+            ("Rput", "win request"),
+            ("Rget", "win request"),
+            ("Raccumulate", "op win request"),
+        )
+    ),
+    _function(
+        "Rget_accumulate",
+        "origin_addr origin_count origin_datatype result_addr result_count result_datatype "
+        f"{_TARGET} op win request",
+    )._replace(large=True),
+    _function("Win_test", "win flag"),
+    *(
+        _function(name, f"file {'offset' if '_at_' in name else ''} buf count datatype request")._replace(
+            large=True
+        )
+        for name in ("File_iread_all", "File_iread_at_all", "File_iwrite_all", "File_iwrite_at_all")
+    ),
+)
+"""What may wait for other ranks and makes no row; the sidecar states how often it is called."""
 
 
 class Completion(NamedTuple):
@@ -278,12 +379,13 @@ ASKED = {
     "Cartdim_get": 2, "Comm_create_keyval": 4, "Comm_get_attr": 4, "Comm_get_name": 3,
     "Comm_get_parent": 1, "Comm_group": 2,
     "Comm_rank": 2, "Comm_remote_group": 2, "Comm_remote_size": 2, "Comm_set_attr": 3, "Comm_size": 2,
-    "Comm_test_inter": 2, "Dist_graph_neighbors_count": 4, "Error_class": 2, "Get_elements_x": 3,
-    "Get_library_version": 2, "Graph_neighbors_count": 3, "Group_free": 1, "Group_size": 2,
+    "Comm_test_inter": 2, "Dist_graph_neighbors_count": 4, "Error_class": 2, "File_get_group": 2,
+    "Get_elements_x": 3, "Get_library_version": 2, "Graph_neighbors_count": 3, "Group_free": 1,
+    "Group_size": 2,
     "Group_translate_ranks": 5, "Initialized": 1, "Status_f2c": 2, "Test_cancelled": 2, "Topo_test": 2,
-    "Type_size": 2,
+    "Type_size": 2, "Win_get_group": 2,
 }  # fmt: skip
 """The functions that the library itself calls, and how many parameters they have."""
 
-CONVERSIONS = ("Comm_f2c", "Request_f2c", "Type_f2c")
+CONVERSIONS = ("Comm_f2c", "File_f2c", "Request_f2c", "Type_f2c", "Win_f2c")
 """Functions from handles of Fortran to those of C, where they are functions and no macros."""

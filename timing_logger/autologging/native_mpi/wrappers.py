@@ -32,7 +32,10 @@ class Binding(NamedTuple):
 
     def parameters(self, function: Function | Completion) -> tuple[str, ...]:
         """Return the names of the parameters in this language."""
-        return (*function.parameters, "ierror") if self.is_fortran else function.parameters
+        if not self.is_fortran:
+            return function.parameters
+        strings = function.strings if isinstance(function, Function) else 0
+        return (*function.parameters, "ierror", *(f"length_{i}" for i in range(strings)))
 
 
 _IN_C = {
@@ -42,6 +45,10 @@ _IN_C = {
     "RANK(w)": "((int) (w))",
     "COMM(w)": "((MPI_Comm) (w))",
     "NEW_COMM(w)": "(*(MPI_Comm *) (w))",
+    "WIN(w)": "((word) (MPI_Win) (w))",
+    "WIN_AT(w)": "((word) *(MPI_Win *) (w))",
+    "FILE_(w)": "((word) (MPI_File) (w))",
+    "FILE_AT(w)": "((word) *(MPI_File *) (w))",
     "TYPE(w)": "((MPI_Datatype) (w))",
     "TYPE_AT(w, i)": "(((MPI_Datatype *) (w))[i])",
     "REQUEST_AT(w)": "(*(MPI_Request *) (w))",
@@ -75,6 +82,10 @@ _IN_FORTRAN = {
     "RANK(w)": "((int) *(MPI_Fint *) (w))",
     "COMM(w)": "comm_f2c(w)",
     "NEW_COMM(w)": "comm_f2c(w)",
+    "WIN(w)": "((word) win_f2c(w))",
+    "WIN_AT(w)": "((word) win_f2c(w))",
+    "FILE_(w)": "((word) file_f2c(w))",
+    "FILE_AT(w)": "((word) file_f2c(w))",
     "TYPE(w)": "type_f2c(w)",
     "TYPE_AT(w, i)": "type_f2c((word) ((MPI_Fint *) (w) + (i)))",
     "REQUEST_AT(w)": "request_f2c(w)",
@@ -341,14 +352,127 @@ def _receives_matched(binding: Binding, function: Function) -> list[str]:
     return [*lines, _ended(binding, ended)]
 
 
+def _returned(binding: Binding) -> str:
+    return "return;" if binding.is_fortran else "return code;"
+
+
 def _makes_communicator(binding: Binding, function: Function) -> list[str]:
-    call = _call(binding, function)
-    code = "return;" if binding.is_fortran else "return code;"
     return [
-        f"int code = {call};",
+        *_begun_collective(binding, function),
+        "enter(begun);",
+        f"int code = leave(begun, {_call(binding, function)});",
         "if (code == MPI_SUCCESS)",
         "    group_of(NEW_COMM(newcomm));",
-        code,
+        _returned(binding),
+    ]
+
+
+def _makes_communicator_of_others(binding: Binding, function: Function) -> list[str]:
+    return [
+        f'struct call *begun = unnumbered("{function.operation}", group_of(COMM(comm)), MPI_PROC_NULL);',
+        *_untimed_without(binding, function, "begun"),
+        "enter(begun);",
+        f"int code = {_call(binding, function)};",
+        _ended(binding, "leave_as_first(begun, code, code == MPI_SUCCESS ? NEW_COMM(newcomm) : NO_COMM)"),
+    ]
+
+
+def _ends_communicator(binding: Binding, function: Function) -> list[str]:
+    return [
+        f'struct call *begun = collective("{function.operation}", NEW_COMM(old_comm));',
+        *_untimed_without(binding, function, "begun"),
+        "keep_group(begun->group);",
+        "enter(begun);",
+        f"int code = leave(begun, {_call(binding, function)});",
+        "drop_group(begun->group);",
+        _returned(binding),
+    ]
+
+
+# -- windows and files ---------------------------------------------------------------------------------------
+
+
+def _kind(function: Function) -> str:
+    return "A_WINDOW" if function.name.startswith("Win_") else "A_FILE"
+
+
+def _group_of_handle(function: Function) -> str:
+    handle = "WIN(win)" if _kind(function) == "A_WINDOW" else "FILE_(file)"
+    return f"group_of_handle({_kind(function)}, {handle})"
+
+
+def _makes_handle(binding: Binding, function: Function) -> list[str]:
+    made = "WIN_AT(new_win)" if _kind(function) == "A_WINDOW" else "FILE_AT(new_file)"
+    return [
+        *_begun_collective(binding, function),
+        "enter(begun);",
+        f"int code = leave(begun, {_call(binding, function)});",
+        "if (code == MPI_SUCCESS)",
+        f"    group_of_handle({_kind(function)}, {made});",
+        _returned(binding),
+    ]
+
+
+def _on_all(binding: Binding, function: Function) -> list[str]:
+    operation = f'"{function.operation}"'
+    if function.name == "Win_fence":  # one that ends no epoch need not wait for anybody
+        operation = f'INT(assertion) & MPI_MODE_NOPRECEDE ? "WIN_FENCE_NOPRECEDE" : {operation}'
+    lines = [
+        f"struct call *begun = collective_of({operation}, {_group_of_handle(function)});",
+        *_untimed_without(binding, function, "begun"),
+    ]
+    if function.sent_bytes:
+        lines.append(f"begun->bytes = {function.sent_bytes};")
+    return [*lines, "enter(begun);", _ended(binding, f"leave(begun, {_call(binding, function)})")]
+
+
+def _reads(binding: Binding, function: Function) -> list[str]:
+    return [
+        f'struct call *begun = collective_of("{function.operation}", {_group_of_handle(function)});',
+        *_untimed_without(binding, function, "begun"),
+        "MPI_Status own;",
+        "word told = IGNORED(status) ? (word) &own : status;",
+        "enter(begun);",
+        f"int code = {_call(binding, function, status='told')};",
+        "MPI_Status seen = STATUS(told);",
+        _ended(binding, "leave_read(begun, code, &seen)"),
+    ]
+
+
+def _on_some(binding: Binding, function: Function) -> list[str]:
+    rank = "RANK(rank)" if "rank" in function.parameters else "MPI_PROC_NULL"
+    return [
+        f'struct call *begun = unnumbered("{function.operation}", {_group_of_handle(function)}, {rank});',
+        *_untimed_without(binding, function, "begun"),
+        "enter(begun);",
+        _ended(binding, f"leave(begun, {_call(binding, function)})"),
+    ]
+
+
+def _ends_handle(binding: Binding, function: Function) -> list[str]:
+    handle = "WIN_AT(old_win)" if _kind(function) == "A_WINDOW" else "FILE_AT(old_file)"
+    return [
+        f"word handle = {handle};",
+        f"struct group *group = group_of_handle({_kind(function)}, handle);",
+        f'struct call *begun = collective_of("{function.operation}", group);',
+        *_untimed_without(binding, function, "begun"),
+        f"handle_ends({_kind(function)}, handle); /* MPI may give it to another */",
+        "enter(begun);",
+        f"int code = leave(begun, {_call(binding, function)});",
+        "leave_idle(group);",
+        _returned(binding),
+    ]
+
+
+def _counts(binding: Binding, function: Function) -> list[str]:
+    counts = f'count_untimed("{function.name}");'
+    if function.name != "Win_test":
+        return [counts, _untimed(binding, function)]
+    return [
+        f"int code = {_call(binding, function)};",
+        "if (code == MPI_SUCCESS && FLAG(flag))",
+        f"    {counts}",
+        _returned(binding),
     ]
 
 
@@ -375,7 +499,7 @@ def _of_request(binding: Binding, function: Function) -> list[str]:
         f"int code = {_call(binding, function)};",
         "if (code == MPI_SUCCESS)",
         f"    all_started(BINDING, {requests}, {n}, start_ns);",
-        "return;" if binding.is_fortran else "return code;",
+        _returned(binding),
     ]
 
 
@@ -387,6 +511,16 @@ _WAYS: tuple[tuple[tuple[Function | Completion, ...], Callable[..., list[str]]],
     (table.PROBES, _probes),
     (table.MATCHED_RECEIVES, _receives_matched),
     (table.MAKE_COMMUNICATORS, _makes_communicator),
+    (table.MAKE_COMMUNICATORS_OF_OTHERS, _makes_communicator_of_others),
+    (table.END_COMMUNICATORS, _ends_communicator),
+    (table.MAKE_WINDOWS, _makes_handle),
+    (table.MAKE_FILES, _makes_handle),
+    (table.ON_ALL_OF_A_WINDOW, _on_all),
+    (table.ON_ALL_OF_A_FILE, _on_all),
+    (table.ON_SOME_OF_A_WINDOW, _on_some),
+    (table.READS_OF_FILES, _reads),
+    (table.END_HANDLES, _ends_handle),
+    (table.COUNTED, _counts),
     (table.COMPLETIONS, _completes),
     (table.OF_REQUESTS, _of_request),
 )

@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -96,9 +97,8 @@ static struct call *fresh(const char *operation, struct group *group)
     return &thread->call;
 }
 
-struct call *collective(const char *operation, MPI_Comm comm)
+struct call *collective_of(const char *operation, struct group *group)
 {
-    struct group *group = group_of(comm);
     if (group == NULL)
         return NULL;
     struct call *call = fresh(operation, group);
@@ -106,9 +106,20 @@ struct call *collective(const char *operation, MPI_Comm comm)
     return call;
 }
 
+struct call *collective(const char *operation, MPI_Comm comm) { return collective_of(operation, group_of(comm)); }
+
 static int rank_of(int rank)
 {
     return rank == MPI_ANY_SOURCE ? ANYBODY : rank == MPI_PROC_NULL ? NOBODY : rank;
+}
+
+struct call *unnumbered(const char *operation, struct group *group, int peer)
+{
+    if (group == NULL)
+        return NULL;
+    struct call *call = fresh(operation, group);
+    call->peer = rank_of(peer);
+    return call;
 }
 
 struct call *message(const char *operation, MPI_Comm comm, int to, int from)
@@ -204,6 +215,27 @@ int leave_message(struct call *call, int code, const MPI_Status *status)
     return code;
 }
 
+int leave_read(struct call *call, int code, const MPI_Status *status)
+{
+    int64_t end_ns = leave_silently();
+    if (code == MPI_SUCCESS)
+        call->bytes = bytes_of(status);
+    write_row(call, call->operation, call->start_ns, end_ns, status_name(code), call->thread);
+    return code;
+}
+
+int leave_as_first(struct call *call, int code, MPI_Comm made)
+{
+    int64_t end_ns = leave_silently();
+    struct group *group = group_of(made);
+    if (group != NULL) {
+        call->group = group;
+        call->seq = group->collectives++;
+    }
+    write_row(call, call->operation, call->start_ns, end_ns, status_name(code), call->thread);
+    return code;
+}
+
 int leave_probe(struct call *call, int code, bool found, const MPI_Status *status)
 {
     int64_t end_ns = leave_silently();
@@ -253,6 +285,32 @@ void write_row(const struct call *call, const char *operation, int64_t start_ns,
     put(&(struct row){start_ns, end_ns, call->bytes, call->seq, operation, status, thread, call->group, call->peer});
 }
 
+/* -- what is not timed ----------------------------------------------------------------------------------------- */
+
+static struct {
+    _Atomic(const char *) name;
+    atomic_long n;
+} untimed[16]; /* more than there are names */
+
+void count_untimed(const char *name)
+{
+    if (atomic_load_explicit(&paused, memory_order_relaxed))
+        return;
+    for (size_t i = 0; i < sizeof untimed / sizeof *untimed; i++) {
+        const char *found = NULL;
+        if (atomic_compare_exchange_strong(&untimed[i].name, &found, name) || strcmp(found, name) == 0) {
+            untimed[i].n++;
+            return;
+        }
+    }
+}
+
+void for_each_untimed(void (*tell)(const char *name, long n, void *), void *context)
+{
+    for (size_t i = 0; i < sizeof untimed / sizeof *untimed && untimed[i].name != NULL; i++)
+        tell(untimed[i].name, untimed[i].n, context);
+}
+
 /* -- sizes ------------------------------------------------------------------------------------------------------ */
 
 int64_t bytes(int64_t count, MPI_Datatype datatype)
@@ -281,7 +339,10 @@ int64_t total(word counts, int n, int count_bytes)
 #define CLASSES(NAME)                                                                                              \
     NAME(BUFFER) NAME(COUNT) NAME(TYPE) NAME(TAG) NAME(COMM) NAME(RANK) NAME(REQUEST) NAME(ROOT) NAME(GROUP)       \
     NAME(OP) NAME(TOPOLOGY) NAME(DIMS) NAME(ARG) NAME(UNKNOWN) NAME(TRUNCATE) NAME(OTHER) NAME(INTERN)             \
-    NAME(PENDING) NAME(IN_STATUS) NAME(NO_MEM) NAME(SPAWN) NAME(PORT) NAME(SERVICE)
+    NAME(PENDING) NAME(IN_STATUS) NAME(NO_MEM) NAME(SPAWN) NAME(PORT) NAME(SERVICE) NAME(INFO)                     \
+    NAME(WIN) NAME(BASE) NAME(SIZE) NAME(DISP) NAME(LOCKTYPE) NAME(ASSERT) NAME(RMA_CONFLICT) NAME(RMA_SYNC)       \
+    NAME(FILE) NAME(NO_SUCH_FILE) NAME(FILE_EXISTS) NAME(ACCESS) NAME(AMODE) NAME(BAD_FILE) NAME(IO) NAME(NO_SPACE) \
+    NAME(READ_ONLY) NAME(UNSUPPORTED_OPERATION) NAME(UNSUPPORTED_DATAREP)
 
 const char *status_name(int code)
 {

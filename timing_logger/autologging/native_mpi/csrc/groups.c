@@ -1,5 +1,6 @@
-/* Communicators: how the rows call them, and how many operations each rank has begun in them. Both belong to the
-   communicator, where MPI keeps them as an attribute. */
+/* Communicators, windows and files: how the rows call them, and how many operations each rank has begun in them. Both
+   belong to the communicator, where MPI keeps them as an attribute. MPI's files have no attributes, so a table has the
+   groups of files and windows. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static struct name {
 } *names[1024];
 
 /* A second communicator of one name is called "name #2". */
-static char *unique(const char *text)
+static char *unique(const char *text, int *number)
 {
     uint32_t hash = 2166136261u;
     for (const char *at = text; *at; at++)
@@ -53,7 +54,8 @@ static char *unique(const char *text)
         found->next = *bucket;
         *bucket = found;
     }
-    if (++found->times == 1)
+    *number = ++found->times;
+    if (found->times == 1)
         return strdup(text);
     char *numbered = malloc(strlen(text) + 16);
     sprintf(numbered, "%s #%d", text, found->times);
@@ -103,11 +105,11 @@ struct members {
     int n, *ranks;
 };
 
-static struct members world_ranks(MPI_Comm comm, bool remote)
+/* Frees the group. */
+static struct members world_ranks_of(MPI_Group of)
 {
-    MPI_Group of, of_world;
+    MPI_Group of_world;
     int n;
-    (remote ? real.Comm_remote_group : real.Comm_group)((word) comm, (word) &of);
     real.Comm_group((word) WORLD, (word) &of_world);
     real.Group_size((word) of, (word) &n);
     int *all = malloc((n + 1) * sizeof *all), *found = malloc((n + 1) * sizeof *found);
@@ -120,6 +122,13 @@ static struct members world_ranks(MPI_Comm comm, bool remote)
     real.Group_free((word) &of_world);
     free(all);
     return (struct members){n, found};
+}
+
+static struct members world_ranks(MPI_Comm comm, bool remote)
+{
+    MPI_Group of;
+    (remote ? real.Comm_remote_group : real.Comm_group)((word) comm, (word) &of);
+    return world_ranks_of(of);
 }
 
 static bool is_after(struct members one, struct members other)
@@ -156,7 +165,8 @@ static char *name_of(MPI_Comm comm, bool is_inter)
     real.Comm_get_name((word) comm, (word) given, (word) &length);
     char *name = length > 0 ? strdup(given) : members_name(comm, is_inter);
     pthread_mutex_lock(&lock);
-    char *only = unique(name);
+    int number;
+    char *only = unique(name, &number);
     pthread_mutex_unlock(&lock);
     free(name);
     char *cell = cell_of(only);
@@ -239,6 +249,106 @@ void for_each_group(void (*tell)(const struct group *, void *), void *context)
     pthread_mutex_lock(&lock);
     for (struct group *group = groups; group != NULL; group = group->next)
         tell(group, context);
+    pthread_mutex_unlock(&lock);
+}
+
+/* -- windows and files ------------------------------------------------------------------------------------------ */
+
+#define HANDLES 256
+
+static struct handle {
+    enum kind kind;
+    word of;
+    struct group *group;
+    struct handle *next;
+} *handles[HANDLES];
+
+static struct handle **handle_at(enum kind kind, word of)
+{
+    struct handle **at = &handles[((uint64_t) of * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+    while (*at != NULL && ((*at)->kind != kind || (*at)->of != of))
+        at = &(*at)->next;
+    return at;
+}
+
+static struct group *idle_group(const char *text)
+{
+    struct group *first = NULL;
+    for (struct group *group = groups; group != NULL; group = group->next)
+        if (group->idle && strcmp(group->text, text) == 0 && (first == NULL || group->number < first->number))
+            first = group;
+    return first;
+}
+
+/* A group of this name that no window and no file has. */
+static struct group *taken(char *text, int size)
+{
+    struct group *group = idle_group(text);
+    if (group != NULL) {
+        free(text);
+        group->idle = false;
+        return group;
+    }
+    group = calloc(1, sizeof *group);
+    *group = (struct group){.size = size, .own_size = size, .blocks = size, .neighbors = -1, .users = 1, .text = text};
+    char *only = unique(text, &group->number);
+    group->cell = cell_of(only);
+    free(only);
+    group->next = groups;
+    groups = group;
+    return group;
+}
+
+struct group *group_of_handle(enum kind kind, word of)
+{
+    if (of == (kind == A_WINDOW ? (word) NO_WIN : (word) NO_FILE))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    struct handle *known = *handle_at(kind, of);
+    struct group *group = known == NULL ? NULL : known->group;
+    pthread_mutex_unlock(&lock);
+    if (group != NULL)
+        return group;
+    MPI_Group ranks;
+    if ((kind == A_WINDOW ? real.Win_get_group : real.File_get_group)(of, (word) &ranks) != MPI_SUCCESS)
+        return NULL;
+    struct text text = {calloc(1, 1), 0, 1};
+    struct members members = world_ranks_of(ranks);
+    char *part = ranges(members.ranks, members.n);
+    append(&text, "ranks ");
+    append(&text, part);
+    append(&text, kind == A_WINDOW ? " window" : " file");
+    free(part);
+    free(members.ranks);
+    struct handle *handle = malloc(sizeof *handle);
+    pthread_mutex_lock(&lock);
+    struct handle **at = handle_at(kind, of);
+    if (*at == NULL) {
+        *handle = (struct handle){kind, of, taken(text.chars, members.n), NULL};
+        *at = handle;
+    } else { /* another thread was faster */
+        free(text.chars);
+        free(handle);
+    }
+    group = (*at)->group;
+    pthread_mutex_unlock(&lock);
+    return group;
+}
+
+void handle_ends(enum kind kind, word of)
+{
+    pthread_mutex_lock(&lock);
+    struct handle **at = handle_at(kind, of), *handle = *at;
+    if (handle != NULL)
+        *at = handle->next;
+    pthread_mutex_unlock(&lock);
+    free(handle);
+}
+
+void leave_idle(struct group *group)
+{
+    pthread_mutex_lock(&lock);
+    group->idle = true;
     pthread_mutex_unlock(&lock);
 }
 

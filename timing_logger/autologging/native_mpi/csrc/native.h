@@ -24,17 +24,21 @@ typedef intptr_t word;
 
 #ifdef OPEN_MPI /* its handles are addresses in its library, which this one is not linked with */
 extern struct constants {
-    void *world, *comm_null, *request_null, *byte;
+    void *world, *comm_null, *request_null, *byte, *win_null, *file_null;
 } constants;
 #define WORLD ((MPI_Comm) constants.world)
 #define NO_COMM ((MPI_Comm) constants.comm_null)
 #define NO_REQUEST ((MPI_Request) constants.request_null)
 #define BYTE ((MPI_Datatype) constants.byte)
+#define NO_WIN ((MPI_Win) constants.win_null)
+#define NO_FILE ((MPI_File) constants.file_null)
 #else
 #define WORLD MPI_COMM_WORLD
 #define NO_COMM MPI_COMM_NULL
 #define NO_REQUEST MPI_REQUEST_NULL
 #define BYTE MPI_BYTE
+#define NO_WIN MPI_WIN_NULL
+#define NO_FILE MPI_FILE_NULL
 #endif
 
 /* Find MPI's own functions from the place that called the first of ours. */
@@ -46,10 +50,12 @@ void note_problem(const char *reason);
 MPI_Comm comm_f2c(word comm);
 MPI_Datatype type_f2c(word datatype);
 MPI_Request request_f2c(word request);
+MPI_Win win_f2c(word win);
+MPI_File file_f2c(word file);
 bool is_fortran_in_place(word buffer);
 bool is_fortran_ignored(word status);
 
-/* -- groups.c: communicators ----------------------------------------------------------------------------- */
+/* -- groups.c: communicators, windows and files ----------------------------------------------------------------------------- */
 
 struct group {
     char *cell;        /* its name, as a cell of CSV */
@@ -61,6 +67,9 @@ struct group {
     atomic_long collectives;
     _Atomic(atomic_long *) messages; /* to each rank, then from each rank */
     atomic_int users;  /* the communicator, and the operations that are under way */
+    char *text;        /* of a window or file: its name without the number */
+    int number;        /* which of this name it is */
+    bool idle;         /* no window or file has it now */
     struct group *next;
 };
 
@@ -73,6 +82,15 @@ void drop_group(struct group *group);
 void free_group(struct group *group);
 int neighbors(struct group *group, MPI_Comm comm);
 int64_t next_message(struct group *group, int to, int from);
+/* A window's or file's group is named after its ranks: "ranks 0-3 file". The next file of the same ranks takes over
+   the first name that is idle, with its counts: a program may open thousands. */
+enum kind { A_WINDOW, A_FILE };
+/* The group of a handle, which the first call takes; NULL for the null handle. */
+struct group *group_of_handle(enum kind kind, word handle);
+/* Forget whose group this is. */
+void handle_ends(enum kind kind, word handle);
+/* Leave the name to the next window or file. */
+void leave_idle(struct group *group);
 /* Call `tell` for each live group, under the lock of their list. */
 void for_each_group(void (*tell)(const struct group *, void *), void *context);
 
@@ -101,6 +119,9 @@ int64_t now_ns(void);
 /* Whether the calling thread's call is handed on untimed. */
 bool passes(const void *caller);
 struct call *collective(const char *operation, MPI_Comm comm);
+struct call *collective_of(const char *operation, struct group *group);
+/* A call that some ranks of a group make. */
+struct call *unnumbered(const char *operation, struct group *group, int peer);
 struct call *message(const char *operation, MPI_Comm comm, int to, int from);
 struct call *receive(const char *operation, MPI_Comm comm, int from);
 void set_root(struct call *call, int root, bool root_sends);
@@ -112,6 +133,9 @@ bool learns_from_status(const struct call *call);
 /* `status` is that of a call that learns from it, else NULL. */
 int leave_message(struct call *call, int code, const MPI_Status *status);
 int64_t bytes_of(const MPI_Status *status);
+int leave_read(struct call *call, int code, const MPI_Status *status);
+/* The row is the first of the communicator that the call made. */
+int leave_as_first(struct call *call, int code, MPI_Comm made);
 int leave_probe(struct call *call, int code, bool found, const MPI_Status *status);
 /* End the calling thread's call without a row. */
 int64_t leave_silently(void);
@@ -127,6 +151,9 @@ int64_t bytes(int64_t count, MPI_Datatype datatype);
 int64_t count_at(word counts, int i, int count_bytes);
 int64_t total(word counts, int n, int count_bytes);
 bool is_root(const struct group *group, int root);
+/* Count a call that may wait for other ranks and makes no row, by a constant name. */
+void count_untimed(const char *name);
+void for_each_untimed(void (*tell)(const char *name, long n, void *), void *context);
 void for_each_thread(void (*tell)(const struct call *, void *), int64_t before_ns, void *context);
 
 /* -- requests.c: what goes on in the background ------------------------------------------------------------- */

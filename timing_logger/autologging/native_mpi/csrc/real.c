@@ -90,6 +90,8 @@ void find_real(const void *caller)
     constants.comm_null = dlsym(data, "ompi_mpi_comm_null");
     constants.request_null = dlsym(data, "ompi_request_null");
     constants.byte = dlsym(data, "ompi_mpi_byte");
+    constants.win_null = dlsym(data, "ompi_mpi_win_null");
+    constants.file_null = dlsym(data, "ompi_mpi_file_null");
 #endif
     real.found = true;
 }
@@ -106,6 +108,13 @@ MPI_Comm comm_f2c(word comm) { return (MPI_Comm) real.Comm_f2c(*(MPI_Fint *) com
 MPI_Datatype type_f2c(word datatype) { return (MPI_Datatype) real.Type_f2c(*(MPI_Fint *) datatype); }
 MPI_Request request_f2c(word request) { return (MPI_Request) real.Request_f2c(*(MPI_Fint *) request); }
 #endif
+
+#ifdef MPI_Win_f2c
+MPI_Win win_f2c(word win) { return MPI_Win_f2c(*(MPI_Fint *) win); }
+#else
+MPI_Win win_f2c(word win) { return (MPI_Win) real.Win_f2c(*(MPI_Fint *) win); }
+#endif
+MPI_File file_f2c(word file) { return (MPI_File) real.File_f2c(*(MPI_Fint *) file); } /* a pointer in both */
 
 /* The addresses that Fortran passes in the place of a buffer or a status. Open MPI has objects at them, MPICH
    pointers to them, as the standard has for statuses; the modules of MPICH have objects, too. */

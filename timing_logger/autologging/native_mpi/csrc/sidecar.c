@@ -243,6 +243,12 @@ static void tell_calls(FILE *file, int64_t now_ns)
     fprintf(file, "],\n \"last_progress_counter_ns\": %lld,\n", (long long) progress_ns);
 }
 
+static void tell_untimed(const char *name, long n, void *context)
+{
+    struct list *list = context;
+    fprintf(list->file, "%s\"%s\": %ld", list->n++ ? ", " : "", name, n);
+}
+
 static void tell_all(FILE *file, enum state state)
 {
     struct anchor now = read_anchor();
@@ -267,6 +273,10 @@ static void tell_all(FILE *file, enum state state)
     }
     fputs("],\n", file);
     tell_rows(file, state);
+    struct list untimed = {file, 0};
+    fputs(" \"untimed\": {", file);
+    for_each_untimed(tell_untimed, &untimed);
+    fputs("},\n", file);
     named(file, "last_error", last_error);
     tell_calls(file, now.counter_ns);
     named(file, "host", host);

@@ -1,0 +1,175 @@
+"""Times the methods of windows and files, whose ranks are those of the communicator that they are made of."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from functools import partial
+from inspect import signature
+from typing import Any, TypeVar
+
+from allreduce_instrumentation.mpi._calls import Method, Parameters, with_status
+from allreduce_instrumentation.mpi._comm_identity import HandleIdentity
+from allreduce_instrumentation.mpi._operations import Arguments, Size
+from allreduce_instrumentation.mpi._pending import NeverWaitedFor, Timing, as_rank, bytes_of, failure
+from allreduce_instrumentation.mpi._timed_methods import counted
+from timing_logger.record import OK
+
+_Class = TypeVar("_Class", bound=type)
+
+
+def _timing_of(handle: object) -> Timing | None:
+    """Return the timing of a communicator, window or file; None if it is not timed."""
+    timing = getattr(handle, "_timing", None)
+    return timing if isinstance(timing, Timing) else None
+
+
+def _called(
+    timing: Timing, operation: str, method: Method, args: Arguments, kwargs: dict[str, Any], size: int | None
+) -> Any:
+    if not timing.logger.enabled:
+        return counted(timing, method, args, kwargs)
+    bound = partial(method, **kwargs) if kwargs else method
+    return timing.logger.time_call(operation, size, None, None, timing, NeverWaitedFor, bound, args)
+
+
+def making(plain: type, timed: Callable[[], type], name: str, operation: str, what: str) -> Any:
+    """Return the class method ``name`` of ``plain``: timed, if the communicator that it is given is.
+
+    Args:
+        plain: mpi4py's class.
+        timed: returns the class of the handle that is made then.
+        name: the name of the method.
+        operation: the operation of its row, which is one of the communicator's.
+        what: what is made, in the name of the group that further rows have.
+    """
+    original: Method = getattr(plain, name)
+    comm_at = list(signature(original).parameters).index("comm")
+
+    @functools.wraps(original)
+    def make(cls: type, *args: Any, **kwargs: Any) -> Any:
+        comm: Any = args[comm_at] if len(args) > comm_at else kwargs.get("comm")
+        timing = _timing_of(comm)
+        if timing is None:
+            return original(*args, **kwargs)
+        kind: Any = timed()
+        made = _called(timing, operation, vars(plain)[name].__get__(None, kind), args, kwargs, None)
+        made._timing = Timing(HandleIdentity.taken(comm, what), timing.logger)
+        return made
+
+    return classmethod(make)
+
+
+def on_all(method: Method, operation: str | Callable[[Arguments], str], size: Size | None = None) -> Method:
+    """Return the timed form of ``method``, which all ranks call in the same order.
+
+    Args:
+        method: mpi4py's method.
+        operation: the operation of its row, or what tells that from the arguments.
+        size: tells how many bytes a call sends; None for nothing.
+    """
+    parameters = Parameters(method)
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing = _timing_of(self)
+        if timing is None:
+            return method(self, *args, **kwargs)
+        given = parameters.given(args, kwargs)
+        sent = None if size is None else size(given, timing.identity)
+        name = operation if isinstance(operation, str) else operation(given)
+        return _called(timing, name, method, (self, *args), kwargs, sent)
+
+    return timed
+
+
+def reading(method: Method, operation: str) -> Method:
+    """Return the timed form of ``method``, by which all ranks read: the status tells how much there was."""
+    parameters = Parameters(method)
+    status_at = parameters.position("status")
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing = _timing_of(self)
+        if timing is None or not timing.logger.recording:
+            return (
+                method(self, *args, **kwargs)
+                if timing is None
+                else _called(timing, operation, method, (self, *args), kwargs, None)
+            )
+        args, kwargs, told = with_status(args, kwargs, parameters.given(args, kwargs), status_at)
+        span: Any = timing.begin(operation)
+        span.seq, status = timing.next_collective(), OK
+        span.enter()
+        try:
+            return method(self, *args, **kwargs)
+        except BaseException as error:
+            status, told = failure(error)[0], None
+            if timing.take_back(error):
+                span.seq = None
+            raise
+        finally:
+            end_ns = span.leave()
+            span.message_size_bytes = None if told is None else bytes_of(told)
+            span.write(operation, span.start_ns, end_ns, status)
+
+    return timed
+
+
+def on_some(method: Method, operation: str) -> Method:
+    """Return the timed form of ``method``, in which a rank may wait for some others; it has no number."""
+    parameters = Parameters(method)
+    rank_at = parameters.position("rank")
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timing = _timing_of(self)
+        span = None if timing is None else timing.begin(operation)
+        if span is None:
+            return method(self, *args, **kwargs)
+        span.peer = None if rank_at is None else as_rank(parameters.given(args, kwargs)[rank_at])
+        span.enter()
+        try:
+            result = method(self, *args, **kwargs)
+        except BaseException as error:
+            span.finish(failure(error)[0])
+            raise
+        span.finish(OK)
+        return result
+
+    return timed
+
+
+def ending(method: Method, operation: str) -> Method:
+    """Return the timed form of ``method``, which all ranks call to be rid of the handle."""
+    end = on_all(method, operation)
+
+    @functools.wraps(method)
+    def timed(self: Any) -> None:
+        timing = _timing_of(self)
+        end(self)
+        if timing is not None:
+            del self._timing
+            timing.identity.give_back()  # type: ignore[attr-defined]
+
+    return timed
+
+
+def counting(method: Method, name: str, is_over: Callable[[Any], Any] = lambda result: True) -> Method:
+    """Return the form of ``method`` that has the sidecar count it as untimed.
+
+    Args:
+        method: mpi4py's method.
+        name: the name of MPI's function, without ``MPI_``.
+        is_over: tells from the result of a call whether it counts.
+    """
+
+    @functools.wraps(method)
+    def timed(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = method(self, *args, **kwargs)
+        timing = _timing_of(self)
+        if timing is not None and is_over(result):
+            timing.logger.count_untimed(name)
+        return result
+
+    return timed
