@@ -153,6 +153,16 @@ def test_a_broadcast_that_nobody_leaves_before_all_have_come_holds_everybody() -
     assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "BCAST"): 1.0}
 
 
+def test_a_write_of_a_file_that_nobody_leaves_early_holds_everybody() -> None:
+    timings = table(*rooted("FILE_WRITE_ALL", [(1, 9), (2, 9), (8, 9)]))
+    assert parts(timings, 0) == {("waiting", 2): 7.0, ("transfer", "FILE_WRITE_ALL"): 1.0}
+
+
+def test_a_write_of_a_file_that_some_leave_early_is_a_transfer() -> None:
+    timings = table(*rooted("FILE_WRITE_ALL", [(1, 3), (2, 4), (8, 9)]))
+    assert parts(timings, 0)["transfer", "FILE_WRITE_ALL"] == 2.0
+
+
 def sent(begin_ms: float, end_ms: float, received: tuple[float, float]) -> pd.DataFrame:
     of = {"group_size": 2}
     return table(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections import defaultdict
 from pathlib import Path
@@ -30,6 +31,11 @@ Row = tuple[str, ...]
 # -- rows on real ranks -------------------------------------------------------------------------------------
 
 
+def with_tools(environment: dict[str, str]) -> dict[str, str]:
+    """Return the environment of a job that finds the tools of the wheels, such as ``mpicc``."""
+    return {**environment, "PATH": f"{BIN}:{os.environ['PATH']}"}
+
+
 class Timed(NamedTuple):
     """What a rank's timing file and sidecar have of ``mpi_programs/unseen_waits.py``."""
 
@@ -49,7 +55,7 @@ def timed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     else:
         command = [*RUN, "--quiet", "--log-dir", folder, "--", *program, data]
     with environment_of_a_job() as environment:
-        job = run_job(command, environment=environment, limit_s=120, name=request.param)
+        job = run_job(command, environment=with_tools(environment), limit_s=120, name=request.param)
     assert job.returncode == 0, job.stderr
     sidecar = json.loads((folder / "timing-rank1.meta.json").read_text())
     return Timed(rows_of(folder / "timing-rank1.csv"), sidecar, folder)
@@ -246,5 +252,5 @@ def test_the_late_rank_of_a_program_with_windows_is_named(way: str, tmp_path: Pa
         PROGRAMS / "late_at_fences.py",
     ]
     with environment_of_a_job() as environment:
-        job = run_job(command, environment=environment, limit_s=120, name=way)
+        job = run_job(command, environment=with_tools(environment), limit_s=120, name=way)
     assert "Verdict: rank 2 costs this run " in job.stderr, job.stderr

@@ -40,27 +40,22 @@ ONE_SIDED = frozenset({
 })  # fmt: skip
 """Calls on a window in which a rank may wait for some others, but not all of the group take part."""
 
-_OF_FILES = frozenset({
+MAY_SYNCHRONISE = frozenset({
     *(
         f"FILE_{kind}{suffix}"
         for kind in ("READ_ALL", "READ_AT_ALL", "READ_ORDERED", "WRITE_ALL", "WRITE_AT_ALL", "WRITE_ORDERED")
         for suffix in ("", "_BEGIN", "_END")
     ),
     "FILE_SET_VIEW", "FILE_SET_SIZE", "FILE_SET_ATOMICITY", "FILE_PREALLOCATE", "FILE_SEEK_SHARED",
-    "FILE_SYNC",
-})  # fmt: skip
-"""Collective calls on a file, from which a rank may return before others have arrived."""
-
-_SELDOM = frozenset({
-    "WIN_FENCE_NOPRECEDE", "COMM_SPAWN", "COMM_SPAWN_MULTIPLE", "COMM_ACCEPT", "COMM_CONNECT",
+    "FILE_SYNC", "WIN_FENCE_NOPRECEDE", "COMM_SPAWN", "COMM_SPAWN_MULTIPLE", "COMM_ACCEPT", "COMM_CONNECT",
     "COMM_DISCONNECT",
 })  # fmt: skip
-"""Further collectives from which a rank may return before others have arrived."""
+"""Calls of MPI that all ranks of a group make, and from which some may return before others have arrived."""
 
-_ONLY_AS_THEY_STAND = _CONSTRUCTION | ONE_SIDED | _OF_FILES | _SELDOM | {"WIN_FENCE"}
+_ONLY_AS_THEY_STAND = _CONSTRUCTION | ONE_SIDED | MAY_SYNCHRONISE | {"WIN_FENCE"}
 """Names that begin no others: ``FILE_OPEN_CHECKPOINT`` may be anybody's own work."""
 
-COMMUNICATION = SYNCHRONISING | ONE_SIDED | _OF_FILES | _SELDOM | {
+COMMUNICATION = SYNCHRONISING | ONE_SIDED | MAY_SYNCHRONISE | {
     "ALLGATHERV", "ALLTOALLV", "ALLTOALLW", "REDUCE_SCATTER_BLOCK",
     "BCAST", "REDUCE", "GATHER", "GATHERV", "SCATTER", "SCATTERV", "SCAN", "EXSCAN",
     "SEND", "SSEND", "BSEND", "RSEND", "RECV", "SENDRECV", "SENDRECV_REPLACE", "PSEND", "PRECV",

@@ -19,7 +19,14 @@ from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import is_root, with_bytes
 from timing_logger.analysis.grouping import sums
 from timing_logger.analysis.instants import instants
-from timing_logger.analysis.operations import ALL_TO_ALL, FROM_ROOT, TO_ROOT, is_communication, is_wait
+from timing_logger.analysis.operations import (
+    ALL_TO_ALL,
+    FROM_ROOT,
+    MAY_SYNCHRONISE,
+    TO_ROOT,
+    is_communication,
+    is_wait,
+)
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -120,22 +127,22 @@ def _of_collectives(frame: Frame, parts: Instances, start_s: Floats, end_s: Floa
     start_s, end_s = start_s[parts.row], end_s[parts.row]
     counts, root = with_bytes(frame, parts), is_root(frame, parts)
     has_root = parts.for_parts(sums(root.astype(np.float64), instance, len(parts.first)) > 0)
-    is_rooted = parts.is_one_of(FROM_ROOT | TO_ROOT)
-    holds_all = is_rooted & _holds_all(parts, instance, start_s, end_s)
+    is_rooted, may_hold = parts.is_one_of(FROM_ROOT | TO_ROOT), parts.is_one_of(MAY_SYNCHRONISE)
+    holds_all = (is_rooted | may_hold) & _holds_all(parts, instance, start_s, end_s)
     everybody = counts & (parts.is_one_of(ALL_TO_ALL) | holds_all)
     rooted = is_rooted & has_root & ~holds_all
     from_root, to_root = (rooted & parts.is_one_of(kind) for kind in (FROM_ROOT, TO_ROOT))
     gives = everybody | (from_root & root) | (to_root & ~root)
     needs = everybody | (from_root & ~root) | (to_root & root)
-    known = gives | needs
+    known = gives | needs | (may_hold & ~holds_all)
     yield Ties(parts.row[known], instance[known], gives[known], needs[known])
 
 
 def _holds_all(parts: Instances, instance: Ints, start_s: Floats, end_s: Floats) -> Bools:
     """Tell for each part whether its operation holds everybody, as far as the rows of its group show.
 
-    A rooted operation lets some go before others come. It may be implemented so that nobody does; then nobody
-    is ever seen to leave before the last has come.
+    A rooted operation, or one on a file, lets some go before others come. It may be implemented so that
+    nobody does; then nobody is ever seen to leave before the last has come.
     """
     last_s = np.full(len(parts.first), -np.inf)
     np.fmax.at(last_s, instance, start_s)
