@@ -411,8 +411,8 @@ def test_in_a_pipeline_the_origin_of_a_delay_is_named_and_not_who_passes_it_on()
     timings, roles = pipeline(factor, stages=4)
     verdict = stragglers(timings, roles=roles)
     assert (verdict.verdict, verdict.ranks, verdict.labels) == ("rank", (4,), "stage 1")
-    waited = next(sentence for sentence in verdict.evidence if sentence.endswith("more than for any other."))
-    assert waited.startswith("Of the time for which ranks waited for others in these steps, ")
+    waited = next(sentence for sentence in verdict.evidence if sentence.endswith("the largest part."))
+    assert waited.startswith("Of the time that ranks waited in these steps, ")
     assert "was for rank 4, " in waited
 
 

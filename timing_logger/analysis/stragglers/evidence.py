@@ -52,8 +52,8 @@ def waited_for(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     if not most_ms > 0 or for_it_ms[candidate.column] < most_ms:
         return ()
     return (
-        f"Of the time for which ranks waited for others in these steps, {most_ms / total_ms:.0%} was for "
-        f"rank {times.ranks[candidate.column]}, more than for any other.",
+        f"Of the time that ranks waited in these steps, {most_ms / total_ms:.0%} was for "
+        f"rank {times.ranks[candidate.column]}, the largest part.",
     )
 
 
