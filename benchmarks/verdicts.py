@@ -20,14 +20,16 @@ from pathlib import Path
 from verdict_accuracy import page
 from verdict_accuracy.cells import repetitions, scenarios
 from verdict_accuracy.figures import (
-    COLUMNS,
+    Column,
     Results,
     calibration,
+    columns_of,
     known,
     least_found,
     median_percent,
     worst_lines,
 )
+from verdict_accuracy.reach import costs_off, least_fine, made_with, reached
 from verdict_accuracy.scoring import Outcome, scored
 from verdict_accuracy.simulation import STEPS, Scenario, simulate
 from verdict_accuracy.targets import standings
@@ -35,7 +37,6 @@ from verdict_accuracy.targets import standings
 from timing_logger.analysis import stragglers
 
 WIDTH = 72
-HEADING = f"{'medians, and % of runs':{WIDTH}}" + "".join(f"{column.short:>9}" for column in COLUMNS)
 
 
 def main() -> None:
@@ -64,17 +65,24 @@ def main() -> None:
 
 def tried(chosen: Sequence[Scenario], seeds: int, processes: int) -> Results:
     """Run all scenarios and return their outcomes; figures are printed as soon as they are known."""
-    begin, results = time.perf_counter(), {}
+    begin, results, columns = time.perf_counter(), {}, None
     tasks = [(one, seed) for one in chosen for seed in range(repetitions(one, seeds))]
-    print(f"{len(chosen)} lines, {len(tasks)} runs\n{HEADING}", flush=True)
+    print(f"{len(chosen)} lines, {len(tasks)} runs", flush=True)
     with multiprocessing.Pool(processes) as pool:
         done = zip(tasks, pool.imap(outcome_of, tasks), strict=True)
         for scenario, pairs in groupby(done, key=lambda pair: pair[0][0]):
             results[scenario] = [outcome for _, outcome in pairs]
-            shown = "".join(f"{column.shown(results[scenario]):>9}" for column in COLUMNS)
+            if columns != (columns := columns_of(scenario)):
+                print(heading(columns), flush=True)
+            shown = "".join(f"{column.shown(results[scenario]):>9}" for column in columns)
             print(f"{scenario!s:{WIDTH}}{shown}", flush=True)
     print(f"{time.perf_counter() - begin:.0f} s")
     return results
+
+
+def heading(columns: Sequence[Column]) -> str:
+    """Return the line above a table in the terminal."""
+    return f"{'medians, and % of runs':{WIDTH}}" + "".join(f"{column.short:>9}" for column in columns)
 
 
 def outcome_of(task: tuple[Scenario, int]) -> Outcome:
@@ -85,16 +93,24 @@ def outcome_of(task: tuple[Scenario, int]) -> Outcome:
 
 def summary(results: Results) -> Iterator[str]:
     """Yield the lines of the summary: targets, worst lines, and the calibration of likelihoods."""
-    yield "\nTo reach"
+    yield f"\n{made_with(results)}\n\nTo reach"
     for target in standings(results):
         stands = f"{'met   ' if target.is_met else 'MISSED'} {target.figure:6.2f}%, {target.bound}"
         yield f"  {stands}: {target.words} ({target.where})"
+    for goal, figure in reached(results):
+        stands = "met   " if goal.is_met(figure) else "MISSED"
+        yield f"  {stands} {figure:6.2f}%, {goal.bound_in_words}: {goal.words}"
     for words, lines in (
         ("An innocent is named", worst_lines(results, "wrong_name", 10)),
         ("An innocent is suspected", worst_lines(results, "wrong_suspect", 10)),
         ("Least is found of what costs 1% or more", least_found(results, 10)),
     ):
         yield from (f"\n{words}", *(f"  {figure:5.1f}%  {scenario}" for scenario, figure in lines))
+    for words, lines in (
+        ("Least is right or acceptable, of kinds of jobs", least_fine(results, 20)),
+        ("Stated cost / true cost, of kinds of jobs", costs_off(results, 20)),
+    ):
+        yield from (f"\n{words}", *(f"  {figure:6.2f}  {scenario}" for scenario, figure in lines))
     everything = [outcome for outcomes in results.values() for outcome in outcomes]
     if known(everything, "claimed"):
         yield f"\nFalse alarms claim {median_percent(everything, 'claimed'):.1f}% of the run (median)"

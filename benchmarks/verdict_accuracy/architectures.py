@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,11 +30,13 @@ class Architecture(NamedTuple):
         play: goes through all steps of a run on its timeline.
         teams: splits a number of ranks into the teams that are one stage, or work in lockstep.
         are_roles: whether the analysis gets the teams as roles.
+        is_uneven: whether healthy ranks are late in turn, so that ``diffuse`` is no wrong verdict.
     """
 
-    play: Callable[[Timeline], None]
+    play: Callable[[Any], None]
     teams: Callable[[int], Sequence[Integers]]
     are_roles: bool = False
+    is_uneven: bool = False
 
 
 def one_team(n_ranks: int) -> Sequence[Integers]:
@@ -200,6 +202,10 @@ def only_collectives_of_teams_together(operation: str, group: str) -> bool:
     return only_collectives(operation, group) and without_teams(operation, group)
 
 
+def without_saves(operation: str, group: str) -> bool:
+    return operation != "SAVE"
+
+
 LOGGED: dict[str, Kept] = {
     "all rows": all_rows,
     "collectives only": only_collectives,
@@ -207,4 +213,8 @@ LOGGED: dict[str, Kept] = {
     "no messages": without_messages,
     "no team collectives": without_teams,
     "outer collectives only": only_collectives_of_teams_together,
+    "no saves": without_saves,
+    "every 10th step": all_rows,
+    "clocks apart": all_rows,
+    "no iterations": only_communication,
 }

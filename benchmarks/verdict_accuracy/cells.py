@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from verdict_accuracy.kinds import LARGE, kinds
 from verdict_accuracy.noise import NOISES
-from verdict_accuracy.simulation import Scenario
+from verdict_accuracy.simulation import Scenario, is_job
 
 SLOWDOWNS = ("slow 10%", "slow 20%", "slow 50%", "slow 100%")
 PARTLY = ("window 20%", "window 50%", "sporadic pauses")
@@ -18,18 +19,22 @@ MORE_HEALTHY_RUNS = 3
 
 def scenarios(*, quick: bool = False) -> list[Scenario]:
     """Return all lines of the tables; ``quick`` leaves out the largest runs, and most classes of noise."""
-    parts = (_data_parallel(), _seldom_faults(), _logged_in_part(), _other_architectures())
+    parts = (_data_parallel(), _seldom_faults(), _logged_in_part(), _other_architectures(), kinds())
     found = list(dict.fromkeys(chain(*parts)))
     return [one for one in found if not quick or _is_quick(one)]
 
 
 def _is_quick(one: Scenario) -> bool:
+    if is_job(one):
+        return one.ranks < LARGE
     is_small = one.ranks <= (64 if one.architecture == "data-parallel" else 24)
     return is_small and (one.noise in ("steady", "pauses") or one.fault == "healthy")
 
 
 def repetitions(scenario: Scenario, seeds: int) -> int:
     """Return how many runs of ``scenario`` are made if a usual one has ``seeds``."""
+    if scenario.ranks >= LARGE:
+        return max(1, seeds // 10)
     return seeds * MORE_HEALTHY_RUNS if scenario.fault == "healthy" and scenario.ranks < 64 else seeds
 
 

@@ -43,12 +43,16 @@ class Truth:
         kind: the right verdict, as in ``Verdict.verdict``.
         ranks: the slow ranks.
         first, last: the first and the last iteration with the fault; None in a healthy run.
+        acceptable: what may be said instead, as long as no innocent is named: verdicts, or "not judged".
+        phase: the operation in which all of the delay is; "" if it is in more than one.
     """
 
     kind: str
     ranks: frozenset[int] = frozenset()
     first: int | None = None
     last: int | None = None
+    acceptable: frozenset[str] = frozenset()
+    phase: str = ""
 
 
 @dataclass(frozen=True)
@@ -59,25 +63,35 @@ class Fault:
         factor: what the usual times are multiplied by.
         pause_ms: what is added to a step, in ms.
         link: what the times of transfers are multiplied by.
+        load: what the ranks' shares of uneven work are multiplied by.
+        save_ms: how long ranks save at the end of a step, in ms.
         truth: the right verdict.
     """
 
     factor: Floats
     pause_ms: Floats
     link: Floats
+    load: Floats
+    save_ms: Floats
     truth: Truth = field(default_factory=lambda: Truth("healthy"))
 
     @classmethod
     def none(cls, place: Place) -> Fault:
         """Return a fault without any effect."""
-        return cls(place.array(1.0), place.array(0.0), place.array(1.0))
+        usual, nothing = place.array(1.0), place.array(0.0)
+        return cls(usual.copy(), nothing.copy(), usual.copy(), usual.copy(), nothing.copy())
 
-    def known_as(self, kind: str, ranks: Integers, steps: Booleans) -> Fault:
-        """Return this fault with its truth: verdict ``kind``, on ``ranks``, in ``steps``."""
+    def known_as(
+        self, kind: str, ranks: Integers, steps: Booleans, *acceptable: str, phase: str = ""
+    ) -> Fault:
+        """Return this fault with its truth: verdict ``kind``, on ``ranks``, in ``steps``.
+
+        ``acceptable`` and ``phase`` are those of ``Truth``.
+        """
         happened = np.flatnonzero(steps)
-        return replace(
-            self, truth=Truth(kind, frozenset(ranks.tolist()), int(happened[0]), int(happened[-1]))
-        )
+        window = int(happened[0]), int(happened[-1])
+        found = Truth(kind, frozenset(ranks.tolist()), *window, frozenset(acceptable), phase)
+        return replace(self, truth=found)
 
 
 MakesFault = Callable[[np.random.Generator, Place], Fault]
@@ -96,7 +110,7 @@ def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: f
         by: 0.2 for 20% slower.
         part: the length of the stretch, as a fraction of all steps.
     """
-    ranks, steps = _some(rng, place.n_ranks, len(by)), _stretch(rng, place, part)
+    ranks, steps = some(rng, place.n_ranks, len(by)), stretch(rng, place, part)
     fault = Fault.none(place)
     fault.factor[np.ix_(steps, ranks)] = 1 + np.asarray(by)
     return fault.known_as("rank", ranks, steps)
@@ -104,8 +118,8 @@ def slow(rng: np.random.Generator, place: Place, *, by: Sequence[float], part: f
 
 def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, share: float = 0.3) -> Fault:
     """Pause one rank for ``pause_ms`` in randomly chosen steps, which are this ``share`` of all steps."""
-    ranks, steps = _some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
-    steps[_some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
+    ranks, steps = some(rng, place.n_ranks, 1), np.zeros(place.n_steps, dtype=bool)
+    steps[some(rng, place.n_steps, max(1, round(share * place.n_steps)))] = True
     fault = Fault.none(place)
     fault.pause_ms[np.ix_(steps, ranks)] = pause_ms
     return fault.known_as("rank", ranks, steps)
@@ -114,7 +128,7 @@ def sporadic(rng: np.random.Generator, place: Place, *, pause_ms: float = 60.0, 
 def half_a_host(rng: np.random.Generator, place: Place, *, by: float = 0.15) -> Fault:
     """Slow down half of the ranks of one host."""
     first = HOST_RANKS * rng.integers(place.n_ranks // HOST_RANKS)
-    ranks, steps = first + _some(rng, HOST_RANKS, HOST_RANKS // 2), _stretch(rng, place, 1.0)
+    ranks, steps = first + some(rng, HOST_RANKS, HOST_RANKS // 2), stretch(rng, place, 1.0)
     fault = Fault.none(place)
     fault.factor[:, ranks] = 1 + by
     return fault.known_as("rank", ranks, steps)
@@ -124,7 +138,7 @@ def last_stage(rng: np.random.Generator, place: Place, *, by: float = 0.4) -> Fa
     """Slow down all ranks of the last pipeline stage."""
     ranks, fault = place.teams[-1], Fault.none(place)
     fault.factor[:, ranks] = 1 + by
-    return fault.known_as("role", ranks, _stretch(rng, place, 1.0))
+    return fault.known_as("role", ranks, stretch(rng, place, 1.0))
 
 
 def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, part: float = 1.0) -> Fault:
@@ -132,7 +146,7 @@ def slow_link(rng: np.random.Generator, place: Place, *, times: float = 20.0, pa
 
     ``part`` is the fraction of the steps, up to the last one, in which this happens.
     """
-    ranks, steps = _some(rng, place.n_ranks, 1), np.arange(place.n_steps) >= round((1 - part) * place.n_steps)
+    ranks, steps = some(rng, place.n_ranks, 1), np.arange(place.n_steps) >= round((1 - part) * place.n_steps)
     fault = Fault.none(place)
     fault.link[np.ix_(steps, ranks)] = times
     return fault.known_as("communication", ranks, steps)
@@ -145,11 +159,12 @@ def all_ranks(rng: np.random.Generator, place: Place, *, by: float = 0.5) -> Fau
     return fault.known_as("group-wide", np.arange(place.n_ranks), steps)
 
 
-def _some(rng: np.random.Generator, n_ranks: int, wanted: int) -> Integers:
+def some(rng: np.random.Generator, n_ranks: int, wanted: int) -> Integers:
+    """Return ``wanted`` different numbers below ``n_ranks``, at random."""
     return rng.choice(n_ranks, wanted, replace=False)
 
 
-def _stretch(rng: np.random.Generator, place: Place, part: float) -> Booleans:
+def stretch(rng: np.random.Generator, place: Place, part: float) -> Booleans:
     """Return which steps belong to a stretch: all of them, or a part that begins and ends inside the run."""
     length = round(part * place.n_steps)
     margin = 0 if part == 1 else place.n_steps // 10

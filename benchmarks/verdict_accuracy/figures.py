@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from verdict_accuracy.scoring import Outcome
-from verdict_accuracy.simulation import Scenario
+from verdict_accuracy.simulation import Scenario, is_job
 
 Results = Mapping[Scenario, Sequence[Outcome]]
 
@@ -82,6 +82,28 @@ COLUMNS = (
 )
 
 
+JOB_COLUMNS = (
+    Column("costs", "costs, % of run", median_percent, "cost_share", 1),
+    Column("right", "exactly", percent, "exact"),
+    Column("fine", "right or acceptable", percent, "fine"),
+    Column("wrong", "wrong name", percent, "wrong_name"),
+    Column("certain", "for certain", percent, "certain_wrong"),
+    Column("suspect", "wrong suspect", percent, "wrong_suspect"),
+    Column("silent", "silent", percent, "silent"),
+    Column("unjudged", "not judged", percent, "not_judged"),
+    Column("phase", "phase right", percent, "phase_right"),
+    Column("ratio", "stated / true cost", median, "cost_ratio", 2),
+    Column("near", "cost within 10%", percent, "cost_near"),
+    Column("far", "cost off by 2", percent, "cost_far"),
+)
+"""The columns of jobs whose steps differ."""
+
+
+def columns_of(scenario: Scenario) -> tuple[Column, ...]:
+    """Return the columns of the table in which a line stands."""
+    return JOB_COLUMNS if is_job(scenario) else COLUMNS
+
+
 def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, float]]:
     """Return the ``n`` lines with the largest percentages of ``field``; lines without any are left out."""
     figures = [(one, percent(outcomes, field)) for one, outcomes in results.items()]
@@ -91,13 +113,14 @@ def worst_lines(results: Results, field: str, n: int) -> list[tuple[Scenario, fl
 def least_found(results: Results, n: int) -> list[tuple[Scenario, float]]:
     """Return the ``n`` lines in which a fault worth telling is found least, exactly or probably.
 
-    Of lines with the same percentage, those whose fault costs most come first.
+    Of lines with the same percentage, those whose fault costs most come first. Lines of jobs do not count,
+    as other verdicts may be acceptable there.
     """
     costs = {one: median_percent(outcomes, "cost_share") for one, outcomes in results.items()}
     found = [
         (one, percent(results[one], "exact") + percent(results[one], "probable"))
         for one, cost in costs.items()
-        if cost >= WORTH_TELLING
+        if cost >= WORTH_TELLING and not is_job(one)
     ]
     return sorted((f for f in found if f[1] < 100), key=lambda figure: (figure[1], -costs[figure[0]]))[:n]
 
@@ -118,13 +141,28 @@ class Bin(NamedTuple):
     right: float
 
 
+STATED_EDGES = (0, 0.5, 0.75, 0.9, 0.95, 0.995, 1.001)
+"""The bins of stated likelihoods; in the last one is what is said to be certain."""
+
+
+def stated_calibration(results: Results) -> list[Bin]:
+    """Return how often ranks that are named or suspected are culprits, by the likelihood that is stated."""
+    told = [(o.stated, o.stated_right) for o in _all(results) if not math.isnan(o.stated)]
+    return list(_bins(told, STATED_EDGES))
+
+
 def calibration(results: Results, edges: Sequence[float] = (0, 0.25, 0.5, 0.75, 0.9, 1.001)) -> list[Bin]:
     """Return how often suspects are right, by their stated likelihood; bins without any are left out."""
-    outcomes = [outcome for line in results.values() for outcome in line]
-    told = [(o.likelihood, not o.wrong_suspect) for o in outcomes if not math.isnan(o.likelihood)]
-    bins = []
+    told = [(o.likelihood, not o.wrong_suspect) for o in _all(results) if not math.isnan(o.likelihood)]
+    return list(_bins(told, edges))
+
+
+def _all(results: Results) -> list[Outcome]:
+    return [outcome for line in results.values() for outcome in line]
+
+
+def _bins(told: Sequence[tuple[float, float]], edges: Sequence[float]) -> Iterator[Bin]:
     for low, high in pairwise(edges):
         if inside := [one for one in told if low <= one[0] < high]:
             stated, right = np.array(inside, dtype=float).mean(axis=0)
-            bins.append(Bin(low, min(high, 1.0), len(inside), float(stated), float(right)))
-    return bins
+            yield Bin(low, min(high, 1.0), len(inside), float(stated), float(right))

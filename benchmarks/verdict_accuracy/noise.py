@@ -1,4 +1,4 @@
-"""Six classes of noise: how the times of healthy ranks differ, by chance and permanently.
+"""Classes of noise: how the times of healthy ranks differ, by chance and permanently.
 
 The first lines of the functions' docstrings are a table in ``docs/verdict-accuracy.md``.
 """
@@ -67,6 +67,24 @@ def _with_memory(rng: np.random.Generator, shape: Shape, sigma: float, memory: f
     return drawn
 
 
+def warming_up(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Like steady; all ranks take ten times as long in the first five steps."""
+    factor, pause_ms = steady(rng, shape)
+    factor[:5] *= 10
+    return Noise(factor, pause_ms)
+
+
+def busy(rng: np.random.Generator, shape: Shape) -> Noise:
+    """5%; in 30% of its steps a rank is delayed, mostly by 5 to 15 ms and seldom by up to 200 ms."""
+    delay_ms = np.minimum(5.0 * (1 + rng.pareto(1.5, shape)), 200.0)
+    return Noise(np.exp(rng.normal(0.0, 0.05, shape)), delay_ms * (rng.random(shape) < 0.3))
+
+
+def uneven(rng: np.random.Generator, shape: Shape) -> Noise:
+    """Lognormal, 20%, independent in each step, as with batches of different lengths on each rank."""
+    return Noise(np.exp(rng.normal(0.0, 0.2, shape)), np.zeros(shape))
+
+
 NOISES: dict[str, Callable[[np.random.Generator, Shape], Noise]] = {
     "steady": steady,
     "correlated": correlated,
@@ -75,3 +93,13 @@ NOISES: dict[str, Callable[[np.random.Generator, Shape], Noise]] = {
     "lengths": lengths,
     "wandering": wandering,
 }
+
+JOB_NOISES: dict[str, Callable[[np.random.Generator, Shape], Noise]] = {
+    "warm-up": warming_up,
+    "busy": busy,
+    "uneven": uneven,
+}
+"""Further classes of noise, which only the jobs have whose steps differ."""
+
+LATE_IN_TURN = frozenset({"busy", "uneven"})
+"""Classes of noise in which healthy ranks are late in turn, so that ``diffuse`` is no wrong verdict."""

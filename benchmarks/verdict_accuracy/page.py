@@ -4,30 +4,46 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from verdict_accuracy.figures import (
     COLUMNS,
+    JOB_COLUMNS,
+    Column,
     Results,
     calibration,
     known,
     least_found,
     median_percent,
+    percent,
+    stated_calibration,
     worst_lines,
 )
-from verdict_accuracy.noise import NOISES
-from verdict_accuracy.simulation import STEPS, Scenario
+from verdict_accuracy.job_faults import JOB_FAULTS
+from verdict_accuracy.jobs import JOBS
+from verdict_accuracy.noise import JOB_NOISES, NOISES
+from verdict_accuracy.reach import costs_off, least_fine, made_with, reached
+from verdict_accuracy.simulation import STEPS, Scenario, is_job
 from verdict_accuracy.targets import standings
 
 MADE = re.compile(r"(?<=<!-- made: )(?P<name>[\w ]+) -->\n(.*?)(?=<!-- end -->)", re.DOTALL)
 
 
 def write(path: Path, results: Results) -> None:
-    """Rewrite each part of the page ``path`` between ``<!-- made: NAME -->`` and ``<!-- end -->``."""
-    text = path.read_text(encoding="utf-8")
-    made = MADE.sub(lambda part: "\n".join([f"{part['name']} -->", *PARTS[part["name"]](results), ""]), text)
-    path.write_text(made, encoding="utf-8")
+    """Rewrite each part of the page ``path`` between ``<!-- made: NAME -->`` and ``<!-- end -->``.
+
+    Parts about lines of which none was tried stay as they are.
+    """
+
+    def made(part: re.Match[str]) -> str:
+        of = PARTS[part["name"]]
+        if not any(map(of.needs, results)):
+            return part[0]
+        return "\n".join([f"{part['name']} -->", *of.lines(results), ""])
+
+    path.write_text(MADE.sub(made, path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _worst_line(results: Results) -> Iterator[str]:
@@ -76,34 +92,111 @@ def _likelihoods(results: Results) -> Iterator[str]:
 
 
 def _noise(results: Results) -> Iterator[str]:
-    yield from ("| noise | |", "|---|---|")
-    yield from (
-        f"| {name} | {(inspect.getdoc(drawn) or '').splitlines()[0]} |" for name, drawn in NOISES.items()
-    )
+    return _described("noise", NOISES)
 
 
 def _tables(results: Results) -> Iterator[str]:
-    for architecture, logged in dict.fromkeys((one.architecture, one.logged) for one in results):
+    usual = {one: outcomes for one, outcomes in results.items() if not is_job(one)}
+    for architecture, logged in dict.fromkeys((one.architecture, one.logged) for one in usual):
         yield from (f"## {architecture.capitalize()}, {logged}", "")
-        yield "| noise | fault | ranks | runs | " + " | ".join(column.heading for column in COLUMNS) + " |"
-        yield "|" + "---|" * (4 + len(COLUMNS))
-        yield from (
-            _row(one, results) for one in results if (one.architecture, one.logged) == (architecture, logged)
-        )
+        yield from _table(
+            {one: usual[one] for one in usual if (one.architecture, one.logged) == (architecture, logged)},
+            ("noise", "fault", "ranks", "runs"), COLUMNS,
+        )  # fmt: skip
         yield ""
 
 
-def _row(one: Scenario, results: Results) -> str:
-    fault = one.fault if one.steps == STEPS else f"{one.fault}, {one.steps} steps"
-    first = (one.noise, fault, str(one.ranks), str(len(results[one])))
-    return "| " + " | ".join([*first, *(column.shown(results[one]) for column in COLUMNS)]) + " |"
+def _table(results: Results, first: Sequence[str], columns: Sequence[Column]) -> Iterator[str]:
+    """Yield a table with a row for each line; ``first`` names its first columns."""
+    yield f"| {' | '.join(first)} | " + " | ".join(column.heading for column in columns) + " |"
+    yield "|" + "---|" * (len(first) + len(columns))
+    for one, outcomes in results.items():
+        fault = one.fault if one.steps == STEPS else f"{one.fault}, {one.steps} steps"
+        cells = {**one._asdict(), "job": one.architecture, "fault": fault, "runs": len(outcomes)}
+        shown = (*(str(cells[name]) for name in first), *(column.shown(outcomes) for column in columns))
+        yield f"| {' | '.join(shown)} |"
 
 
-PARTS: dict[str, Callable[[Results], Iterator[str]]] = {
-    "worst line": _worst_line,
-    "targets": _targets,
-    "worst lines": _worst,
-    "noise": _noise,
-    "likelihoods": _likelihoods,
-    "tables": _tables,
+# -- kinds of jobs ---------------------------------------------------------------------------------
+
+
+def _to_reach(results: Results) -> Iterator[str]:
+    yield from ("| | to reach | reached | |", "|---|---|---|---|")
+    for goal, figure in reached(results):
+        stands = "met" if goal.is_met(figure) else "**missed**"
+        yield f"| {goal.words} | {goal.bound_in_words} | {figure:.1f}% | {stands} |"
+    yield from ("", made_with(results))
+
+
+def _stated(results: Results) -> Iterator[str]:
+    yield from ("| stated | named or suspected | stated on average | right |", "|---|---|---|---|")
+    for one in stated_calibration(results):
+        stated = "certain" if one.low > 0.99 else f"{one.low:.3g} to {one.high:.3g}"
+        yield f"| {stated} | {one.n} | {one.stated:.3f} | {one.right:.3f} |"
+
+
+def _worst_kinds(results: Results) -> Iterator[str]:
+    yield from ("| what | line | |", "|---|---|---|")
+    for words, lines, unit in (
+        ("right or acceptable least often", least_fine(results, 15), "{:.0f}%"),
+        ("stated cost / true cost", costs_off(results, 10), "{:.2f}"),
+    ):
+        yield from (f"| {words} | {scenario} | {unit.format(figure)} |" for scenario, figure in lines)
+
+
+def _kinds(results: Results) -> Iterator[str]:
+    """Yield one table of all lines of jobs; the worst come first."""
+    jobs = {one: outcomes for one, outcomes in results.items() if is_job(one)}
+    yield from (made_with(jobs), "")
+    worst_first = sorted(jobs, key=lambda one: percent(jobs[one], "fine"))
+    first = ("job", "logged", "noise", "fault", "ranks", "runs")
+    yield from _table({one: jobs[one] for one in worst_first}, first, JOB_COLUMNS)
+
+
+def _jobs(results: Results) -> Iterator[str]:
+    yield from _described("job", {name: job.play for name, job in JOBS.items()})
+    yield ""
+    yield from _described("noise", JOB_NOISES)
+    yield ""
+    yield from _described("fault", OWN_FAULTS)
+
+
+def _described(what: str, functions: Mapping[str, Callable[..., object]]) -> Iterator[str]:
+    """Yield a table of functions with the first lines of their docstrings."""
+    yield from (f"| {what} | |", "|---|---|")
+    for name, function in functions.items():
+        yield f"| {name} | {(inspect.getdoc(function) or '').splitlines()[0]} |"
+
+
+OWN_FAULTS = {name: fault for name, fault in JOB_FAULTS.items() if not hasattr(fault, "func")}
+"""The faults that their docstring describes, rather than their name."""
+
+
+class Part(NamedTuple):
+    """A part of the page that is made: its lines, and of which lines of the tables it needs at least one."""
+
+    lines: Callable[[Results], Iterator[str]]
+    needs: Callable[[Scenario], bool]
+
+
+def _is_usual(one: Scenario) -> bool:
+    return not is_job(one)
+
+
+def _is_any(one: Scenario) -> bool:
+    return True
+
+
+PARTS: dict[str, Part] = {
+    "worst line": Part(_worst_line, _is_usual),
+    "targets": Part(_targets, _is_usual),
+    "worst lines": Part(_worst, _is_usual),
+    "noise": Part(_noise, _is_usual),
+    "likelihoods": Part(_likelihoods, _is_usual),
+    "tables": Part(_tables, _is_usual),
+    "to reach": Part(_to_reach, _is_any),
+    "stated likelihoods": Part(_stated, _is_any),
+    "worst kinds": Part(_worst_kinds, is_job),
+    "jobs": Part(_jobs, is_job),
+    "kinds": Part(_kinds, is_job),
 }

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from timing_logger.analysis.operations import is_own_work
-from timing_logger.record import COLUMNS
+from timing_logger.record import COLUMNS, HOST_CLOCK
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -21,7 +21,8 @@ Kept = Callable[[str, str], bool]
 
 _INTEGERS = ("iteration", "epoch", "message_size_bytes", "group_size", "seq", "peer")
 _ALL_ALIKE = {
-    "layer_name": "", "phase": "train", "clock": "host", "thread": "MainThread", "status": "ok", "stream": "",
+    "layer_name": "", "phase": "train", "clock": HOST_CLOCK, "thread": "MainThread",
+    "status": "ok", "stream": "",
 }  # fmt: skip
 
 
@@ -37,6 +38,7 @@ class Call(NamedTuple):
         size_bytes: the message size.
         numbered_as: the operation whose latest sequence numbers its rows have, as for a WAIT; "" if they
             have numbers of their own.
+        clock: the clock of its rows.
     """
 
     operation: str
@@ -46,6 +48,7 @@ class Call(NamedTuple):
     group_size: int | None = None
     size_bytes: int | None = None
     numbered_as: str = ""
+    clock: str = HOST_CLOCK
 
     @property
     def group(self) -> str:
@@ -150,7 +153,7 @@ class Rows:
         )
         values["elapsed_ms"] = end_ms - begin_ms
         order = np.lexsort((end_ms, values["rank"]))
-        return _typed({name: column[order] for name, column in values.items()})
+        return typed({name: column[order] for name, column in values.items()})
 
     def _instants_ms(self, places: Sequence[int], which: int) -> Floats:
         """Return begins (``which`` = 0) or ends (1) of the calls at ``places``, step by step, flat."""
@@ -191,9 +194,10 @@ def _numbers(calls: Sequence[Call], values: Sequence[Any]) -> Floats:
     )
 
 
-def _typed(values: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+def typed(values: dict[str, npt.NDArray[Any]]) -> pd.DataFrame:
+    """Return a table of ``values`` with the columns and types that ``read_timings`` returns."""
     length = len(values["rank"])
     texts = {name: np.full(length, text, dtype=object) for name, text in _ALL_ALIKE.items()}
-    table = pd.DataFrame({**values, **texts, "epoch": np.full(length, np.nan), "incarnation": 1})
+    table = pd.DataFrame({**texts, **values, "epoch": np.full(length, np.nan), "incarnation": 1})
     table["timestamp"] = pd.Timestamp("2026-02-06", tz="UTC")
     return table.astype(dict.fromkeys(_INTEGERS, "Int64"))[[*COLUMNS, "rank", "incarnation"]]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from timing_logger.analysis.operations import synchronises_all_ranks
+from verdict_accuracy.claims import claims
 from verdict_accuracy.faults import Truth
 from verdict_accuracy.simulation import SimulatedRun
 
@@ -39,6 +40,16 @@ class Outcome:
             no own work is logged.
         least_exact, least_wrong: the score of a rule that always names the rank with the least time in
             collectives; NaN if there are none.
+        fine: the verdict is right or acceptable.
+        stated: the likelihood that the verdict's sentence states, 1 for "Certain."; NaN if it states none.
+        stated_right: no innocent is named or suspected; NaN if no likelihood is stated.
+        certain_right: the same; NaN unless the sentence says "Certain.".
+        certain_wrong: an innocent is named, and the sentence says "Certain.".
+        silent: the verdict says that no rank is slow, and nothing else; NaN unless a fault costs much.
+        phase_right: the phase is the only one with the delay; NaN unless ``exact`` with such a phase.
+        cost_ratio: the stated cost divided by the true one; NaN if no cost is stated, or not of the culprits.
+        cost_near: the stated cost is within 10% of the true one; NaN as before.
+        cost_far: the stated cost is off by a factor of 2 or more; NaN as before.
     """
 
     exact: bool
@@ -57,16 +68,26 @@ class Outcome:
     nvrx_wrong: float = NAN
     least_exact: float = NAN
     least_wrong: float = NAN
+    fine: float = NAN
+    stated: float = NAN
+    stated_right: float = NAN
+    certain_right: float = NAN
+    certain_wrong: float = NAN
+    silent: float = NAN
+    phase_right: float = NAN
+    cost_ratio: float = NAN
+    cost_near: float = NAN
+    cost_far: float = NAN
 
 
 def scored(verdict: Any, run: SimulatedRun) -> Outcome:
-    """Return the outcome of a verdict on ``run``, including the scores of the two rules."""
+    """Return the outcome of a verdict on ``run``, including its claims and the scores of the two rules."""
     found = judged(verdict, run.truth, run.n_ranks, run.cost_ms, run.run_ms)
-    return Outcome(**{**vars(found), **rules(run)})
+    return Outcome(**{**vars(found), **claims(verdict, run, found), **rules(run)})
 
 
 def judged(verdict: Any, truth: Truth, n_ranks: int, cost_ms: float = 0.0, run_ms: float = NAN) -> Outcome:
-    """Return the outcome of a verdict, without the scores of the two rules.
+    """Return the outcome of a verdict, without its claims and the scores of the two rules.
 
     Args:
         verdict: what ``stragglers`` returns; without ``suspects`` it suspects no rank.

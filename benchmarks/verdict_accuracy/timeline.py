@@ -7,7 +7,7 @@ numbers, but the culprits are healthy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -25,6 +25,9 @@ JITTER = 0.01
 TRANSFER_JITTER = 0.05
 """Sigma of the lognormal noise of each transfer."""
 
+RowsOf = Callable[[int, int], Any]
+"""Makes the collection of a run's rows, of the numbers of its steps and ranks."""
+
 POSTING_MS = 0.1
 """The time in ms that a message costs its sender, and its receiver after it has arrived."""
 
@@ -36,11 +39,15 @@ class Conditions(NamedTuple):
         factor: what the ranks' usual times are multiplied by.
         pause_ms: how long the ranks pause in the step, in ms.
         link: what the time of each transfer in which a rank takes part is multiplied by.
+        load: what the rank's share of uneven work, such as the tokens of its experts, is multiplied by.
+        save_ms: how long the rank saves at the end of the step, in ms.
     """
 
     factor: Floats
     pause_ms: Floats
     link: Floats
+    load: Floats
+    save_ms: Floats
 
 
 class Timeline:
@@ -52,28 +59,29 @@ class Timeline:
         rows: the rows of variant 0.
     """
 
-    def __init__(self, conditions: Conditions, rng: np.random.Generator) -> None:
+    def __init__(self, conditions: Conditions, rng: np.random.Generator, rows_of: RowsOf = Rows) -> None:
         self._conditions, self._rng = conditions, rng
         n_variants, self._n_steps, self.n_ranks = conditions.factor.shape
         self.now_ms = np.zeros((n_variants, self.n_ranks))
         self.everybody = np.arange(self.n_ranks)
-        self.rows = Rows(self._n_steps, self.n_ranks)
+        self.rows = rows_of(self._n_steps, self.n_ranks)
         self._mail: dict[object, Floats] = {}
 
     def steps(self) -> Iterator[int]:
         """Yield one step after the other; each must make the same calls."""
         for step in range(self._n_steps):
-            self._factor, pause_ms, self._link = (each[:, step] for each in self._conditions)
-            self._pause_ms = pause_ms.copy()
+            now = Conditions(*(each[:, step] for each in self._conditions))
+            self._factor, self._link, self._load, self._save_ms = now.factor, now.link, now.load, now.save_ms
+            self._pause_ms = now.pause_ms.copy()
             self.rows.begin_step()
             yield step
 
-    def work(self, name: str, usual_ms: float, ranks: Integers | None = None) -> None:
+    def work(self, name: str, usual_ms: float | Floats, ranks: Integers | None = None) -> None:
         """Do own work, with a row unless ``name`` is ""; a pause falls into the first work of a step.
 
         Args:
             name: the operation's name.
-            usual_ms: how long it usually takes, in ms.
+            usual_ms: how long it usually takes, in ms: one number, or one for each of ``ranks``.
             ranks: the ranks that work; None for all.
         """
         ranks = self.everybody if ranks is None else ranks

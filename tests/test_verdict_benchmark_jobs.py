@@ -1,0 +1,265 @@
+"""The simulation of jobs whose steps differ is right: waits, truth, rows, and how verdicts are marked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from verdict_accuracy import page, simulation
+from verdict_accuracy.architectures import data_parallel
+from verdict_accuracy.claims import claims
+from verdict_accuracy.faults import Fault, Place, Truth
+from verdict_accuracy.jobs import JOBS
+from verdict_accuracy.kinds import kinds
+from verdict_accuracy.rank_program import RankProgram
+from verdict_accuracy.reach import made_with, reached
+from verdict_accuracy.scoring import Outcome, judged
+from verdict_accuracy.simulation import Scenario, SimulatedRun, simulate
+from verdict_accuracy.timeline import Conditions, Timeline
+
+from timing_logger.analysis.operations import is_communication, is_own_work, synchronises_all_ranks
+
+SLOW = Truth("rank", frozenset({2}), 0, 9)
+RANKS = 8
+
+
+def run_of(
+    job: str, fault: str = "slow 30%", *, logged: str = "all rows", noise: str = "steady", steps: int = 60,
+    ranks: int = RANKS,
+) -> SimulatedRun:  # fmt: skip
+    return simulate(Scenario(job, logged, noise, fault, ranks, steps), seed=1)
+
+
+# -- waits -----------------------------------------------------------------------------------------
+
+
+def one_step(rng: np.random.Generator, ranks: int = 4, steps: int = 3) -> Conditions:
+    usual = np.ones((2, steps, ranks))
+    return Conditions(rng.uniform(1, 2, usual.shape), 0 * usual, usual, usual, 0 * usual)
+
+
+def test_the_rows_of_free_steps_are_those_of_equal_steps_if_the_steps_are_equal() -> None:
+    tables = []
+    for kind in (Timeline, RankProgram):
+        rng = np.random.default_rng(3)
+        run = kind(one_step(rng), rng)
+        data_parallel(run, halo=True)
+        tables.append(run.rows.table(lambda *_: True, np.zeros(4)))
+    pd.testing.assert_frame_equal(*tables)
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_no_rank_leaves_a_collective_before_the_last_one_has_come(job: str) -> None:
+    rows = run_of(job).timings
+    rows = rows[rows["operation"].map(synchronises_all_ranks)]
+    for _, call in rows.groupby(["group", "seq"]):
+        assert len(call) == call["group_size"].iloc[0]
+        assert call["end_s"].min() >= call["start_s"].max()
+
+
+@pytest.mark.parametrize("job", ["training", "evaluation", "short steps", "accumulation", "local SGD"])
+def test_the_rows_of_a_rank_fill_its_time(job: str) -> None:
+    run = run_of(job)
+    for _, rows in run.timings.groupby("rank"):
+        assert np.allclose(rows["start_s"].iloc[1:], rows["end_s"].iloc[:-1])
+        assert rows["elapsed_ms"].sum() <= run.run_ms + 1e-6
+    assert run.timings["end_s"].max() == pytest.approx(run.run_ms / 1000)
+
+
+@pytest.mark.parametrize("one", list({one[0]: one for one in kinds() if one.ranks <= 32}.values()), ids=str)
+def test_the_twin_of_a_run_is_the_run_without_the_effect_of_its_fault(
+    one: Scenario, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = one._replace(steps=min(one.steps, 60))
+    faulty, original = simulate(one, seed=1), simulation.FAULTS[one.fault]
+
+    def without_effect(rng: np.random.Generator, place: Place) -> Fault:
+        return replace(Fault.none(place), truth=original(rng, place).truth)
+
+    monkeypatch.setitem(simulation.FAULTS, one.fault, without_effect)
+    twin = simulate(one, seed=1)
+    assert twin.cost_ms == 0
+    assert twin.run_ms == pytest.approx(faulty.run_ms - faulty.cost_ms)
+
+
+# -- the truth -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "one", list({(one.architecture, one.fault): one for one in kinds() if one.ranks <= 32}.values()), ids=str
+)
+def test_every_fault_costs_time_and_every_healthy_run_none(one: Scenario) -> None:
+    run = simulate(one._replace(steps=min(one.steps, 60)), seed=1)
+    assert (run.cost_ms > 0) == (one.fault != "healthy") == (run.truth.kind != "healthy")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "slow 30%",
+        "3 slow 30%",
+        "sawtooth",
+        "every 10th step",
+        "ramp to 30%",
+        "20% in 20 steps",
+        "half of all",
+    ],
+)
+def test_culprits_work_longer_than_the_others_in_the_steps_of_the_truth_and_in_no_other(fault: str) -> None:
+    run = run_of("training", fault, steps=100)
+    assert run.self_ms is not None
+    culprits = sorted(run.truth.ranks)
+    others = [rank for rank in range(RANKS) if rank not in run.truth.ranks]
+    excess = run.self_ms[:, culprits].mean(axis=1) / run.self_ms[:, others].mean(axis=1) - 1
+    inside = slice(run.truth.first, run.truth.last + 1)  # type: ignore[operator]
+    outside = np.delete(excess, np.arange(100)[inside])
+    assert excess[inside].mean() > 0.05
+    assert not len(outside) or abs(outside.mean()) < 0.03
+
+
+def test_only_rank_0_saves_and_only_in_the_steps_of_the_truth() -> None:
+    run = run_of("training", "saves", steps=130)
+    saves = run.timings[run.timings["operation"] == "SAVE"]
+    assert set(saves["rank"]) == run.truth.ranks == {0}
+    assert saves["iteration"].tolist() == [25, 75, 125]
+    assert run.cost_ms == pytest.approx(saves["elapsed_ms"].sum(), rel=0.1)
+    assert run.truth.phase == "SAVE"
+
+
+def test_a_save_that_is_not_logged_leaves_no_row_and_lies_between_rows() -> None:
+    run = run_of("training", "saves", logged="no saves")
+    assert "SAVE" not in set(run.timings["operation"])
+    assert run.truth.phase == "UNLOGGED"
+
+
+def test_ranks_that_join_have_rows_in_the_second_half_only_and_ranks_that_leave_in_the_first() -> None:
+    for job, seen in (("ranks join", range(30, 60)), ("ranks leave", range(30))):
+        rows = run_of(job, "healthy").timings
+        assert set(rows.loc[rows["rank"] >= RANKS // 2, "iteration"]) == set(seen)
+        assert set(rows.loc[rows["rank"] < RANKS // 2, "iteration"]) == set(range(60))
+
+
+# -- what is logged --------------------------------------------------------------------------------
+
+
+def test_a_sampled_run_costs_what_the_whole_run_loses() -> None:
+    sampled = run_of("training", logged="every 10th step")
+    assert set(sampled.timings["iteration"]) == set(range(0, 60, 10))
+    lasted_ms = 1000 * sampled.timings.groupby("iteration")["end_s"].max().max()
+    assert sampled.run_ms > 1.1 * lasted_ms
+    assert sampled.cost_ms == pytest.approx(60 * 0.3 * 90, rel=0.4)
+
+
+def test_rows_without_iterations_are_of_communication() -> None:
+    rows = run_of("training", logged="no iterations").timings
+    assert rows["iteration"].isna().all()
+    assert rows["operation"].map(is_communication).all()
+
+
+def test_hosts_are_known_where_a_host_is_slow() -> None:
+    run = run_of("training", "host", ranks=32)
+    hosts = {file["rank"]: file["sidecar"]["host"] for file in run.timings.attrs["files"]}
+    assert len({hosts[rank] for rank in run.truth.ranks}) == 1
+    assert len(hosts) == 32
+
+
+def test_on_devices_the_rows_of_work_contain_the_waits_for_others() -> None:
+    run = run_of("devices", "slow 30%")
+    rows = run.timings[run.timings["clock"] == "device"]
+    (slow,) = run.truth.ranks
+    of = rows.groupby(["operation", "rank"])["elapsed_ms"].mean()
+    assert of["FORWARD"][slow] > 1.2 * of["FORWARD"].drop(slow).mean()
+    assert of["BACKWARD"][slow] < of["BACKWARD"].drop(slow).min()
+    assert rows["operation"].map(is_own_work).any()
+
+
+# -- how a claim is marked -------------------------------------------------------------------------
+
+
+def said(verdict: str, *ranks: int, **others: Any) -> Any:
+    from timing_logger.analysis import Verdict
+    from timing_logger.analysis.stragglers.result import Suspect
+
+    likelihood = others.pop("likelihood", 1.0)
+    suspects = (Suspect(ranks, "FORWARD", 1.0, likelihood),) if ranks else ()
+    named = ranks if verdict != "suspect" else ()
+    return Verdict(verdict=verdict, ranks=named, suspects=suspects, **{"cost_ms": 100.0, **others})  # type: ignore[arg-type]
+
+
+def claimed(verdict: Any, truth: Truth = SLOW, cost_ms: float = 100.0) -> dict[str, float]:
+    run: Any = SimpleNamespace(truth=truth, n_ranks=RANKS, cost_ms=cost_ms, run_ms=1000.0)
+    return claims(verdict, run, judged(verdict, truth, RANKS, cost_ms, 1000.0))
+
+
+def test_certain_counts_as_wrong_only_if_an_innocent_is_named() -> None:
+    assert claimed(said("rank", 2))["certain_right"] == 1
+    assert claimed(said("rank", 2, 3))["certain_wrong"] == 1
+    unsure = claimed(said("rank", 3, likelihood=0.9))
+    assert (unsure["certain_wrong"], unsure["stated"], unsure["stated_right"]) == (0, 0.9, 0)
+
+
+def test_a_verdict_is_silent_if_it_finds_nothing_and_explains_nothing_of_a_large_fault() -> None:
+    assert claimed(said("healthy"))["silent"] == 1
+    assert claimed(said("healthy", not_explained=0.1))["silent"] == 0
+    assert claimed(said("healthy", judged=False))["silent"] == 0
+    assert np.isnan(claimed(said("healthy"), cost_ms=40.0)["silent"])
+    assert np.isnan(claimed(said("healthy"), Truth("healthy"), 0.0)["silent"])
+
+
+def test_what_is_acceptable_is_fine_unless_an_innocent_is_named() -> None:
+    half = Truth("role", frozenset({0, 1, 2, 3}), 0, 9, frozenset({"diffuse", "not judged", "rank"}))
+    for verdict in (
+        said("diffuse"),
+        said("healthy", judged=False),
+        said("rank", 0, 1),
+        said("role", 0, 1, 2, 3),
+    ):
+        assert claimed(verdict, half)["fine"] == 1
+    for verdict in (said("healthy"), said("rank", 0, 7)):
+        assert claimed(verdict, half)["fine"] == 0
+    assert claimed(said("healthy"), SLOW, cost_ms=5.0)["fine"] == 1
+
+
+def test_a_stated_cost_counts_if_exactly_the_culprits_are_named() -> None:
+    found = claimed(said("rank", 2, cost_ms=45.0))
+    assert (found["cost_ratio"], found["cost_near"], found["cost_far"]) == (0.45, 0, 1)
+    assert claimed(said("suspect", 2, cost_ms=95.0))["cost_near"] == 1
+    assert np.isnan(claimed(said("rank", 2, 3))["cost_ratio"])
+
+
+# -- the page --------------------------------------------------------------------------------------
+
+
+def outcome(**marked: Any) -> Outcome:
+    nothing = dict.fromkeys(
+        ("exact", "probable", "wrong_name", "wrong_suspect", "other", "false_alarm", "not_judged"), False
+    )
+    return Outcome(**{**nothing, **marked})
+
+
+USUAL = Scenario("data-parallel", "all rows", "steady", "slow 20%", 8)
+JOB = Scenario("training", "all rows", "steady", "slow 20%", 8)
+
+
+def test_parts_of_the_page_about_lines_that_were_not_tried_stay(tmp_path: Path) -> None:
+    written = tmp_path / "page.md"
+    marks = ("tables", "kinds", "to reach")
+    written.write_text("".join(f"<!-- made: {name} -->\nold {name}\n<!-- end -->\n" for name in marks))
+    page.write(written, {JOB: [outcome(fine=1.0)] * 3})
+    text = written.read_text()
+    assert "old tables" in text
+    assert "old kinds" not in text
+    assert text.count("Made from 1 lines with 3 runs each, 3 in all.") == 2
+
+
+def test_goals_are_reached_over_all_lines_or_over_those_of_their_kind() -> None:
+    results = {USUAL: [outcome(fine=0.0, certain_wrong=1.0)], JOB: [outcome(fine=1.0, certain_wrong=0.0)]}
+    figures = {goal.words: figure for goal, figure in reached(results)}
+    assert figures["an innocent named for certain, all runs"] == 50.0
+    assert figures["right or acceptable, mean of the kinds of jobs below"] == 100.0
+    assert "2 lines with 1 runs each" in made_with(results)
