@@ -14,7 +14,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, product
 from pathlib import Path
 
 from verdict_accuracy import page
@@ -35,6 +35,7 @@ from verdict_accuracy.simulation import STEPS, Scenario, simulate
 from verdict_accuracy.targets import standings
 
 from timing_logger.analysis import stragglers
+from timing_logger.report.verdict_wording import verdict_sentence
 
 WIDTH = 72
 
@@ -50,6 +51,7 @@ def main() -> None:
     parser.add_argument("--only", default="", metavar="REGEX", help="lines whose name has a match")
     parser.add_argument("--steps", type=int, help=f"of every run; {STEPS} unless a line says otherwise")
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--show", action="store_true", help="show every run's truth and verdict instead")
     parser.add_argument("--write", type=Path, metavar="FILE", help="the page whose tables are made anew")
     arguments = parser.parse_args()
     chosen = [one for one in scenarios(quick=arguments.quick) if re.search(arguments.only, str(one))]
@@ -57,6 +59,10 @@ def main() -> None:
         chosen = list(dict.fromkeys(one._replace(steps=arguments.steps) for one in chosen))
     if not chosen:
         parser.error(f"no line matches {arguments.only!r}")
+    if arguments.show:
+        for task in product(chosen, range(arguments.seeds)):
+            print("\n".join(shown(*task)), flush=True)
+        return
     results = tried(chosen, arguments.seeds, arguments.processes)
     print("\n".join(summary(results)))
     if arguments.write:
@@ -89,6 +95,17 @@ def outcome_of(task: tuple[Scenario, int]) -> Outcome:
     """Simulate one run, and return the outcome of the verdict on it."""
     run = simulate(*task)
     return scored(stragglers(run.timings, roles=run.roles), run)
+
+
+def shown(scenario: Scenario, seed: int) -> Iterator[str]:
+    """Yield what is true of one run, and the verdict on it."""
+    run = simulate(scenario, seed)
+    verdict = stragglers(run.timings, roles=run.roles)
+    truth, ranks = run.truth, ", ".join(map(str, sorted(run.truth.ranks)))
+    yield f"\n{scenario}, run {seed}: {'right or acceptable' if scored(verdict, run).fine else 'WRONG'}"
+    when = "" if truth.first is None else f" of ranks {ranks} in steps {truth.first} to {truth.last}"
+    yield f"  true: {truth.kind}{when}; {run.cost_ms / 1000:.2f} s, {run.cost_ms / run.run_ms:.1%} of the run"
+    yield f"  {verdict_sentence(verdict)}"
 
 
 def summary(results: Results) -> Iterator[str]:

@@ -15,6 +15,7 @@ from verdict_accuracy.architectures import data_parallel
 from verdict_accuracy.claims import claims
 from verdict_accuracy.faults import Fault, Place, Truth
 from verdict_accuracy.jobs import JOBS
+from verdict_accuracy.jobs.groups import CHUNKS, interleaved_order
 from verdict_accuracy.kinds import kinds
 from verdict_accuracy.rank_program import RankProgram
 from verdict_accuracy.reach import made_with, reached
@@ -22,6 +23,7 @@ from verdict_accuracy.scoring import Outcome, judged
 from verdict_accuracy.simulation import Scenario, SimulatedRun, simulate
 from verdict_accuracy.timeline import Conditions, Timeline
 
+from timing_logger.analysis import message_waits
 from timing_logger.analysis.operations import is_communication, is_own_work, synchronises_all_ranks
 
 SLOW = Truth("rank", frozenset({2}), 0, 9)
@@ -55,7 +57,7 @@ def test_the_rows_of_free_steps_are_those_of_equal_steps_if_the_steps_are_equal(
 
 @pytest.mark.parametrize("job", JOBS)
 def test_no_rank_leaves_a_collective_before_the_last_one_has_come(job: str) -> None:
-    rows = run_of(job).timings
+    rows = run_of(job, steps=12).timings
     rows = rows[rows["operation"].map(synchronises_all_ranks)]
     for _, call in rows.groupby(["group", "seq"]):
         assert len(call) == call["group_size"].iloc[0]
@@ -75,7 +77,7 @@ def test_the_rows_of_a_rank_fill_its_time(job: str) -> None:
 def test_the_twin_of_a_run_is_the_run_without_the_effect_of_its_fault(
     one: Scenario, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    one = one._replace(steps=min(one.steps, 60))
+    one = one._replace(steps=min(one.steps, 10))
     faulty, original = simulate(one, seed=1), simulation.FAULTS[one.fault]
 
     def without_effect(rng: np.random.Generator, place: Place) -> Fault:
@@ -87,6 +89,42 @@ def test_the_twin_of_a_run_is_the_run_without_the_effect_of_its_fault(
     assert twin.run_ms == pytest.approx(faulty.run_ms - faulty.cost_ms)
 
 
+def test_an_interleaved_stage_does_each_chunk_of_each_micro_batch_once_each_way() -> None:
+    order = interleaved_order(4, 8)
+    assert len(order) == len(set(order)) == 4 * CHUNKS * 8 * 2
+    last = [turn for stage, turn in order if stage == 3]
+    assert [turn.is_forward for turn in last[:6]] == [True] * 5 + [False]
+    assert [turn.chunk for turn in last[:4]] == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("job", "messages"), [("interleaved", 2 * 7 * 8 * 2), ("ring", 2 * 7 * 8), ("coupled", 2)]
+)
+def test_every_message_is_received(job: str, messages: int) -> None:
+    waits = message_waits(run_of(job, "healthy", steps=3).timings)
+    assert len(waits) == 3 * messages
+    assert (waits["receive_ms"] >= 0).all()
+
+
+def test_a_master_answers_all_workers_one_after_the_other_and_all_tasks_are_done() -> None:
+    rows = run_of("farm", "slow 100%", logged="no iterations").timings
+    master = rows[rows["rank"] == 0]
+    assert (master["start_s"].iloc[1:].to_numpy() >= master["end_s"].iloc[:-1].to_numpy() - 1e-9).all()
+    asked = rows[(rows["operation"] == "SEND") & (rows["rank"] > 0)]
+    assert len(asked) == 60 * (RANKS - 1) + RANKS - 1
+
+
+def test_a_hot_expert_has_more_tokens_and_so_more_work_but_no_slower_hardware() -> None:
+    run = run_of("experts", "hot expert", steps=20)
+    (hot,) = run.truth.ranks
+    of = run.timings.groupby(["operation", "rank"])["elapsed_ms"].mean()
+    tokens = run.timings[run.timings["operation"] == "ALLTOALL"]
+    sizes = tokens.groupby("rank")["message_size_bytes"].max()
+    assert of["EXPERT"][hot] > 1.3 * of["EXPERT"].drop(hot).max()
+    assert of["ATTENTION"][hot] == pytest.approx(of["ATTENTION"].mean(), rel=0.03)
+    assert sizes[hot] > 1.3 * sizes.drop(hot).max()
+
+
 # -- the truth -------------------------------------------------------------------------------------
 
 
@@ -94,7 +132,7 @@ def test_the_twin_of_a_run_is_the_run_without_the_effect_of_its_fault(
     "one", list({(one.architecture, one.fault): one for one in kinds() if one.ranks <= 32}.values()), ids=str
 )
 def test_every_fault_costs_time_and_every_healthy_run_none(one: Scenario) -> None:
-    run = simulate(one._replace(steps=min(one.steps, 60)), seed=1)
+    run = simulate(one._replace(steps=min(one.steps, 30)), seed=1)
     assert (run.cost_ms > 0) == (one.fault != "healthy") == (run.truth.kind != "healthy")
 
 

@@ -30,13 +30,13 @@ class Architecture(NamedTuple):
         play: goes through all steps of a run on its timeline.
         teams: splits a number of ranks into the teams that are one stage, or work in lockstep.
         are_roles: whether the analysis gets the teams as roles.
-        is_uneven: whether healthy ranks are late in turn, so that ``diffuse`` is no wrong verdict.
+        acceptable: what may be said of any of its runs instead of the right verdict, as that of ``Truth``.
     """
 
     play: Callable[[Any], None]
     teams: Callable[[int], Sequence[Integers]]
     are_roles: bool = False
-    is_uneven: bool = False
+    acceptable: frozenset[str] = frozenset()
 
 
 def one_team(n_ranks: int) -> Sequence[Integers]:

@@ -17,6 +17,9 @@ def kinds() -> Iterator[Scenario]:
     yield from _busy_machines()
     yield from _many_ranks()
     yield from _other_training()
+    yield from _experts_and_rings()
+    yield from _several_groups()
+    yield from _no_training()
 
 
 def _faults_in_time() -> Iterator[Scenario]:
@@ -62,6 +65,36 @@ def _other_training() -> Iterator[Scenario]:
     yield from _lines("ranks leave", ("healthy", "slow 30%"))
     yield from _lines("devices", ("healthy", "slow 30%", "20% in 20 steps"))
     yield from _lines("devices", ("healthy", "slow 30%"), ranks=2)
+
+
+def _experts_and_rings() -> Iterator[Scenario]:
+    yield from _lines("experts", ("healthy", "slow 40%", "hot expert"), steps=100)
+    yield from _lines("experts", ("healthy", "slow 40%"), logged="collectives only", steps=100)
+    yield from _lines("experts, ALLTOALLV", ("healthy", "slow 40%"), steps=100)
+    yield from _lines("experts, uneven", ("healthy", "slow 40%"), steps=100)
+    for logged in ("all rows", "communication only", "clocks apart"):
+        yield from _lines("ring", ("healthy", "slow 25%"), logged=logged, steps=60)
+    yield from _lines("ring", ("link later", "20% in 20 steps"), steps=60)
+    yield from _lines("causal ring", ("healthy", "slow 30%"), steps=60)
+    yield from _lines("SENDRECV ring", ("healthy", "slow 30%", "link later"), steps=60)
+
+
+def _several_groups() -> Iterator[Scenario]:
+    yield from _lines("HSDP", ("healthy", "slow 30%", "20% in 20 steps"), ranks=16, steps=100)
+    yield from _lines("HSDP", ("healthy", "slow 30%"), logged="collectives only", ranks=16, steps=100)
+    yield from _lines("rails", ("healthy", "rail", "slow 30%"), ranks=16)
+    yield from _lines("many small", ("healthy", "slow 20%", "network later", "link later"), steps=60)
+    for logged in ("all rows", "no messages"):
+        yield from _lines("interleaved", ("healthy", "slow 30%", "last stage 40%"), logged=logged, steps=40)
+
+
+def _no_training() -> Iterator[Scenario]:
+    yield from _lines("rounds", ("healthy", "slow 30%"))
+    yield from _lines("rounds", ("healthy", "slow 30%", "now and then"), logged="no iterations")
+    yield from _lines("training", ("healthy", "slow 20%"), logged="no iterations")
+    yield from _lines("coupled", ("healthy", "one half", "slow 40%"), logged="no iterations")
+    yield from _lines("coupled", ("healthy", "one half", "slow 40%"), steps=150)
+    yield from _lines("farm", ("healthy", "slow 100%"), logged="no iterations", steps=300)
 
 
 def _lines(

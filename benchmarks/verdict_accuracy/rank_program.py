@@ -69,18 +69,18 @@ class RankProgram(Timeline):
             operation, transfer_ms, [self.everybody if ranks is None else ranks], [name], 8_000_000
         )
 
-    def all_to_all(self, name: str, transfer_ms: Floats, shares: Floats) -> None:
+    def all_to_all(self, operation: str, transfer_ms: Floats, shares: Floats) -> None:
         """Run an all-to-all of all ranks, which each leaves when it has received its own share.
 
         Args:
-            name: the group's name.
+            operation: ``ALLTOALL`` or ``ALLTOALLV``.
             transfer_ms: how long the transfer of an average share takes, in ms.
             shares: the ranks' shares, as variants x ranks.
         """
         jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
         done_ms = self.now_ms.max(axis=1, keepdims=True) + transfer_ms * jitter * shares * self._link
         self._until(
-            "ALLTOALL", self.everybody, done_ms, groups=[name] * self.n_ranks, group_size=self.n_ranks,
+            operation, self.everybody, done_ms, groups=["ep"] * self.n_ranks, group_size=self.n_ranks,
             size_bytes=np.rint(4e6 * shares[0]),
         )  # fmt: skip
 

@@ -130,21 +130,23 @@ def _as_logged(table: pd.DataFrame, scenario: Scenario) -> pd.DataFrame:
         table = table[table["iteration"] % SAMPLED == 0].reset_index(drop=True)
     if scenario.logged == "no iterations":
         table = table.assign(iteration=pd.array([pd.NA] * len(table), dtype="Int64"))
-    if scenario.fault.startswith("host"):
-        table.attrs["files"] = [
-            {"rank": rank, "sidecar": {"host": f"node{rank // JOB_HOST_RANKS}"}}
-            for rank in range(scenario.ranks)
-        ]
+    table.attrs["files"] = [
+        {"rank": rank, "sidecar": {"world_size": scenario.ranks, "host": _host(rank, scenario)}}
+        for rank in range(scenario.ranks)
+    ]
     return table
+
+
+def _host(rank: int, scenario: Scenario) -> str:
+    """Return the host of a rank; all ranks run on one host unless the fault is of a host."""
+    return f"node{rank // JOB_HOST_RANKS}" if scenario.fault.startswith("host") else "node0"
 
 
 def _truth(truth: Truth, scenario: Scenario) -> Truth:
     """Return the truth as far as the rows can tell it."""
-    kept = LOGGED[scenario.logged]
-    if truth.kind == "healthy" and (
-        scenario.noise in LATE_IN_TURN or ARCHITECTURES[scenario.architecture].is_uneven
-    ):
-        truth = replace(truth, acceptable=truth.acceptable | {"diffuse"})
-    if truth.phase and not kept(truth.phase, ""):
-        truth = replace(truth, phase=UNLOGGED, acceptable=truth.acceptable | {"diffuse"})
-    return truth
+    acceptable = truth.acceptable | ARCHITECTURES[scenario.architecture].acceptable
+    if truth.kind == "healthy" and scenario.noise in LATE_IN_TURN:
+        acceptable |= {"diffuse"}
+    if not truth.phase or LOGGED[scenario.logged](truth.phase, ""):
+        return replace(truth, acceptable=acceptable)
+    return replace(truth, phase=UNLOGGED, acceptable=acceptable | {"diffuse"})

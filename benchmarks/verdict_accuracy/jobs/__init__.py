@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from verdict_accuracy.architectures import Architecture, one_team
-from verdict_accuracy.jobs import training
+from verdict_accuracy.architectures import Architecture, one_team, stages, teams_of_four
+from verdict_accuracy.jobs import groups, solvers, training
+
+LATE_IN_TURN = frozenset({"diffuse"})
+WORK_GOES_WHERE_IT_IS_DONE = frozenset({"not judged"})
 
 JOBS: dict[str, Architecture] = {
     "training": Architecture(training.training, one_team),
@@ -15,4 +18,17 @@ JOBS: dict[str, Architecture] = {
     "ranks join": Architecture(training.ranks_join, one_team),
     "ranks leave": Architecture(training.ranks_leave, one_team),
     "devices": Architecture(training.on_devices, one_team),
+    "experts": Architecture(groups.experts, one_team),
+    "experts, uneven": Architecture(groups.experts_uneven, one_team, acceptable=LATE_IN_TURN),
+    "experts, ALLTOALLV": Architecture(groups.experts_in_alltoallv, one_team),
+    "ring": Architecture(groups.ring, one_team),
+    "causal ring": Architecture(groups.causal_ring, one_team, acceptable=LATE_IN_TURN),
+    "SENDRECV ring": Architecture(groups.sendrecv_ring, one_team),
+    "HSDP": Architecture(groups.hybrid_sharded, teams_of_four),
+    "rails": Architecture(groups.rails, groups.on_rails),
+    "many small": Architecture(groups.many_small, one_team),
+    "interleaved": Architecture(groups.interleaved, stages, are_roles=True),
+    "rounds": Architecture(solvers.rounds, one_team),
+    "coupled": Architecture(solvers.coupled, solvers.halves),
+    "farm": Architecture(solvers.farm, one_team, acceptable=WORK_GOES_WHERE_IT_IS_DONE),
 }
