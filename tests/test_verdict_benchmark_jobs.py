@@ -114,6 +114,15 @@ def test_a_master_answers_all_workers_one_after_the_other_and_all_tasks_are_done
     assert len(asked) == 60 * (RANKS - 1) + RANKS - 1
 
 
+def test_operations_in_the_background_come_one_after_the_other_and_each_is_waited_for_once() -> None:
+    run = run_of("overlapped", "slow 30%", steps=3)
+    rows = run.timings[run.timings["rank"] == 0]
+    issued, waits = (rows[rows["operation"] == name] for name in ("IALLREDUCE", "WAIT"))
+    assert issued["seq"].tolist() == waits["seq"].tolist() == list(range(30))
+    assert (waits["end_s"].to_numpy() >= issued["end_s"].to_numpy() - 1e-9).all()
+    assert (np.diff(issued["end_s"]) > 0).all()
+
+
 def test_a_hot_expert_has_more_tokens_and_so_more_work_but_no_slower_hardware() -> None:
     run = run_of("experts", "hot expert", steps=20)
     (hot,) = run.truth.ranks

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from timing_logger.analysis.operations import is_own_work
+from timing_logger.analysis.operations import goes_on, is_own_work
 from timing_logger.record import HOST_CLOCK
 from verdict_accuracy.rows import Call, Kept, typed
 
@@ -63,14 +63,30 @@ class FreeRows:
         """Begin the next step."""
         self._step += 1
 
-    def add(self, operation: str, ranks: Integers, begin_ms: Floats, end_ms: Floats, **columns: Any) -> None:
-        """Add a call of this step; ``columns`` are attributes of ``Call``."""
+    def add(
+        self,
+        operation: str,
+        ranks: Integers,
+        begin_ms: Floats,
+        end_ms: Floats,
+        numbers: Sequence[int] | None = None,
+        **columns: Any,
+    ) -> Sequence[int]:
+        """Add a call of this step, and return its sequence numbers; ``columns`` are attributes of ``Call``.
+
+        ``numbers`` are those of the call that this one waits for; None if it has numbers of its own.
+        """
         call = Call(operation, ranks, **{"clock": self.clock, **columns})
+        if numbers is None:
+            numbers = self._next_numbers(call)
+        self._made.append(_Made(call, self._step, begin_ms, end_ms, numbers, self._outer))
+        return numbers
+
+    def _next_numbers(self, call: Call) -> Sequence[int]:
         counters = call.counters
         if not call.numbered_as:
             self._counts.update(counters)
-        numbers = [self._counts[counter] - 1 for counter in counters]
-        self._made.append(_Made(call, self._step, begin_ms, end_ms, numbers, self._outer))
+        return [self._counts[counter] - 1 for counter in counters]
 
     @contextmanager
     def around(self, operation: str, ranks: Integers, now_ms: Callable[[], Floats]) -> Iterator[None]:
@@ -95,7 +111,7 @@ class FreeRows:
         for i, one in enumerate(self._made):
             if i in own:
                 total[one.step, one.call.ranks] += one.took_ms
-            elif one.inside in own and shown[i]:
+            elif one.inside in own and shown[i] and not goes_on(one.call.operation):
                 total[one.step, one.call.ranks] -= one.took_ms
         return total if own else None
 

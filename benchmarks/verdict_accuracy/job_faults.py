@@ -89,6 +89,13 @@ def moves(rng: np.random.Generator, place: Place) -> Fault:
     return fault.known_as("diffuse", turns, _always(place), "rank", "suspect")
 
 
+def two_in_turn(rng: np.random.Generator, place: Place) -> Fault:
+    """one rank is 30% slower in the first half of the run, and another one in the second half"""
+    ranks, fault = some(rng, place.n_ranks, 2), Fault.none(place)
+    fault.factor[_steps(place), ranks[2 * _steps(place) // place.n_steps]] = 1.3
+    return fault.known_as("rank", ranks, _always(place), "diffuse")
+
+
 def half_of_all(rng: np.random.Generator, place: Place) -> Fault:
     """half of the ranks are 50% slower; no verdict but a false name, and not `healthy`, is wrong"""
     ranks, fault = some(rng, place.n_ranks, place.n_ranks // 2), Fault.none(place)
@@ -141,6 +148,12 @@ def link_later(rng: np.random.Generator, place: Place, *, times: float = 5.0) ->
     return _transfers(place, some(rng, place.n_ranks, 1), _steps(place) >= place.n_steps // 2, times)
 
 
+def link_now_and_then(rng: np.random.Generator, place: Place, *, times: float = 10.0) -> Fault:
+    """the transfers of one rank take 10 times as long in 20% of the steps, chosen at random"""
+    ranks, steps = some(rng, place.n_ranks, 1), rng.random(place.n_steps) < 0.2
+    return _transfers(place, ranks, steps, times)
+
+
 def rail(rng: np.random.Generator, place: Place, *, times: float = 3.0) -> Fault:
     """the transfers on one of two rails take 3 times as long, from the beginning"""
     return _transfers(place, place.teams[-1], _always(place), times, "diffuse", "not judged")
@@ -175,6 +188,7 @@ JOB_FAULTS: dict[str, MakesFault] = {
     "saves": saves,
     "hot expert": hot_expert,
     "moves": moves,
+    "two in turn": two_in_turn,
     "half of all": half_of_all,
     "one half": last_team,
     "host": host,
@@ -182,5 +196,6 @@ JOB_FAULTS: dict[str, MakesFault] = {
     "all ramp": all_ramp,
     "network later": network_later,
     "link later": link_later,
+    "flaky link": link_now_and_then,
     "rail": rail,
 }

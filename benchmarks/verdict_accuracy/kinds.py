@@ -20,13 +20,15 @@ def kinds() -> Iterator[Scenario]:
     yield from _experts_and_rings()
     yield from _several_groups()
     yield from _no_training()
+    yield from _as_in_practice()
 
 
 def _faults_in_time() -> Iterator[Scenario]:
     yield from _lines("training", ("healthy", "20% in 20 steps", "20 ms late", "moves", "half of all"))
     yield from _lines("training", ("ramp to 30%",), steps=500)
     yield from _lines("training", ("every 10th step", "sawtooth", "3 slow 30%"), steps=300)
-    yield from _lines("training", ("all ranks 50%", "all ramp", "network later", "link later"))
+    yield from _lines("training", ("all ranks 50%", "all ramp", "network later", "link later", "flaky link"))
+    yield from _lines("training", ("two in turn",))
     yield from _lines("training", ("healthy", "20 ms late"), ranks=2)
     yield from _lines("partly timed", ("healthy", "20 ms late", "slow 30%"), ranks=2)
     yield from _lines("partly timed", ("healthy", "20 ms late"))
@@ -63,6 +65,9 @@ def _other_training() -> Iterator[Scenario]:
     yield from _lines("local SGD", ("healthy", "slow 20%"), steps=400)
     yield from _lines("ranks join", ("healthy", "slow 30%", "30% in 2nd half"))
     yield from _lines("ranks leave", ("healthy", "slow 30%"))
+    for job in ("overlapped", "one bucket"):
+        yield from _lines(job, ("healthy", "slow 30%"), steps=100)
+    yield from _lines("overlapped", ("healthy", "slow 30%"), ranks=2)
     yield from _lines("devices", ("healthy", "slow 30%", "20% in 20 steps"))
     yield from _lines("devices", ("healthy", "slow 30%"), ranks=2)
 
@@ -95,6 +100,19 @@ def _no_training() -> Iterator[Scenario]:
     yield from _lines("coupled", ("healthy", "one half", "slow 40%"), logged="no iterations")
     yield from _lines("coupled", ("healthy", "one half", "slow 40%"), steps=150)
     yield from _lines("farm", ("healthy", "slow 100%"), logged="no iterations", steps=300)
+
+
+def _as_in_practice() -> Iterator[Scenario]:
+    faults = ("healthy", "slow 20%", "20% in 20 steps", "now and then", "saves", "two in turn")
+    yield from _lines("training", faults, noise="mixed")
+    yield from _lines("training", ("healthy", "slow 20%"), noise="mixed", ranks=64, steps=60)
+    yield from _lines("overlapped", ("healthy", "slow 30%", "link later"), noise="mixed", steps=100)
+    for job in ("accumulation", "devices", "ranks join", "HSDP"):
+        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=100)
+    for job in ("experts", "ring", "interleaved"):
+        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=60)
+    yield from _lines("local SGD", ("healthy", "slow 30%"), noise="mixed", steps=400)
+    yield from _lines("rounds", ("healthy", "slow 30%"), logged="no iterations", noise="mixed")
 
 
 def _lines(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,20 @@ from verdict_accuracy.timeline import POSTING_MS, TRANSFER_JITTER, Conditions, T
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
+
+
+class Pending(NamedTuple):
+    """A collective in the background.
+
+    Attributes:
+        done_ms: when it is done, as variants x ranks.
+        numbers: its sequence numbers.
+        columns: the other columns of its rows.
+    """
+
+    done_ms: Floats
+    numbers: Sequence[int]
+    columns: Mapping[str, Any]
 
 
 class RankProgram(Timeline):
@@ -30,6 +45,7 @@ class RankProgram(Timeline):
     def __init__(self, conditions: Conditions, rng: np.random.Generator) -> None:
         super().__init__(conditions, rng, FreeRows)
         self.rng, self.conditions, self.n_steps = rng, conditions, self._n_steps
+        self._idle_ms: Floats = np.zeros(2)
 
     # -- work ----------------------------------------------------------------------------------------
 
@@ -83,6 +99,21 @@ class RankProgram(Timeline):
             operation, self.everybody, done_ms, groups=["ep"] * self.n_ranks, group_size=self.n_ranks,
             size_bytes=np.rint(4e6 * shares[0]),
         )  # fmt: skip
+
+    def issue(self, operation: str, transfer_ms: float) -> Pending:
+        """Begin a collective of all ranks in the background, which goes on when those before it are done."""
+        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        begun_ms = np.maximum(self.now_ms.max(axis=1), self._idle_ms)
+        self._idle_ms = begun_ms + transfer_ms * jitter * self._link.max(axis=1)
+        done_ms = np.repeat(self._idle_ms[:, None], self.n_ranks, axis=1)
+        columns = {"groups": ["world"] * self.n_ranks, "group_size": self.n_ranks, "size_bytes": 8_000_000}
+        numbers = self.rows.add(operation, self.everybody, self.now_ms[0].copy(), done_ms[0], **columns)
+        return Pending(done_ms, numbers, columns)
+
+    def wait(self, pending: Pending) -> None:
+        """Wait until a collective in the background is done."""
+        done_ms = np.maximum(self.now_ms, pending.done_ms)
+        self._until("WAIT", self.everybody, done_ms, numbers=pending.numbers, **pending.columns)
 
     def broadcast(self, ranks: Integers, name: str, transfer_ms: float) -> None:
         """Broadcast from the first of ``ranks``, for which the others wait, and it for none."""

@@ -17,6 +17,8 @@ JOBS: dict[str, Architecture] = {
     "local SGD": Architecture(training.local_sgd, one_team),
     "ranks join": Architecture(training.ranks_join, one_team),
     "ranks leave": Architecture(training.ranks_leave, one_team),
+    "overlapped": Architecture(training.overlapped, one_team),
+    "one bucket": Architecture(training.one_bucket, one_team),
     "devices": Architecture(training.on_devices, one_team),
     "experts": Architecture(groups.experts, one_team),
     "experts, uneven": Architecture(groups.experts_uneven, one_team, acceptable=LATE_IN_TURN),

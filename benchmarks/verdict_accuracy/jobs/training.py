@@ -97,6 +97,30 @@ def _elastic(run: RankProgram, *, few_first: bool) -> None:
         run.work("OPTIMIZER", 4.0, present)
 
 
+def overlapped(run: RankProgram) -> None:
+    """like DDP: BACKWARD issues an IALLREDUCE for each of ten buckets, and at its end has a WAIT for each"""
+    _in_buckets(run, 10)
+
+
+def one_bucket(run: RankProgram) -> None:
+    """the same with one bucket"""
+    _in_buckets(run, 1)
+
+
+def _in_buckets(run: RankProgram, n_buckets: int) -> None:
+    for _ in run.steps():
+        run.work("DATA", 5.0)
+        run.work("FORWARD", 30.0)
+        with run.block("BACKWARD"):
+            pending = []
+            for _bucket in range(n_buckets):
+                run.work("", 50.0 / n_buckets)
+                pending.append(run.issue("IALLREDUCE", 20.0 / n_buckets))
+            for one in pending:
+                run.wait(one)
+        run.work("OPTIMIZER", 5.0)
+
+
 def on_devices(run: RankProgram) -> None:
     """rows on the device's clock; BACKWARD lasts until its two ALLREDUCE are done, and so contains waits"""
     for _ in run.steps():
