@@ -123,7 +123,7 @@ def prices_of(timings: pd.DataFrame) -> Prices:
     times = step_times(timings)
     assert times.played is not None
     program, call, column, _ = times.played
-    return Prices(program, call, column, np.zeros(len(column), np.int64))
+    return Prices(program, call, column, np.zeros(len(column), np.int64), min_alike=3)
 
 
 ALL = np.arange(100)

@@ -19,6 +19,7 @@ from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.noise import noise_of
 from timing_logger.analysis.stragglers.peers import peer_medians
+from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.scores import individual_score
 from timing_logger.analysis.stragglers.self_time import exclusive_ms
 from timing_logger.analysis.stragglers.step_times import step_times
@@ -55,9 +56,9 @@ def test_ranks_of_other_roles_do_not_enter_a_score() -> None:
 
 def test_the_individual_score_is_the_best_past_by_the_present() -> None:
     own_ms = np.repeat([3.0, 1.0, 2.0, 4.0], 20)
-    assert individual_score(own_ms) == 1 / 4
-    assert individual_score(own_ms[:40]) == 3
-    assert math.isnan(individual_score(own_ms[:39]))
+    assert individual_score(own_ms, 20) == 1 / 4
+    assert individual_score(own_ms[:40], 20) == 3
+    assert math.isnan(individual_score(own_ms[:39], 20))
 
 
 # -- windows ----------------------------------------------------------------------------------------
@@ -153,7 +154,7 @@ def test_tables_come_back_in_the_library_they_came_in_and_typed_when_empty() -> 
 def test_both_ends_of_a_clear_window_are_found_within_two_steps(start: int, length: int, seed: int) -> None:
     series = np.random.default_rng(seed).normal(0, 0.05, start + length + 40)
     series[start : start + length] += 0.5
-    found = change_points(series, cap=0.29, min_sigma=0.02)
+    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
     assert min(abs(at - start) for at in found) <= 2
     assert min(abs(at - start - length) for at in found) <= 2
 
@@ -163,7 +164,7 @@ def test_in_300_noisy_windows_not_one_end_is_more_than_two_steps_off() -> None:
     for _ in range(300):
         series = rng.normal(0, 0.1, 200)
         series[60:85] += 0.4
-        found = change_points(series, cap=0.29, min_sigma=0.02)
+        found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
         assert max(min(abs(at - end) for at in found) for end in (60, 85)) <= 2
 
 
@@ -177,13 +178,13 @@ def test_no_level_is_shorter_than_3_steps_whatever_spikes_there_are(
     start, end = sorted(rng.integers(0, length, 2))
     series[start:end] += 0.4
     series[[at % length for at in spikes]] += 2.0
-    found = change_points(series, cap=0.29, min_sigma=0.02)
+    found = change_points(series, STANDARD, cap=0.29, min_sigma=0.02)
     assert min(np.diff([0, *found, length])) >= 3
 
 
 def test_noise_has_next_to_no_change_points() -> None:
     rng = np.random.default_rng(5)
-    found = [change_points(rng.normal(0, 0.1, 300), cap=0.29, min_sigma=0.02) for _ in range(100)]
+    found = [change_points(rng.normal(0, 0.1, 300), STANDARD, cap=0.29, min_sigma=0.02) for _ in range(100)]
     assert sum(map(bool, found)) <= 2
 
 
@@ -194,24 +195,24 @@ def test_the_error_of_a_level_is_told_whatever_the_level_does(memory: float, err
     for step in range(1, len(noise)):
         noise[step] = memory * noise[step - 1] + (1 - memory**2) ** 0.5 * noise[step]
     noise[400:1200, 2] += 1.0
-    assert noise_of(noise).error_of_mean(100) == pytest.approx(error, rel=0.2)
+    assert noise_of(noise, 8).error_of_mean(100) == pytest.approx(error, rel=0.2)
     noise[::7] = np.nan
-    assert noise_of(noise).error_of_mean(100) <= 1.2 * error  # unknown steps only make it look less
+    assert noise_of(noise, 8).error_of_mean(100) <= 1.2 * error  # unknown steps only make it look less
 
 
 def test_a_level_is_never_told_better_than_by_the_longest_stretches_that_the_run_can_compare() -> None:
-    found = noise_of(np.random.default_rng(3).normal(0, 0.1, (160, 4)))
+    found = noise_of(np.random.default_rng(3).normal(0, 0.1, (160, 4)), 8)
     assert found.error_of_mean(160) == found.error_of_mean(20)
 
 
 def test_of_no_steps_at_all_no_noise_is_known() -> None:
-    assert noise_of(np.full((3, 2), np.nan)).error_factor == 1.0
-    assert noise_of(np.zeros((0, 2))).error_factor == 1.0
+    assert noise_of(np.full((3, 2), np.nan), 8).error_factor == 1.0
+    assert noise_of(np.zeros((0, 2)), 8).error_factor == 1.0
 
 
 def test_series_too_short_to_have_two_levels_have_no_change_point() -> None:
     for length in range(6):
-        assert change_points(np.arange(float(length)), cap=9, min_sigma=0.02) == []
+        assert change_points(np.arange(float(length)), STANDARD, cap=9, min_sigma=0.02) == []
 
 
 # -- self time, peers, waits -----------------------------------------------------------------------------

@@ -2,61 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.noise import robust_sigma
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
-    members,
     n_known_steps,
     peer_medians,
     relative_scores,
 )
+from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.prices import Slowed
 from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate
-from timing_logger.analysis.stragglers.slow_steps import MIN_GAP, MIN_SIGMA, MIN_Z, SlowSteps, slow_steps
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.tables import Floats, Ints, known
-
-MIN_STEPS = 20
-"""The number of slow steps with which a rank may be named; all steps, if the run has fewer."""
-
-MIN_COSTLY_STEPS = 10
-"""The least number of slow steps with which a costly rank may be named.
-
-Between this and ``MIN_STEPS``, 1 / (fraction of the run that they cost) steps are enough."""
-
-MIN_COST_SHARE = 0.01
-"""The least fraction of the run that a rank must cost to be named."""
-
-VISIBLE_COST = 0.05
-"""The fraction of the run from which on a cost is plainly visible in a timeline of the run."""
-
-SUSPECTED_GAP = 0.075
-"""The least difference to the score of its peers at which a visibly costly rank is suspected."""
-
-FEW_STEPS = 10
-"""The number of steps below which noise alone may look steady, so that a rank must be slower to be named."""
-
-MIN_GAP_OF_FEW = 0.35
-"""The least difference to the score of the peers that matters in a run of fewer than ``FEW_STEPS`` steps."""
-
-MIN_WAITED = 0.5
-"""The least fraction of a rank's time beyond its peers that others waited, where waits are recorded."""
 
 _WAITED = "share of its extra time that others waited"
 _STEPS = "slow steps"
 _GAP = "score below that of its peers"
 _PEERS = "z among the peers"
 _COST = "share of the run that it costs"
-_MIN_BURSTS = 3
-_MIN_PEERS_FOR_SPREAD = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,6 +44,7 @@ class Candidate:
         excess_ms: one entry per slow step: time beyond the peer median.
         score: relative score in the slow steps.
         gates: the conditions for naming the rank, except the lost time that it explains.
+        policy: the numbers that decide.
     """
 
     slow: SlowSteps
@@ -82,6 +55,7 @@ class Candidate:
     excess_ms: Floats
     score: float
     gates: tuple[Gate, ...]
+    policy: Policy
 
     @property
     def may_be_named(self) -> bool:
@@ -92,23 +66,25 @@ class Candidate:
     def may_be_named_beside_another(self) -> bool:
         """Whether the rank may be named once another rank is.
 
-        It passes all gates, except that its score may be closer to that of its peers: half the gap is enough.
+        It passes all gates, except that its score may be closer to that of its peers (``half_gap_share``).
         """
-        failed = [gate for gate in self.gates if not gate.passed]
-        return all(gate.name == _GAP and gate.value >= gate.bound / 2 for gate in failed)
+        failed, part = [gate for gate in self.gates if not gate.passed], self.policy.half_gap_share
+        return all(gate.name == _GAP and gate.value >= part * gate.bound for gate in failed)
 
     @property
     def may_be_suspected(self) -> bool:
         """Whether the rank may be suspected.
 
         It may be slow in rather few steps, or by no more than its peers differ among themselves. A rank that
-        costs the run visibly (``VISIBLE_COST``) may also be slow by little (``SUSPECTED_GAP``).
+        costs the run visibly (``visible_cost_share``) may also be slow by little (``suspected_score_gap``).
         """
-        has_ten = len(self.slow.steps) >= MIN_COSTLY_STEPS
-        by_little = has_ten and any(gate.name == _COST and gate.value >= VISIBLE_COST for gate in self.gates)
+        policy = self.policy
+        for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
+        visible = any(gate.name == _COST and gate.value >= policy.visible_cost_share for gate in self.gates)
+        least_gap = policy.suspected_score_gap if for_long and visible else np.inf
         failed = [gate for gate in self.gates if not gate.passed and gate.name not in (_STEPS, _PEERS)]
-        is_slow = all(by_little and gate.name == _GAP and gate.value >= SUSPECTED_GAP for gate in failed)
-        return is_slow and (has_ten or self.lasted)
+        is_slow = all(gate.name == _GAP and gate.value >= least_gap for gate in failed)
+        return is_slow and (for_long or self.lasted)
 
     @property
     def lasted(self) -> bool:
@@ -134,23 +110,25 @@ class Candidate:
         return float(np.maximum(self.excess_ms, 0.0).sum())
 
 
-def candidates(times: StepTimes, roles: Mapping[int, str], pricing: Pricing) -> list[Candidate]:
+def candidates(case: Case, pricing: Pricing) -> list[Candidate]:
     """Find every rank that is slow against its peers in some steps; the costliest first.
 
     Args:
-        times: the times of the run.
-        roles: the role of each rank.
+        case: the run to be judged.
         pricing: what slow ranks cost.
 
     Returns:
         One candidate for each set of slow steps that belong together; a rank may have several.
     """
+    policy = case.policy
     found = [
-        _candidate(times, role, slow)
-        for name, columns in members(times.ranks, roles).items()
+        _candidate(case, role, slow)
+        for name, columns in case.by_role.items()
         if len(columns) > 1
-        for role in [_Role.of(times, name, columns)]
-        for slow in _with_bursts(slow_steps(role.ratios, min_gap=MIN_GAP / 2))
+        for role in [_Role.of(case, name, columns)]
+        for slow in _with_bursts(
+            slow_steps(role.ratios, policy, gap_share=policy.half_gap_share), policy.min_bursts
+        )
     ]
     return sorted(_with_waiting(found, pricing), key=lambda candidate: -candidate.cost_ms)
 
@@ -166,19 +144,21 @@ def _with_waiting(found: list[Candidate], pricing: Pricing) -> list[Candidate]:
     harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in dear]).tolist()
     shares = {id(one): ms / one.cost_ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
     return [
-        replace(one, gates=(*one.gates, Gate.at_least(_WAITED, shares[id(one)], MIN_WAITED)))
-        if id(one) in shares
-        else one
+        replace(one, gates=(*one.gates, _waited_gate(one, shares[id(one)]))) if id(one) in shares else one
         for one in found
     ]
 
 
-def _with_bursts(found: list[SlowSteps]) -> list[SlowSteps]:
+def _waited_gate(one: Candidate, share: float) -> Gate:
+    return Gate.at_least(_WAITED, share, one.policy.min_waited_share)
+
+
+def _with_bursts(found: list[SlowSteps], min_bursts: int) -> list[SlowSteps]:
     """Add, for each rank with several stretches of slow steps, all of them together."""
     together = []
     for column in sorted({slow.column for slow in found}):
         its = [slow for slow in found if slow.column == column]
-        if len(its) >= _MIN_BURSTS:
+        if len(its) >= min_bursts:
             steps = np.unique(np.concatenate([slow.steps for slow in its]))
             level = float(np.median([slow.level for slow in its]))
             together.append(SlowSteps(column, steps, "intermittent", level, min(slow.z for slow in its)))
@@ -203,27 +183,27 @@ class _Role(NamedTuple):
     n_steps: int
 
     @classmethod
-    def of(cls, times: StepTimes, name: str, columns: Ints) -> _Role:
-        baseline = peer_medians(times.self_ms[:, columns])
-        ratios = log_ratios(times.self_ms[:, columns], baseline)
+    def of(cls, case: Case, name: str, columns: Ints) -> _Role:
+        its_ms = case.times.self_ms[:, columns]
+        baseline = peer_medians(its_ms)
+        ratios = log_ratios(its_ms, baseline)
         return cls(name, columns, baseline, ratios, n_known_steps(ratios))
 
 
-def _candidate(times: StepTimes, role: _Role, slow: SlowSteps) -> Candidate:
-    column = int(role.columns[slow.column])
+def _candidate(case: Case, role: _Role, slow: SlowSteps) -> Candidate:
+    times, policy, column = case.times, case.policy, int(role.columns[slow.column])
     excess_ms = times.self_ms[slow.steps, column] - role.baseline[slow.steps, slow.column]
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, role.columns)])
     cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
-        Gate.at_least("z over the steps", slow.z, MIN_Z),
-        *_spread_gate(column_medians(role.ratios[slow.steps]), slow.column),
-        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps)),
-        Gate.at_least(_COST, cost_share, MIN_COST_SHARE),
-        _steps_gate(slow, role.n_steps, cost_share),
+        Gate.at_least("z over the steps", slow.z, policy.min_z),
+        *_spread_gate(column_medians(role.ratios[slow.steps]), slow.column, policy),
+        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps, policy)),
+        Gate.at_least(_COST, cost_share, policy.min_cost_share),
+        _steps_gate(slow, role.n_steps, cost_share, policy),
     )
-    return Candidate(
-        slow, role.name, column, role.columns, role.ratios, excess_ms, float(scores[slow.column]), gates
-    )
+    score = float(scores[slow.column])
+    return Candidate(slow, role.name, column, role.columns, role.ratios, excess_ms, score, gates, policy)
 
 
 def _gap(scores: Floats, column: int) -> float:
@@ -231,20 +211,21 @@ def _gap(scores: Floats, column: int) -> float:
     return float(np.median(peers) - scores[column]) if len(peers) else float("nan")
 
 
-def _spread_gate(levels: Floats, column: int) -> Sequence[Gate]:
-    """Compare the rank's level with the spread of its peers; no gate if fewer than two peers are known."""
+def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
+    """Compare the rank's level with the spread of its peers; no gate if too few peers are known."""
     peers = known(np.delete(levels, column))
-    if len(peers) < _MIN_PEERS_FOR_SPREAD:
+    if len(peers) < policy.min_peers_for_spread:
         return ()
-    z = (levels[column] - float(np.median(peers))) / max(MIN_SIGMA, robust_sigma(peers))
-    return (Gate.at_least(_PEERS, z, MIN_Z),)
+    z = (levels[column] - float(np.median(peers))) / max(policy.min_noise_sigma, robust_sigma(peers))
+    return (Gate.at_least(_PEERS, z, policy.min_z),)
 
 
-def _least_gap(n_steps: int) -> float:
-    return MIN_GAP if n_steps >= FEW_STEPS else MIN_GAP_OF_FEW
+def _least_gap(n_steps: int, policy: Policy) -> float:
+    return policy.min_score_gap if n_steps >= policy.few_steps else policy.min_score_gap_of_few
 
 
-def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float) -> Gate:
+def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float, policy: Policy) -> Gate:
     """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
-    needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
-    return Gate.at_least(_STEPS, len(slow.steps), min(MIN_STEPS, np.ceil(needed), n_steps))
+    most = policy.min_slow_steps
+    needed = max(policy.min_costly_slow_steps, 1 / cost_share) if cost_share > 0 else most
+    return Gate.at_least(_STEPS, len(slow.steps), min(most, np.ceil(needed), n_steps))

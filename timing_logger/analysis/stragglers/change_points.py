@@ -18,12 +18,8 @@ import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
 from timing_logger.analysis.stragglers.noise import WHITE, Noise, sigma_of
+from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Floats
-
-MIN_STEPS = 3
-"""The least number of steps for which a level is held; what is shorter is a spike."""
-
-_DECAY = 2**-0.5  # each layer of intervals is this much shorter than the one before
 
 
 class _Splits(NamedTuple):
@@ -34,29 +30,33 @@ class _Splits(NamedTuple):
     strengths: Floats
 
 
-def change_points(series: Floats, *, cap: float, min_sigma: float, noise: Noise = WHITE) -> list[int]:
+def change_points(
+    series: Floats, policy: Policy, *, cap: float, min_sigma: float, noise: Noise = WHITE
+) -> list[int]:
     """Return the positions at which a new level begins, ascending, without 0 and the length.
 
     Args:
         series: the values, without NaN. No outliers are removed: short windows consist of outliers.
+        policy: the numbers that decide.
         cap: values are capped at +- cap around the median, so that one spike cannot outweigh a level.
         min_sigma: the least standard deviation that the noise is taken to have.
         noise: how much the level wanders by itself, without any change of level.
     """
-    if len(series) < 2 * MIN_STEPS:
+    if len(series) < 2 * policy.min_level_steps:
         return []
     centred = np.clip(series - np.median(series), -cap, cap)
     sigma = max(min_sigma, noise.error_factor * sigma_of(np.diff(centred)))
-    found = _candidates(centred / sigma, threshold=2 * float(np.log(len(series))) ** 0.5 + 1)
-    return _between_neighbours(centred / sigma, _narrowest_first(found))
+    found = _candidates(centred / sigma, policy)
+    return _between_neighbours(centred / sigma, _narrowest_first(found), policy)
 
 
-def _candidates(series: Floats, threshold: float) -> list[tuple[int, int, int]]:
+def _candidates(series: Floats, policy: Policy) -> list[tuple[int, int, int]]:
     """Return (start, end, split) of each interval whose best split is over the threshold, narrowest first."""
+    threshold = policy.min_change_z_growth * float(np.log(len(series))) ** 0.5 + policy.min_change_z
     sums = np.concatenate([[0.0], np.cumsum(series)])
     found = []
-    for length in _lengths(len(series)):
-        best = _best_splits(sums, length)
+    for length in _lengths(len(series), policy):
+        best = _best_splits(sums, length, policy)
         over = best.strengths > threshold
         # Of equally long intervals the one with the strongest split comes first.
         by_strength = np.argsort(-best.strengths[over], kind="stable")
@@ -65,28 +65,26 @@ def _candidates(series: Floats, threshold: float) -> list[tuple[int, int, int]]:
     return found
 
 
-def _lengths(n: int) -> Iterator[int]:
-    layers = range(int(np.log(n / (2 * MIN_STEPS)) / -np.log(_DECAY)), -1, -1)
-    yield from sorted({max(2 * MIN_STEPS, int(n * _DECAY**layer)) for layer in layers})
+def _lengths(n: int, policy: Policy) -> Iterator[int]:
+    least, ratio = 2 * policy.min_level_steps, policy.interval_length_ratio
+    layers = range(int(np.log(n / least) / -np.log(ratio)), -1, -1)
+    yield from sorted({max(least, int(n * ratio**layer)) for layer in layers})
 
 
-def _best_splits(sums: Floats, length: int) -> _Splits:
-    """Find the split with the largest CUSUM statistic in each interval of this length.
-
-    Successive intervals start a quarter of the length apart.
-    """
-    n = len(sums) - 1
-    starts = np.arange(0, n - length + 1, max(1, length // 4))
+def _best_splits(sums: Floats, length: int, policy: Policy) -> _Splits:
+    """Find the split with the largest CUSUM statistic in each interval of this length."""
+    n, shortest = len(sums) - 1, policy.min_level_steps
+    starts = np.arange(0, n - length + 1, max(1, int(length * policy.interval_shift_share)))
     if starts[-1] < n - length:
         starts = np.append(starts, n - length)
-    left = np.arange(MIN_STEPS, length - MIN_STEPS + 1)
+    left = np.arange(shortest, length - shortest + 1)
     scale = np.sqrt(length / (left * (length - left)))
     best, strengths = np.empty(len(starts), np.int64), np.empty(len(starts))
     chunk = max(1, 2_000_000 // len(left))  # bounds memory
     for at in range(0, len(starts), chunk):
         windows = sliding_window_view(sums, length + 1)[starts[at : at + chunk]]
         windows -= windows[:, :1]
-        left_sum = windows[:, MIN_STEPS : length - MIN_STEPS + 1]
+        left_sum = windows[:, shortest : length - shortest + 1]
         strength = np.abs(left_sum - windows[:, -1:] * (left / length)) * scale
         best[at : at + chunk] = strength.argmax(axis=1)
         strengths[at : at + chunk] = strength.max(axis=1)
@@ -102,7 +100,7 @@ def _narrowest_first(candidates: list[tuple[int, int, int]]) -> list[int]:
     return taken
 
 
-def _between_neighbours(series: Floats, splits: list[int]) -> list[int]:
+def _between_neighbours(series: Floats, splits: list[int], policy: Policy) -> list[int]:
     """Move each split to the best place between its two neighbours, since narrow intervals place it poorly.
 
     Splits are moved one after the other, so that each keeps the least distance to its neighbours, where they
@@ -112,5 +110,5 @@ def _between_neighbours(series: Floats, splits: list[int]) -> list[int]:
     edges = [0, *splits, len(series)]
     for at in range(1, len(edges) - 1):
         start, end = edges[at - 1], edges[at + 1]
-        edges[at] = start + int(_best_splits(sums[start : end + 1], end - start).splits[0])
+        edges[at] = start + int(_best_splits(sums[start : end + 1], end - start, policy).splits[0])
     return edges[1:-1]

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians
+from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Gate, Verdict
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
@@ -22,26 +24,6 @@ from timing_logger.analysis.stragglers.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Floats, Ints
 from timing_logger.reading.named_ranks import named_ranks
 
-MIN_TIMES = 1.5
-"""A transfer is slow if it takes this many times its earlier time, or that of others of its kind."""
-
-MIN_COST_SHARE = 0.05
-"""The least fraction of the run that slow transfers must cost to be reported."""
-
-MOSTLY = 0.5
-"""The least fraction of the run blocked in transfers that is reported without any comparison."""
-
-MIN_STEPS = 10
-"""The least number of steps in which transfers are slow; all steps, if the link is recorded in fewer."""
-
-MIN_COSTLY_STEPS = 3
-"""The least number of steps in which costly transfers are slow.
-
-Between this and ``MIN_STEPS``, 1 / (fraction of the run that they cost) steps are enough."""
-
-_MIN_PAST = 20  # steps for which a level must be held, to count as the usual time of a transfer
-_MIN_FAMILY = 3  # of two links it cannot be said which one is usual
-_MIN_SIGMA = 0.1
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
 
 
@@ -61,17 +43,18 @@ class _Slow(NamedTuple):
     past: bool
 
 
-def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | None:
+def slow_communication(case: Case, hosts: Mapping[int, str]) -> Verdict | None:
     """Return the verdict that transfers are slow; None where they are not, or cost too little.
 
     Args:
-        times: the times of the run.
+        case: the run to be judged.
         hosts: the host of each rank, as far as known.
     """
+    times, policy = case.times, case.policy
     found = [
         slow
-        for slow in (*_slower_than_others(times, hosts), *_slower_than_before(times))
-        if len(slow.steps) >= _least_steps(times, slow)
+        for slow in (*_slower_than_others(case, hosts), *_slower_than_before(case))
+        if len(slow.steps) >= _least_steps(case, slow)
     ]
     if not found:
         return None
@@ -79,7 +62,8 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     lost_ms = _lost_ms(times, found)
     cost_ms = float(lost_ms.sum())
     cost_share = times.share_of_run(cost_ms)
-    gate = Gate.at_least("share of the run that slow transfers cost", cost_share, MIN_COST_SHARE)
+    least = policy.min_transfer_cost_share
+    gate = Gate.at_least("share of the run that slow transfers cost", cost_share, least)
     if not gate.passed:
         return None
     cost_of_link = np.nansum(excess_ms * times.transfers.n, axis=0)
@@ -90,10 +74,10 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     link = times.transfers.links[worst.link]
     return Verdict(
         verdict="communication", phase=link.operation, labels=link.group,
-        window=_window(times, steps), **times.step_range(steps)._asdict(), slow_steps=len(steps),
+        window=_window(case, steps), **times.step_range(steps)._asdict(), slow_steps=len(steps),
         score=usual / took,
         cost_ms=cost_ms,
-        gates=(Gate.at_least("times as long", took / usual, MIN_TIMES), gate),
+        gates=(Gate.at_least("times as long", took / usual, policy.min_transfer_times), gate),
         evidence=(
             f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}, {took / usual:.1f} times "
             f"what {'they took before' if worst.past else 'others of their kind take'} ({usual:.3g} ms).",
@@ -102,16 +86,17 @@ def slow_communication(times: StepTimes, hosts: Mapping[int, str]) -> Verdict | 
     )  # fmt: skip
 
 
-def mostly_transfers(times: StepTimes) -> Verdict | None:
+def mostly_transfers(case: Case) -> Verdict | None:
     """Return the verdict that most of the run is spent in transfers; None if it is not.
 
     It is for transfers that cannot be compared with others of the run.
     """
+    times, most = case.times, case.policy.mostly_transfers_share
     n = times.transfers.n
     if not len(times.transfers.links):
         return None
     blocked_ms = _blocked_at_most(times, np.nan_to_num(times.transfers.mean_ms) * n)
-    gate = Gate.at_least("share of the run in transfers", times.share_of_run(float(blocked_ms.sum())), MOSTLY)
+    gate = Gate.at_least("share of the run in transfers", times.share_of_run(float(blocked_ms.sum())), most)
     if not gate.passed:
         return None
     total_ms = np.nansum(times.transfers.mean_ms * n, axis=0)
@@ -128,43 +113,38 @@ def mostly_transfers(times: StepTimes) -> Verdict | None:
 # -- against others of their kind ------------------------------------------------------------------------
 
 
-def _slower_than_others(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[_Slow]:
-    for members in _families(times, hosts):
+def _slower_than_others(case: Case, hosts: Mapping[int, str]) -> Iterator[_Slow]:
+    times, policy = case.times, case.policy
+    for members in _families(times, hosts, policy.min_alike_links):
         mean_ms = times.transfers.mean_ms[:, members]
         usual_ms = peer_medians(mean_ms)
         ratios = log_ratios(mean_ms, usual_ms)
-        found = [slow for slow in _persistently(ratios) if slow.level >= np.log(MIN_TIMES)]
-        if _may_be_two_kinds(
-            times.transfers.links[members[0]], len({slow.column for slow in found}), len(members)
-        ):
-            continue
+        least = np.log(policy.min_transfer_times)
+        found = [slow for slow in _persistently(ratios, policy) if slow.level >= least]
+        slow_share = len({slow.column for slow in found}) / len(members)
+        is_group = times.transfers.links[members[0]].operation != MESSAGE
+        if is_group and slow_share >= policy.max_slow_links_share:
+            continue  # they may be of another kind: the groups of a square mesh have equal sizes and numbers
         for slow in found:
             usual_here_ms = usual_ms[slow.steps, slow.column]
             yield _Slow(int(members[slow.column]), slow.steps, usual_here_ms, past=False)
 
 
-def _may_be_two_kinds(link: Link, n_slow: int, n_members: int) -> bool:
-    """Tell whether groups that look slow may be of another kind: half of the groups of a size, or more.
-
-    Tensor-parallel and data-parallel groups of a square mesh have equal sizes, and are equally many.
-    """
-    return link.operation != MESSAGE and 2 * n_slow >= n_members
-
-
-def _persistently(ratios: Floats) -> Iterator[SlowSteps]:
-    """Yield the slow steps of columns that are slow in at least ``MIN_COSTLY_STEPS`` steps."""
+def _persistently(ratios: Floats, policy: Policy) -> Iterator[SlowSteps]:
+    """Yield the slow steps of columns that are slow in at least ``min_costly_transfer_steps`` steps."""
     with np.errstate(invalid="ignore"):
-        often = np.nansum(ratios >= np.log(MIN_TIMES), axis=0) >= min(MIN_COSTLY_STEPS, len(ratios))
-    for slow in slow_steps(ratios) if often.any() else ():
+        n_slow = np.nansum(ratios >= np.log(policy.min_transfer_times), axis=0)
+    often = n_slow >= min(policy.min_costly_transfer_steps, len(ratios))
+    for slow in slow_steps(ratios, policy) if often.any() else ():
         if often[slow.column]:
             yield slow
 
 
-def _families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
+def _families(times: StepTimes, hosts: Mapping[int, str], min_links: int) -> Iterator[Ints]:
     families: dict[object, list[int]] = {}
     for i, link in enumerate(times.transfers.links):
         families.setdefault(_family(times, link, hosts), []).append(i)
-    yield from (np.array(members) for members in families.values() if len(members) >= _MIN_FAMILY)
+    yield from (np.array(members) for members in families.values() if len(members) >= min_links)
 
 
 def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
@@ -179,42 +159,52 @@ def _family(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
 # -- against their own past ------------------------------------------------------------------------------
 
 
-def _slower_than_before(times: StepTimes) -> Iterator[_Slow]:
+def _slower_than_before(case: Case) -> Iterator[_Slow]:
     """Yield the stretches of each link whose level is far above the least level that it held before."""
-    for i, mean_ms in enumerate(times.transfers.mean_ms.T):
+    policy = case.policy
+    cap, min_sigma = float(np.log(policy.max_transfer_times)), policy.min_transfer_noise_sigma
+    for i, mean_ms in enumerate(case.times.transfers.mean_ms.T):
         at = np.flatnonzero(~np.isnan(mean_ms))
-        if len(at) < _MIN_PAST + MIN_COSTLY_STEPS:
-            continue
         series = np.log(mean_ms[at])
-        if (series >= np.quantile(series, 0.1) + np.log(MIN_TIMES)).sum() < MIN_COSTLY_STEPS:
-            continue
-        edges = [0, *change_points(series, cap=2 * np.log(MIN_TIMES), min_sigma=_MIN_SIGMA), len(series)]
-        yield from _grown(i, at, series, list(pairwise(edges)))
+        if _may_have_grown(series, policy):
+            changes = change_points(series, policy, cap=cap, min_sigma=min_sigma)
+            yield from _grown(i, at, series, list(pairwise([0, *changes, len(series)])), policy)
 
 
-def _grown(link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]]) -> Iterator[_Slow]:
+def _may_have_grown(series: Floats, policy: Policy) -> bool:
+    """Tell whether enough steps are far above the quickest: most links need no search for changes."""
+    if len(series) < policy.min_past_steps + policy.min_costly_transfer_steps:
+        return False
+    long = np.quantile(series, policy.quick_transfers_share) + np.log(policy.min_transfer_times)
+    return bool((series >= long).sum() >= policy.min_costly_transfer_steps)
+
+
+def _grown(
+    link: int, at: Ints, series: Floats, spans: Sequence[tuple[int, int]], policy: Policy
+) -> Iterator[_Slow]:
     levels = [float(np.median(series[slice(*span)])) for span in spans]
     least = np.inf
     for span, level in zip(spans, levels, strict=True):
         length = span[1] - span[0]
-        if level - least >= np.log(MIN_TIMES):
+        if level - least >= np.log(policy.min_transfer_times):
             yield _Slow(link, at[slice(*span)], np.full(length, np.exp(least)), past=True)
-        if length >= _MIN_PAST:
+        if length >= policy.min_past_steps:
             least = min(least, level)
 
 
 # -- what it costs, and where it is ------------------------------------------------------------------------
 
 
-def _least_steps(times: StepTimes, slow: _Slow) -> float:
+def _least_steps(case: Case, slow: _Slow) -> float:
     """Return the least number of slow steps: fewer, the more of the run they cost.
 
     It is never more than the number of steps in which the link is recorded.
     """
+    times, most = case.times, case.policy.min_transfer_steps
     cost_share = times.share_of_run(float(_lost_ms(times, [slow]).sum()))
-    needed = max(MIN_COSTLY_STEPS, 1 / cost_share) if cost_share > 0 else MIN_STEPS
+    needed = max(case.policy.min_costly_transfer_steps, 1 / cost_share) if cost_share > 0 else most
     recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
-    return min(MIN_STEPS, needed, recorded)
+    return min(most, needed, recorded)
 
 
 def _lost_ms(times: StepTimes, found: Sequence[_Slow]) -> Floats:
@@ -246,9 +236,10 @@ def _typical_ms(times: StepTimes, slow: _Slow) -> tuple[float, float]:
     return float(np.nanmedian(mean_ms)), float(np.nanmedian(slow.usual_ms))
 
 
-def _window(times: StepTimes, steps: Ints) -> str:
-    edge = 0.05 * len(times.iterations)
-    if steps[-1] < len(times.iterations) - 1 - edge:
+def _window(case: Case, steps: Ints) -> str:
+    n_steps = len(case.times.iterations)
+    edge = case.policy.edge_steps_share * n_steps
+    if steps[-1] < n_steps - 1 - edge:
         return "bounded"
     return "persistent" if steps[0] <= edge else "ongoing"
 

@@ -3,48 +3,38 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.files import File, sidecar_of
-from timing_logger.analysis.stragglers.candidates import VISIBLE_COST
-from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.slow_steps import MIN_GAP
 from timing_logger.analysis.stragglers.step_times import StepTimes
-
-MIN_STEPS_COMPARED = 3
-"""The least number of steps compared with a peer for a rank to be conclusive; fewer may be a spike."""
-
-MIN_COVERED = 0.5
-"""The least fraction of its time that a role's rows must cover to judge it: the rest may hide waits."""
 
 _MOST_NAMED = 3
 _WORTH_NAMING = 0.1  # of the waiting that is not explained
 
-MOST = 0.5
-"""More than this fraction is most of it."""
-
 _MOST_NAMES = 4  # of functions, in a sentence
 
 
-def inconclusive_ranks(times: StepTimes, roles: Mapping[int, str]) -> tuple[int, ...]:
-    """Return the ranks that had no peer to be compared with in enough steps (``MIN_STEPS_COMPARED``)."""
+def inconclusive_ranks(case: Case) -> tuple[int, ...]:
+    """Return the ranks that had no peer to be compared with in as many steps as a level takes."""
+    times, least = case.times, case.policy.min_level_steps
     compared = np.zeros(len(times.ranks), np.int64)
-    for columns in members(times.ranks, roles).values():
+    for columns in case.by_role.values():
         is_known = ~np.isnan(times.self_ms[:, columns])
         has_peer = is_known.sum(axis=1, keepdims=True) > 1
         compared[columns] = (is_known & has_peer).sum(axis=0)
-    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < MIN_STEPS_COMPARED)
+    return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < least)
 
 
-def why_inconclusive(times: StepTimes, roles: Mapping[int, str], pricing: Pricing) -> str:
+def why_inconclusive(case: Case, pricing: Pricing) -> str:
     """State why a run in which no rank is known to be slow is not called healthy; "" if it is healthy."""
-    if len(inconclusive_ranks(times, roles)) == len(times.ranks):
-        return _why_nobody(times, roles)
-    return _why_hidden(times) or _why_roles_look_alike(times, roles) or _why_one_is_waited_for(times, pricing)
+    if len(inconclusive_ranks(case)) == len(case.times.ranks):
+        return _why_nobody(case)
+    return _why_hidden(case) or _why_roles_look_alike(case) or _why_one_is_waited_for(case, pricing)
 
 
 def why_untimed(files: Sequence[File]) -> str:
@@ -59,27 +49,29 @@ def why_untimed(files: Sequence[File]) -> str:
     return f"ranks may have waited for each other in calls that are not timed ({told}{more})"
 
 
-def _why_nobody(times: StepTimes, roles: Mapping[int, str]) -> str:
+def _why_nobody(case: Case) -> str:
     """State why no rank could be compared with another."""
+    times = case.times
     if not times.ranks:
         return "there are no rows"
     if len(times.ranks) == 1:
         return "only one rank is recorded"
-    if all(len(columns) == 1 for columns in members(times.ranks, roles).values()):
+    if all(len(columns) == 1 for columns in case.by_role.values()):
         return "every rank is alone in its role, so none has peers"
     if np.isnan(times.self_ms).all():
         return (
             "of no step it is known how long a rank worked: neither rows of own work nor communication tell"
         )
-    return f"there are not {MIN_STEPS_COMPARED} steps that are known of two ranks of one role"
+    return f"there are not {case.policy.min_level_steps} steps that are known of two ranks of one role"
 
 
-def _why_hidden(times: StepTimes) -> str:
+def _why_hidden(case: Case) -> str:
     """State why a slow rank would look like its peers; "" if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
     how long. So where one rank is late, the others' own work on the device takes as long as that rank's.
     """
+    times = case.times
     if not times.on_device:
         return ""
     waits_ms = np.fmax(times.waits.own_ms, times.waits.pending_ms)
@@ -87,7 +79,7 @@ def _why_hidden(times: StepTimes) -> str:
     if not met.any():
         return ""
     waited_ms = float(np.median(np.nanmax(waits_ms[met], axis=1)))
-    if waited_ms < MIN_GAP * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
+    if waited_ms < case.policy.min_score_gap * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
         return ""
     return (
         "own work is timed on the device's clock, which goes on while a stream waits for other ranks "
@@ -95,16 +87,17 @@ def _why_hidden(times: StepTimes) -> str:
     )
 
 
-def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
+def _why_roles_look_alike(case: Case) -> str:
     """State why a slow role would look like the others; "" if it would not.
 
     Ranks of several roles may hold each other up in messages that are not logged. The time between logged
     rows is then the same for all of them, whichever role causes it.
     """
-    if not times.from_gaps or len(set(roles.values())) < 2:
+    times = case.times
+    if not times.from_gaps or len(case.by_role) < 2:
         return ""
     worked_ms, spent_ms = np.nansum(times.phase_ms[:-1]), np.nansum(times.gap_ms)
-    if worked_ms >= MIN_COVERED * spent_ms:
+    if worked_ms >= case.policy.min_role_work_share * spent_ms:
         return ""
     return (
         "ranks of several roles may wait for each other in something that is not logged, and too little of "
@@ -112,18 +105,21 @@ def _why_roles_look_alike(times: StepTimes, roles: Mapping[int, str]) -> str:
     )
 
 
-def _why_one_is_waited_for(times: StepTimes, pricing: Pricing) -> str:
+def _why_one_is_waited_for(case: Case, pricing: Pricing) -> str:
     """State that the others waited visibly for one rank, which is slow by too little to be named; or "".
 
     Such a run is not called healthy.
     """
+    times, policy = case.times, case.policy
     for_it_ms = np.nansum(times.waits.for_it_ms, axis=0)
     if not for_it_ms.any():
         return ""
     column = int(np.argmax(for_it_ms))
     of_all = float(for_it_ms[column] / for_it_ms.sum())
-    part = times.share_of_run(pricing.price_of_all_ms(column)) if of_all > MOST else 0.0
-    if part < VISIBLE_COST:
+    if not of_all > policy.most_waiting_share:
+        return ""
+    part = times.share_of_run(pricing.price_of_all_ms(column))
+    if part < policy.visible_cost_share:
         return ""
     return (
         f"{of_all:.0%} of all waiting was for rank {times.ranks[column]}, and the run would be {part:.0%} "

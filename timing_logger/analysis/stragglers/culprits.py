@@ -3,32 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import MIN_COST_SHARE, Candidate, candidates
+from timing_logger.analysis.stragglers.candidates import Candidate, candidates
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.evidence import phase_of
 from timing_logger.analysis.stragglers.likelihood import likelihoods
 from timing_logger.analysis.stragglers.lockstep import Party, parties
-from timing_logger.analysis.stragglers.peers import members
 from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Suspect
-from timing_logger.analysis.stragglers.slow_steps import MIN_RECURRING_SHARE
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Ints
 
 EXPLAINED = "share of the lost time that is explained"
-
-MIN_EXPLAINED = 0.80
-"""The least fraction of the time lost to slow ranks that the named ranks explain."""
-
-MIN_PROBABLY_EXPLAINED = 0.60
-"""The least fraction of the time lost to slow ranks that a probable culprit explains."""
-
-MIN_LIKELIHOOD = 0.75
-"""A rank is a probable culprit if it is a culprit in this fraction of the resamplings of the run."""
 
 _MAX_SUSPECTS = 8
 
@@ -63,29 +53,24 @@ class Culprits(NamedTuple):
         return found
 
 
-def culprits(times: StepTimes, roles: Mapping[int, str]) -> Culprits:
-    """Find the slow ranks of a run, and select those that explain the lost time.
-
-    Args:
-        times: the times of the run.
-        roles: the role of each rank.
-    """
-    pricing = pricing_of(times, roles)
-    found = candidates(times, roles, pricing)
-    parted = parties(times, roles, found)
-    chosen, last_gate = _fewest_that_explain(times, roles, parted, found, pricing)
+def culprits(case: Case) -> Culprits:
+    """Find the slow ranks of a run, and select those that explain the lost time."""
+    pricing, least_share = pricing_of(case), case.policy.min_cost_share
+    found = candidates(case, pricing)
+    parted = parties(case, found)
+    chosen, last_gate = _fewest_that_explain(case, parted, found, pricing)
     cost_ms = pricing.saved_ms(_all(chosen), found) if chosen else 0.0
-    if times.share_of_run(cost_ms) < MIN_COST_SHARE:
+    if case.times.share_of_run(cost_ms) < least_share:
         chosen = []
     ordered = [*chosen, *(party for party in parted if party not in chosen)]
-    suspects = _suspects(times, ordered, len(chosen), found, pricing)
+    suspects = _suspects(case, ordered, len(chosen), found, pricing)
     none_named = Culprits(found, [], None, 0.0, last_gate, suspects)
     if chosen and all(party.is_alone for party in chosen):
         return none_named._replace(named=chosen, cost_ms=cost_ms)
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
-    if first is not None and _is_probable(times, roles, first, suspects[0]):
+    if first is not None and _is_probable(case, first, suspects[0]):
         cost_ms = pricing.saved_ms(first.candidates, found)
-        if times.share_of_run(cost_ms) >= MIN_COST_SHARE:
+        if case.times.share_of_run(cost_ms) >= least_share:
             return none_named._replace(probable=first, cost_ms=cost_ms)
     return none_named
 
@@ -95,9 +80,8 @@ def _all(chosen: Sequence[Party]) -> list[Candidate]:
 
 
 def _fewest_that_explain(
-    times: StepTimes, roles: Mapping[int, str], parted: Sequence[Party], found: Sequence[Candidate],
-    pricing: Pricing,
-) -> tuple[list[Party], Gate | None]:  # fmt: skip
+    case: Case, parted: Sequence[Party], found: Sequence[Candidate], pricing: Pricing
+) -> tuple[list[Party], Gate | None]:
     """Return the fewest parties, costliest first, that explain enough; none if that takes too many."""
     chosen: list[Party] = []
     gate = None
@@ -105,45 +89,47 @@ def _fewest_that_explain(
         if not (party.first.may_be_named or (chosen and party.first.may_be_named_beside_another)):
             continue
         chosen.append(party)
-        if _too_many(times, roles, chosen):
+        if _too_many(case, chosen):
             return [], gate
         share = pricing.explained(_all(chosen), found)
-        gate = Gate.at_least(EXPLAINED, share, MIN_EXPLAINED)
+        gate = Gate.at_least(EXPLAINED, share, case.policy.min_explained_share)
         if gate.passed:
             return chosen, gate
     return [], gate
 
 
-def _too_many(times: StepTimes, roles: Mapping[int, str], chosen: Sequence[Party]) -> bool:
+def _too_many(case: Case, chosen: Sequence[Party]) -> bool:
     """Tell whether the chosen parties are too many for any of them to be named.
 
-    If half of a role is slow at once, there are no peers to be slow against; if more than half of it is slow
-    in turn, the delay is not theirs in particular. Between logged communication there may be waiting that is
-    not logged: then slow ranks in several roles may be one delay, passed on.
+    If half of a role (``max_slow_share_of_role``) is slow at once, there are no peers to be slow against; if
+    more than half of it is slow in turn, the delay is not theirs in particular. Between logged communication
+    there may be waiting that is not logged: then slow ranks in several roles may be one delay, passed on.
     """
+    times, policy = case.times, case.policy
     slow = np.zeros(times.self_ms.shape, np.bool_)
     for party in chosen:
         slow[np.ix_(party.first.slow.steps, np.array(party.columns))] = True
-    for columns in members(times.ranks, roles).values():
+    for columns in case.by_role.values():
         of_role = slow[:, columns]
-        at_once = of_role.sum(axis=1) > max(1, (len(columns) - 1) // 2)
-        in_turn = int(of_role.any(axis=0).sum())
-        if at_once.mean() > MIN_RECURRING_SHARE or in_turn > max(1, len(columns) // 2):
+        too_many = policy.max_slow_share_of_role * len(columns)
+        at_once, in_turn = of_role.sum(axis=1), int(of_role.any(axis=0).sum())
+        crowded = (at_once > 1) & (at_once >= too_many)
+        if crowded.mean() > policy.max_crowded_steps_share or in_turn > max(1.0, too_many):
             return True
     return times.from_gaps and len({party.first.role for party in chosen}) > 1
 
 
-def _is_probable(times: StepTimes, roles: Mapping[int, str], party: Party, suspect: Suspect) -> bool:
+def _is_probable(case: Case, party: Party, suspect: Suspect) -> bool:
     return (
         party.first.may_be_suspected
-        and not _too_many(times, roles, [party])
-        and suspect.likelihood >= MIN_LIKELIHOOD
-        and suspect.share >= MIN_PROBABLY_EXPLAINED
+        and not _too_many(case, [party])
+        and suspect.likelihood >= case.policy.min_likelihood
+        and suspect.share >= case.policy.min_probably_explained_share
     )
 
 
 def _suspects(
-    times: StepTimes, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate], pricing: Pricing
+    case: Case, ordered: Sequence[Party], n_named: int, found: Sequence[Candidate], pricing: Pricing
 ) -> tuple[Suspect, ...]:
     """Make one suspect of each set of ranks that others wait for, after its costliest party."""
     minded = [party for party in ordered if party.first.is_waited_for]
@@ -153,7 +139,7 @@ def _suspects(
     if not minded:
         return ()
     n_culprits = len({party.columns for party in ordered[:n_named]}) or 1
-    likelihood = likelihoods(times, minded, n_culprits)
+    likelihood, times = likelihoods(case, minded, n_culprits), case.times
     return tuple(
         Suspect(
             tuple(times.ranks[column] for column in columns),

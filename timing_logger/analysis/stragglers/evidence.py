@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import MIN_STEPS, Candidate
+from timing_logger.analysis.stragglers.candidates import Candidate
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.lockstep import Party
-from timing_logger.analysis.stragglers.peers import column_medians, members, n_known_steps, peer_medians
+from timing_logger.analysis.stragglers.peers import column_medians, n_known_steps, peer_medians
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
 from timing_logger.reading.named_ranks import capital, named_ranks
@@ -110,28 +109,29 @@ def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
     )
 
 
-def few_steps(times: StepTimes) -> tuple[str, ...]:
-    """State that a slow rank is judged by few steps; nothing if the run has ``MIN_STEPS`` or more."""
-    recorded = n_known_steps(times.self_ms)
-    return (f"Only {recorded} steps are recorded.",) if recorded < MIN_STEPS else ()
+def few_steps(case: Case) -> tuple[str, ...]:
+    """State that a slow rank is judged by few steps; nothing if the run has enough to name any rank."""
+    recorded = n_known_steps(case.times.self_ms)
+    return (f"Only {recorded} steps are recorded.",) if recorded < case.policy.min_slow_steps else ()
 
 
-def few_steps_in_all(times: StepTimes) -> tuple[str, ...]:
-    """State that a slightly slow rank would be missed in few steps; nothing for ``MIN_STEPS`` or more."""
-    n_steps = n_known_steps(times.self_ms)
-    if not 0 < n_steps < MIN_STEPS:
+def few_steps_in_all(case: Case) -> tuple[str, ...]:
+    """State that a slightly slow rank would be missed in few steps; nothing if there are enough."""
+    n_steps = n_known_steps(case.times.self_ms)
+    if not 0 < n_steps < case.policy.min_slow_steps:
         return ()
     return (f"Only {n_steps} steps are recorded: a rank that is a little slow would not be seen.",)
 
 
-def what_it_rests_on(times: StepTimes, roles: Mapping[int, str]) -> tuple[str, ...]:
+def what_it_rests_on(case: Case) -> tuple[str, ...]:
     """State the source of self times, and what limits the comparison of ranks."""
+    times = case.times
     source = (
         "Self time is the time between communication: rows of own work are missing or cover too little of it."
         if times.from_gaps
         else f"Self time is that of the rows of own work: {', '.join(times.phases) or 'there are none'}."
     )
-    alone = [role for role, columns in members(times.ranks, roles).items() if len(columns) == 1]
+    alone = [role for role, columns in case.by_role.items() if len(columns) == 1]
     notes = [source, *_unknown_ranks(times)]
     if len(times.ranks) > 1 and alone:
         notes.append(f"Only one rank each has the role {'; '.join(alone[:5])}: no peers to compare it with.")

@@ -12,40 +12,38 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import MIN_COST_SHARE
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.lockstep import Party
-from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
-RESAMPLINGS = 200
 _SEED = 16
 
 
-def likelihoods(times: StepTimes, parties: Sequence[Party], n_culprits: int) -> dict[tuple[int, ...], float]:
+def likelihoods(case: Case, parties: Sequence[Party], n_culprits: int) -> dict[tuple[int, ...], float]:
     """Return the fraction of the resamplings in which each party is a culprit, by the party's columns.
 
-    A party is a culprit if it costs at least ``MIN_COST_SHARE`` of the run, and is among the ``n_culprits``
-    parties that cost most.
+    A party is a culprit if it costs enough of the run, and is among the ``n_culprits`` that cost most.
     """
+    times, n_resamplings = case.times, case.policy.resamplings
     columns = list(dict.fromkeys(party.columns for party in parties))
     cost_ms = np.zeros((len(times.iterations), len(columns)))
     for party in parties:  # a rank may have been slow several times
         steps, at = party.first.slow.steps, columns.index(party.columns)
         cost_ms[steps, at] = np.fmax(cost_ms[steps, at], party.first.excess_ms)
-    enough_ms = MIN_COST_SHARE * times.run_ms
+    enough_ms = case.policy.min_cost_share * times.run_ms
     found = np.zeros(len(columns))
-    for weights in _resampled(len(times.iterations)):
+    for weights in _resampled(len(times.iterations), n_resamplings):
         costs = weights @ cost_ms
         least = np.sort(costs)[-min(n_culprits, len(costs))]
         found += (costs >= least) & (costs >= enough_ms)
-    return dict(zip(columns, (found / RESAMPLINGS).tolist(), strict=True))
+    return dict(zip(columns, (found / n_resamplings).tolist(), strict=True))
 
 
-def _resampled(n_steps: int) -> Iterator[Floats]:
+def _resampled(n_steps: int, n_resamplings: int) -> Iterator[Floats]:
     """Yield for each resampling how often each step is drawn; always the same for a number of steps."""
     rng = np.random.default_rng(_SEED)
     length = max(1, round(n_steps**0.5))
-    for _ in range(RESAMPLINGS):
+    for _ in range(n_resamplings):
         starts = rng.integers(0, n_steps, -(-n_steps // length))
         drawn = (starts[:, None] + np.arange(length)) % n_steps
         yield np.bincount(drawn.ravel()[:n_steps], minlength=n_steps).astype(np.float64)

@@ -18,8 +18,6 @@ from timing_logger.analysis.tables import Floats
 
 MAD_TO_SIGMA = 1.4826  # for normal noise
 _QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas
-_MIN_STRETCHES = 8
-"""The least number of stretches of a length in a run, for the run to tell how much they differ."""
 
 
 class Noise(NamedTuple):
@@ -63,14 +61,16 @@ def robust_sigma(values: Floats) -> float:
     return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0
 
 
-def noise_of(series: Floats) -> Noise:
+def noise_of(series: Floats, min_stretches: int) -> Noise:
     """Measure the noise that the ranks have in common.
 
     Args:
         series: steps x ranks; NaN where unknown.
+        min_stretches: the least number of stretches of a length in a run, for it to tell how much they
+            differ.
     """
     columns = _in_sigmas(series)
-    lengths = _lengths(max(map(len, columns), default=0))
+    lengths = _lengths(max(map(len, columns), default=0), min_stretches)
     errors = [1.0]
     for length in lengths[1:]:
         white = length**-0.5
@@ -85,8 +85,8 @@ def _in_sigmas(series: Floats) -> list[Floats]:
     return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
 
 
-def _lengths(n_steps: int) -> list[int]:
-    longest = max(1, n_steps // _MIN_STRETCHES)
+def _lengths(n_steps: int, min_stretches: int) -> list[int]:
+    longest = max(1, n_steps // min_stretches)
     return sorted({*(2**i for i in range(longest.bit_length())), longest})
 
 

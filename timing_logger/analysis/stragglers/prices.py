@@ -16,9 +16,6 @@ from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
 from timing_logger.analysis.grouping import quantiles
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
-MIN_DONORS = 3
-"""The least number of ranks that did the same, for the others to show how much one differs by chance."""
-
 _SEED = 33
 
 
@@ -37,7 +34,9 @@ class Slowed(NamedTuple):
 class Prices:
     """Prices of slow ranks."""
 
-    def __init__(self, program: Program, call: Ints, column_of_line: Ints, role_of_line: Ints) -> None:
+    def __init__(
+        self, program: Program, call: Ints, column_of_line: Ints, role_of_line: Ints, min_alike: int
+    ) -> None:
         """Prepare a program to be played again.
 
         Args:
@@ -45,11 +44,13 @@ class Prices:
             call: for each node what is called.
             column_of_line: for each line the column of its rank in arrays by step and rank.
             role_of_line: for each line its role.
+            min_alike: the least number of ranks that did the same, for the others to show how much one
+                differs by chance.
         """
         self._program, self._replay = program, Replay(program)
         self._column = column_of_line[program.line]
         self._clock = own_clocks(program, call, role_of_line)
-        self._parts = _Parts.of(self._column, self._clock)
+        self._parts = _Parts.of(self._column, self._clock, min_alike)
 
     @property
     def steps(self) -> Ints:
@@ -135,13 +136,13 @@ class _Parts(NamedTuple):
     by_chance: Floats
 
     @classmethod
-    def of(cls, column: Ints, clock: OwnClock) -> _Parts:
+    def of(cls, column: Ints, clock: OwnClock, min_alike: int) -> _Parts:
         last = np.flatnonzero(np.diff(clock.part, append=-1))
         total_s, usual_s, column = clock.since_s[last], clock.others_s[last], column[last]
         known = (usual_s > 0) & (total_s > 0) & (clock.n_peers[last] > 0)
         ratio = np.where(known, total_s, np.nan) / np.where(known, usual_s, np.nan)
         usually = quantiles(ratio, column, int(column.max(initial=-1)) + 1, [0.5])[0][column]
-        enough = clock.n_peers[last] >= MIN_DONORS - 1
+        enough = clock.n_peers[last] + 1 >= min_alike
         return cls(column, ratio, np.where(enough, ratio / usually, np.nan))
 
     def factors(self, is_fixed: Bools) -> Floats:

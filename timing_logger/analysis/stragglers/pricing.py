@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.stragglers import lost_time
-from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.prices import Prices, Slowed
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 if TYPE_CHECKING:
     from timing_logger.analysis.stragglers.candidates import Candidate
-
-MAX_ERROR = 0.02
-"""The largest error, as a fraction of the run, with which a run that is played again is believed."""
 
 
 class Pricing(Protocol):
@@ -37,19 +34,20 @@ class Pricing(Protocol):
         """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
 
 
-def pricing_of(times: StepTimes, roles: Mapping[int, str]) -> Pricing:
+def pricing_of(case: Case) -> Pricing:
     """Return what prices the slow ranks of a run."""
+    times, policy = case.times, case.policy
     played, n_ranks = times.played, len(times.ranks)
     if played is None or played.restarts or times.on_device:  # streams wait inside of their own rows
         return BySteps(times)
     if not _shows_who_waits(played.program, n_ranks, played.column_of_line):
         return BySteps(times)
     role_of_column = np.zeros(n_ranks, np.int64)
-    for number, columns in enumerate(members(times.ranks, roles).values()):
+    for number, columns in enumerate(case.by_role.values()):
         role_of_column[columns] = number
     role_of_line = role_of_column[played.column_of_line]
-    prices = Prices(played.program, played.call, played.column_of_line, role_of_line)
-    return ByReplay(prices) if prices.error <= MAX_ERROR else BySteps(times)
+    prices = Prices(played.program, played.call, played.column_of_line, role_of_line, policy.min_alike_ranks)
+    return ByReplay(prices) if prices.error <= policy.max_replay_error_share else BySteps(times)
 
 
 def _shows_who_waits(program: Program, n_ranks: int, column_of_line: Ints) -> bool:

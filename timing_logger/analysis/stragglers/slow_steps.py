@@ -10,31 +10,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.change_points import MIN_STEPS, change_points
+from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
-MIN_GAP = 0.10
-"""The least difference to the score of the peers that matters; 1 / (1 - MIN_GAP) as a ratio of times."""
-
-FLAGGED_SCORE = 0.75
-"""The relative or individual score below which a rank is flagged."""
-
-MIN_Z = 3.5
-"""The least significant robust z-score, from the median absolute deviation (Iglewicz, Hoaglin 1993)."""
-
-MIN_SHARE_SLOWER = 0.75
-"""The least fraction of the steps of a slow stretch in which the rank is slower than its peers."""
-
-MIN_RECURRING_SHARE = 0.05
-"""Single slow steps recur if they are this fraction of all; the edge of a run is the same fraction of it."""
-
-MIN_SIGMA = 0.02
-"""The least standard deviation assumed for log ratios: times within 2% are equal, however quiet the run."""
-
-_FLAGGED = -float(np.log(FLAGGED_SCORE))
 _BETWEEN_QUANTILES = 0.7572  # from the 10% to the 30% quantile of normal noise, in sigmas
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
 
@@ -57,48 +39,73 @@ class SlowSteps(NamedTuple):
     z: float
 
 
-def slow_steps(ratios: Floats, *, min_gap: float = MIN_GAP) -> list[SlowSteps]:
+class _Ruler(NamedTuple):
+    """What the steps of a rank are held against.
+
+    Attributes:
+        policy: the numbers that decide.
+        noise: the noise that the ranks have in common.
+        least: the least level of a slow stretch.
+    """
+
+    policy: Policy
+    noise: Noise
+    least: float
+
+    @property
+    def flagged(self) -> float:
+        """The log ratio from which on a single step stands out."""
+        return -float(np.log(self.policy.flagged_score))
+
+    def z_of_level(self, values: Floats) -> float:
+        """Return the median of the values in standard errors, by their absolute deviations."""
+        sigma = max(self.policy.min_noise_sigma, sigma_of(np.diff(values)))
+        wandering = sigma * self.noise.error_of_mean(len(values))
+        scattered = robust_sigma(values) / len(values) ** 0.5
+        return float(np.median(values) / (_MEDIAN_ERROR * max(wandering, scattered)))
+
+    def is_slow(self, values: Floats) -> bool:
+        """Tell whether the values are of a slow stretch."""
+        return bool(
+            len(values) > 0
+            and np.median(values) >= self.least
+            and np.mean(values > 0) >= self.policy.min_slower_steps_share
+            and self.z_of_level(values) >= self.policy.min_z
+        )
+
+
+def slow_steps(ratios: Floats, policy: Policy, *, gap_share: float = 1.0) -> list[SlowSteps]:
     """Find the slow steps of every rank.
 
     Args:
         ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
-        min_gap: in a slow stretch, the least difference of the rank's score to that of its peers.
+        policy: the numbers that decide.
+        gap_share: which part of the least difference of scores is enough for a slow stretch.
     """
-    noise, least = noise_of(ratios), -float(np.log(1 - min_gap))
+    least = -float(np.log(1 - gap_share * policy.min_score_gap))
+    ruler = _Ruler(policy, noise_of(ratios, policy.min_compared_stretches), least)
     columns = range(ratios.shape[1])
-    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, noise, least)]
-    return stretches + _recurring(ratios, stretches)
+    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, ruler)]
+    return stretches + _recurring(ratios, stretches, ruler)
 
 
-def _stretches(series: Floats, column: int, noise: Noise, least: float) -> list[SlowSteps]:
+def _stretches(series: Floats, column: int, ruler: _Ruler) -> list[SlowSteps]:
     known = np.flatnonzero(~np.isnan(series))
-    values = series[known]
-    changes = change_points(values, cap=_FLAGGED, min_sigma=MIN_SIGMA, noise=noise)
-    spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if _is_slow(values[a:b], noise, least)]
-    return [_stretch(values, known, span, column, noise) for span in _joined(values, spans)]
-
-
-def _is_slow(values: Floats, noise: Noise, least: float) -> bool:
-    return bool(
-        len(values) > 0
-        and np.median(values) >= least
-        and np.mean(values > 0) >= MIN_SHARE_SLOWER
-        and z_of_level(values, noise) >= MIN_Z
+    values, policy = series[known], ruler.policy
+    changes = change_points(
+        values, policy, cap=ruler.flagged, min_sigma=policy.min_noise_sigma, noise=ruler.noise
     )
+    spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if ruler.is_slow(values[a:b])]
+    joined = _joined(values, spans, policy.min_level_steps)
+    return [_stretch(values, known, span, column, ruler) for span in joined]
 
 
-def z_of_level(values: Floats, noise: Noise) -> float:
-    """Return the median of the values in standard errors; the noise is estimated from absolute deviations."""
-    wandering = max(MIN_SIGMA, sigma_of(np.diff(values))) * noise.error_of_mean(len(values))
-    scattered = robust_sigma(values) / len(values) ** 0.5
-    return float(np.median(values) / (_MEDIAN_ERROR * max(wandering, scattered)))
-
-
-def _joined(values: Floats, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _joined(values: Floats, spans: list[tuple[int, int]], min_steps: int) -> list[tuple[int, int]]:
     """Join slow spans that touch, which differ only in their level, and those that only a spike separates."""
     joined: list[tuple[int, int]] = []
     for start, end in spans:
-        if joined and _is_spike(values[joined[-1][1] : start], _level(values, joined[-1], (start, end))):
+        level = _level(values, *joined[-1:], (start, end))
+        if joined and _n_quick(values[joined[-1][1] : start], level) < min_steps:
             start = joined.pop()[0]
         joined.append((start, end))
     return joined
@@ -108,24 +115,24 @@ def _level(values: Floats, *spans: tuple[int, int]) -> float:
     return max(float(np.median(values[slice(*span)])) for span in spans)
 
 
-def _is_spike(between: Floats, level: float) -> bool:
-    """Tell whether fewer than ``MIN_STEPS`` steps are nearer to the peers than to the slow ``level``."""
-    return int(np.sum(between < level / 2)) < MIN_STEPS
+def _n_quick(between: Floats, level: float) -> int:
+    """Count the steps that are nearer to the peers than to the slow ``level``."""
+    return int(np.sum(between < level - between))
 
 
-def _stretch(values: Floats, known: Ints, span: tuple[int, int], column: int, noise: Noise) -> SlowSteps:
+def _stretch(values: Floats, known: Ints, span: tuple[int, int], column: int, ruler: _Ruler) -> SlowSteps:
     inside = values[slice(*span)]
-    edge = MIN_RECURRING_SHARE * len(values)
+    edge = ruler.policy.edge_steps_share * len(values)
     from_start, to_end = span[0] <= edge, span[1] >= len(values)
     kind: Kind = "ongoing" if to_end else "bounded"
     if from_start and span[1] >= len(values) - edge:
         kind = "persistent"
-    return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), z_of_level(inside, noise))
+    return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), ruler.z_of_level(inside))
 
 
-def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
+def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> list[SlowSteps]:
     """Find single slow steps outside of the stretches, of ranks with far more of them than their peers."""
-    single = _single_slow(ratios, stretches)
+    policy, single = ruler.policy, _single_slow(ratios, stretches, ruler)
     counts = single.sum(axis=0)
     found: list[SlowSteps] = []
     if len(counts) < 2:
@@ -134,14 +141,14 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps]) -> list[SlowSteps]:
         expected = float(np.median(np.delete(counts, column)))
         steps = np.flatnonzero(single[:, column])
         z = (counts[column] - expected) / (expected + 1) ** 0.5  # counts of rare events
-        if z >= MIN_Z and len(steps) - expected >= MIN_RECURRING_SHARE * len(ratios):
+        if z >= policy.min_z and len(steps) - expected >= policy.min_recurring_steps_share * len(ratios):
             found.append(SlowSteps(column, steps, "intermittent", float(np.median(ratios[steps, column])), z))
     return found
 
 
-def _single_slow(ratios: Floats, stretches: list[SlowSteps]) -> Bools:
+def _single_slow(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> Bools:
     sigma = np.array([_sigma_of_usual(column[~np.isnan(column)]) for column in ratios.T])
-    single: Bools = np.nan_to_num(ratios) > np.maximum(_FLAGGED, MIN_Z * sigma)
+    single: Bools = np.nan_to_num(ratios) > np.maximum(ruler.flagged, ruler.policy.min_z * sigma)
     for stretch in stretches:
         single[stretch.steps, stretch.column] = False
     return single

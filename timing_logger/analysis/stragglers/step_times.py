@@ -42,11 +42,6 @@ from timing_logger.record import DEVICE_CLOCK
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
 
-MIN_COVERAGE = 0.8
-"""The least fraction of the time without communication that rows of own work must cover on every rank.
-
-If they cover less, they are not taken as the only source of self times."""
-
 
 class Played(NamedTuple):
     """A run as a program that can be played again.
@@ -109,13 +104,12 @@ class StepTimes:
         """Return the range from the first to the last of the steps at these positions."""
         return self.numbering.step_range(self.iterations[steps])
 
-    @property
-    def rows_suffice(self) -> bool:
-        """Whether rows of own work cover ``MIN_COVERAGE`` of the time without communication on every rank."""
+    def rows_cover(self, share: float) -> bool:
+        """Tell whether rows of own work cover this share of the time without communication on every rank."""
         work_ms = self.phase_ms.sum(axis=0)
         known = ~np.isnan(work_ms) & ~np.isnan(self.gap_ms)
         covered, spent = np.where(known, (work_ms, self.gap_ms), 0.0).sum(axis=1)
-        return bool((covered >= MIN_COVERAGE * spent).all())
+        return bool((covered >= share * spent).all())
 
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""

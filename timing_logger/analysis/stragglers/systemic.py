@@ -7,55 +7,41 @@ from itertools import pairwise
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import MIN_STEPS
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.change_points import change_points
-from timing_logger.analysis.stragglers.coverage import MIN_COVERED
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
-    members,
     peer_medians,
     relative_scores,
     row_medians,
 )
 from timing_logger.analysis.stragglers.result import Gate, Verdict
-from timing_logger.analysis.stragglers.slow_steps import (
-    FLAGGED_SCORE,
-    MIN_SHARE_SLOWER,
-    MIN_SIGMA,
-    SlowSteps,
-    slow_steps,
-)
+from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
-MAX_LOST_SHARE = 1 - FLAGGED_SCORE
-"""The largest fraction of the time that may be lost to the slowest rank of each step in a healthy run."""
 
-
-def whole_role(times: StepTimes, roles: Mapping[int, str]) -> Verdict | None:
+def whole_role(case: Case) -> Verdict | None:
     """Return the verdict that all ranks of a role are slower than the typical other role, over enough steps.
 
     The roles are compared by all their own work, and else by those operations in which a role is slower, if
     these are most of its work: an operation that hides waiting, such as gradient clipping that reduces
     inside, is long on all ranks except those of a slow role.
 
-    Args:
-        times: the times of the run.
-        roles: the role of each rank.
-
     Returns:
         The costliest such verdict; None if there is none.
     """
-    by_role = members(times.ranks, roles)
+    times, by_role = case.times, case.by_role
     if len(by_role) < 2 or _may_be_passed_on(times):
         return None
     self_ms = np.stack([row_medians(times.self_ms[:, columns]) for columns in by_role.values()], axis=1)
-    found = _slow_roles(times, by_role, self_ms) or _slow_in_most(times, by_role, self_ms)
+    found = _slow_roles(case, self_ms) or _slow_in_most(case, self_ms)
     return max(found, key=lambda verdict: verdict.cost_ms, default=None)
 
 
-def _slow_in_most(times: StepTimes, by_role: Mapping[str, Ints], self_ms: Floats) -> list[Verdict]:
+def _slow_in_most(case: Case, self_ms: Floats) -> list[Verdict]:
+    times, by_role = case.times, case.by_role
     if not times.phases:
         return []
     typical = [[row_medians(own_ms[:, columns]) for columns in by_role.values()] for own_ms in times.phase_ms]
@@ -63,8 +49,8 @@ def _slow_in_most(times: StepTimes, by_role: Mapping[str, Ints], self_ms: Floats
     found = []
     for role in range(len(by_role)):
         slower_ms = phase_ms[_slower_in(phase_ms, role)].sum(axis=0)
-        if np.nansum(slower_ms[:, role]) >= MIN_COVERED * np.nansum(self_ms[:, role]):
-            found += _slow_roles(times, by_role, slower_ms, only=role)
+        if np.nansum(slower_ms[:, role]) >= case.policy.min_role_work_share * np.nansum(self_ms[:, role]):
+            found += _slow_roles(case, slower_ms, only=role)
     return found
 
 
@@ -75,14 +61,10 @@ def _slower_in(phase_ms: Floats, role: int) -> Ints:
     return np.flatnonzero((typical > 0).all(axis=1) & (typical[:, role] > others))
 
 
-def _slow_roles(
-    times: StepTimes, by_role: Mapping[str, Ints], role_ms: Floats, only: int | None = None
-) -> list[Verdict]:
+def _slow_roles(case: Case, role_ms: Floats, only: int | None = None) -> list[Verdict]:
     """Return the verdicts on slow roles, by times in ms (steps x roles); ``only`` selects one role."""
-    slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)))
-    found = [
-        _role_verdict(times, by_role, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)
-    ]
+    slow_of_all = slow_steps(log_ratios(role_ms, peer_medians(role_ms)), case.policy)
+    found = [_role_verdict(case, role_ms, slow) for slow in slow_of_all if only in (None, slow.column)]
     return [verdict for verdict in found if verdict is not None]
 
 
@@ -91,17 +73,16 @@ def _may_be_passed_on(times: StepTimes) -> bool:
     return times.from_gaps and len(times.phases) > 1
 
 
-def _role_verdict(
-    times: StepTimes, by_role: Mapping[str, Ints], role_ms: Floats, slow: SlowSteps
-) -> Verdict | None:
-    role, columns = list(by_role.items())[slow.column]
+def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | None:
+    times, policy = case.times, case.policy
+    role, columns = list(case.by_role.items())[slow.column]
     score = float(relative_scores(role_ms[slow.steps])[slow.column])
-    needed = min(MIN_STEPS, int((~np.isnan(role_ms[:, slow.column])).sum()))
-    covered = _covered(times, columns, role_ms[:, slow.column])
+    needed = min(policy.min_slow_steps, int((~np.isnan(role_ms[:, slow.column])).sum()))
+    covered, least = _covered(times, columns, role_ms[:, slow.column]), policy.min_role_work_share
     gates = (
-        Gate.below("score of the role", score, FLAGGED_SCORE),
+        Gate.below("score of the role", score, policy.flagged_score),
         Gate.at_least("slow steps", len(slow.steps), needed),
-        Gate("share of its time that these rows cover", covered, MIN_COVERED, not covered < MIN_COVERED),
+        Gate("share of its time that these rows cover", covered, least, not covered < least),
     )
     if not all(gate.passed for gate in gates):
         return None
@@ -136,37 +117,40 @@ def _longest_phase(times: StepTimes, steps: Ints, columns: Ints) -> str:
     return times.phases[int(np.argmax(beyond))] if beyond else ""
 
 
-def group_wide(times: StepTimes) -> Verdict | None:
+def group_wide(case: Case) -> Verdict | None:
     """Return the verdict that most ranks became slower than in their own best past, over enough steps.
 
     Returns:
         The costliest such verdict; None if there is none.
     """
+    times, policy = case.times, case.policy
     with_all = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
     own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[with_all]
     if not len(own):
         return None
     typical = row_medians(own)
-    edges = [0, *change_points(typical, cap=-np.log(FLAGGED_SCORE), min_sigma=MIN_SIGMA), len(typical)]
-    spans = list(pairwise(edges))
+    cap = -float(np.log(policy.flagged_score))
+    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
+    spans = list(pairwise([0, *changes, len(typical)]))
     best = np.full(own.shape[1], np.nan)
     found = []
     for span in spans:
         level = column_medians(own[slice(*span)])
         if not np.isnan(best).all():
-            found.append(_group_verdict(times, with_all[slice(*span)], np.exp(best - level)))
-        if span[1] - span[0] >= MIN_STEPS:
+            found.append(_group_verdict(case, with_all[slice(*span)], np.exp(best - level)))
+        if span[1] - span[0] >= policy.min_past_steps:
             best = np.fmin(best, level)
     return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
 
 
-def _group_verdict(times: StepTimes, steps: Ints, scores: Floats) -> Verdict | None:
+def _group_verdict(case: Case, steps: Ints, scores: Floats) -> Verdict | None:
+    times, policy = case.times, case.policy
     score = float(np.nanmedian(scores))
-    share = float(np.mean(scores < FLAGGED_SCORE))
+    share = float(np.mean(scores < policy.flagged_score))
     gates = (
-        Gate.below("individual score, median of the ranks", score, FLAGGED_SCORE),
-        Gate.at_least("share of the ranks below it", share, MIN_SHARE_SLOWER),
-        Gate.at_least("slow steps", len(steps), MIN_STEPS),
+        Gate.below("individual score, median of the ranks", score, policy.flagged_score),
+        Gate.at_least("share of the ranks below it", share, policy.min_slower_ranks_share),
+        Gate.at_least("slow steps", len(steps), policy.min_slow_steps),
     )
     if not all(gate.passed for gate in gates):
         return None
@@ -188,19 +172,18 @@ def _grown_phase(times: StepTimes, steps: Ints) -> str:
     return times.phases[int(np.nanargmax(grown))] if grown else ""
 
 
-def diffuse(times: StepTimes, roles: Mapping[int, str], without_owner: bool) -> Verdict:
+def diffuse(case: Case, without_owner: bool) -> Verdict:
     """Return the verdict that much time is lost to late ranks, but to none in particular; or ``healthy``.
 
     Args:
-        times: the times of the run.
-        roles: the role of each rank.
+        case: the run to be judged.
         without_owner: whether there are slow ranks that may not be named together: they are too many, or
             explain too little.
     """
-    by_role = members(times.ranks, roles)
-    lost = _lost_share(times, by_role)
-    too_much = lost > MAX_LOST_SHARE
-    gate = Gate("share of the time lost to the slowest of each step", lost, MAX_LOST_SHARE, too_much)
+    times, most = case.times, case.policy.max_lost_share
+    lost = _lost_share(times, case.by_role)
+    too_much = lost > most
+    gate = Gate("share of the time lost to the slowest of each step", lost, most, too_much)
     if not too_much and not without_owner:
         return Verdict(verdict="healthy", gates=(gate,))
     slowest = np.fmax.reduce(times.self_ms, axis=1, initial=0.0).sum()

@@ -21,6 +21,7 @@ from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
 from timing_logger.analysis.stragglers.candidates import Candidate
+from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
 from timing_logger.analysis.stragglers.coverage import (
     inconclusive_ranks,
@@ -28,7 +29,7 @@ from timing_logger.analysis.stragglers.coverage import (
     why_inconclusive,
     why_untimed,
 )
-from timing_logger.analysis.stragglers.culprits import EXPLAINED, MIN_EXPLAINED, Culprits, culprits
+from timing_logger.analysis.stragglers.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
     explained_phase,
     few_steps,
@@ -42,9 +43,9 @@ from timing_logger.analysis.stragglers.evidence import (
     what_it_rests_on,
     why_not,
 )
-from timing_logger.analysis.stragglers.likelihood import RESAMPLINGS
 from timing_logger.analysis.stragglers.lockstep import Party
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
+from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
 from timing_logger.analysis.stragglers.step_times import (
@@ -63,7 +64,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> Verdict:
+def stragglers(
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+) -> Verdict:
     """Judge which ranks of a run are slow, if any.
 
     Args:
@@ -71,6 +74,7 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = 
         roles: the role of each rank, such as its pipeline stage: ranks of equal roles do equal work
             and are compared. By default roles are taken from a column ``role``, or from the labels that the
             loggers were given (``timings.attrs["files"]``); else all ranks have one role.
+        policy: the numbers that decide.
 
     Returns:
         The first verdict of these that holds: a minority of one role's ranks passes every gate (``rank``);
@@ -84,23 +88,21 @@ def stragglers(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = 
         and not timed; ``why`` then has the reason. The attribute ``end`` tells of any
         run whether it came to its end.
     """
-    return judgement_of(timings, roles).verdict
+    return judgement_of(timings, roles, policy=policy).verdict
 
 
 class Judgement(NamedTuple):
     """A verdict, and what it is based on.
 
     Attributes:
-        times: the times by step and rank.
+        case: the times by step and rank, the role of each rank, and the policy.
         verdict: the verdict on these times.
-        roles: the role of each rank.
         are_comparable: whether the ranks are of one run, as far as can be seen.
         slow: the positions of the slow steps of each rank that is named, or suspected, against its peers.
     """
 
-    times: StepTimes
+    case: Case
     verdict: Verdict
-    roles: Mapping[int, str]
     are_comparable: bool = True
     slow: Mapping[int, Ints] = MappingProxyType({})
 
@@ -118,38 +120,41 @@ class Judgement(NamedTuple):
 
 
 def judgement_of(
-    timings: IntoDataFrameT, roles: Mapping[int, object] | None, end: RunEnd | None = None
+    timings: IntoDataFrameT,
+    roles: Mapping[int, object] | None,
+    end: RunEnd | None = None,
+    *,
+    policy: Policy = STANDARD,
 ) -> Judgement:
     """Judge a run, for ``stragglers``, ``windows`` and ``scores``.
 
     Args:
-        timings, roles: as those of ``stragglers``.
+        timings, roles, policy: as those of ``stragglers``.
         end: the end of the run where it is known already; None to find it.
     """
-    return reduce_judgement([map_judgement(timings)], roles, end)
+    return reduce_judgement([map_judgement(timings)], roles, end, policy=policy)
 
 
-def judgement_on(times: StepTimes, role_of: Mapping[int, str], files: Sequence[File]) -> Judgement:
+def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     """Judge a run by its times, without looking at its end.
 
     Args:
-        times: the times by step and rank.
-        role_of: the role of each rank.
+        case: the run to be judged.
         files: ``attrs["files"]`` of ``read_timings``.
     """
     if mixed := different_runs(files):
         why = f"the files look like those of different runs: {mixed}"
-        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(times.ranks))
-        return Judgement(times, verdict, role_of, are_comparable=False)
-    found = _by_rows_or_gaps(times, role_of)
+        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
+        return Judgement(case, verdict, are_comparable=False)
+    found = _by_rows_or_gaps(case)
     hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
-    verdict = _rather_communication(found.verdict, times, slow_communication(times, hosts))
-    pricing, untimed = pricing_of(found.times, role_of), why_untimed(files)
-    verdict = _as_far_as_known(verdict, found.times, role_of, lacking(files), pricing, untimed)
+    verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts))
+    pricing, untimed = pricing_of(found.case), why_untimed(files)
+    verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
     if verdict.verdict == "healthy" and verdict.judged:
-        verdict = _rather_communication(verdict, times, mostly_transfers(times))
+        verdict = _rather_communication(verdict, case.times, mostly_transfers(case))
     if verdict.verdict == "healthy" and verdict.judged:
-        verdict = replace(verdict, **not_explained(times)._asdict())
+        verdict = replace(verdict, **not_explained(case.times)._asdict())
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
 
 
@@ -178,12 +183,7 @@ _OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
 
 
 def _as_far_as_known(
-    verdict: Verdict,
-    times: StepTimes,
-    roles: Mapping[int, str],
-    lacks: Sequence[Lack],
-    pricing: Pricing,
-    untimed: str,
+    verdict: Verdict, case: Case, lacks: Sequence[Lack], pricing: Pricing, untimed: str
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 
@@ -195,89 +195,92 @@ def _as_far_as_known(
         verdict = replace(verdict, evidence=(f"{capital(absent)}.", *verdict.evidence))
     why = absent if verdict.verdict in _OF_ALL_RANKS else ""
     if verdict.verdict == "healthy":
-        why = why or why_inconclusive(times, roles, pricing) or untimed
-    unjudged = {*(times.ranks if why else inconclusive_ranks(times, roles)), *(lack.rank for lack in lacks)}
+        why = why or why_inconclusive(case, pricing) or untimed
+    unjudged = {*(case.times.ranks if why else inconclusive_ranks(case)), *(lack.rank for lack in lacks)}
     if why:
         verdict = replace(verdict, verdict="healthy", judged=False, why=why, cost_ms=0.0, cost_share=0.0)
     return replace(verdict, unjudged_ranks=tuple(sorted(unjudged)))
 
 
-def _by_rows_or_gaps(times: StepTimes, roles: Mapping[int, str]) -> Judgement:
+def _by_rows_or_gaps(case: Case) -> Judgement:
     """Judge by the rows of own work and, where they cover too little, also by the time between communication.
 
     What the rows show remains true where they do not cover all time. So if the time between communication, in
     which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless it is ``healthy``.
     """
-    by_rows = _Found.on(times, roles)
-    if times.rows_suffice:
-        return by_rows.judgement(roles)
-    by_gaps = _Found.on(times.by_gaps(), roles)
+    by_rows = _Found.on(case)
+    if case.times.rows_cover(case.policy.min_work_share):
+        return by_rows.judgement()
+    by_gaps = _Found.on(case.with_times(case.times.by_gaps()))
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
-        return by_rows.judgement(roles)
+        return by_rows.judgement()
     if by_gaps.verdict.verdict in ("rank", "suspect") or by_rows.verdict.verdict == "healthy":
-        return by_gaps.judgement(roles)
-    return by_rows.judgement(roles)
+        return by_gaps.judgement()
+    return by_rows.judgement()
 
 
 class _Found(NamedTuple):
     """A verdict, with the times and the slow ranks that it is based on."""
 
-    times: StepTimes
+    case: Case
     verdict: Verdict
     culprits: Culprits
 
     @classmethod
-    def on(cls, times: StepTimes, roles: Mapping[int, str]) -> _Found:
-        found = culprits(times, roles)
-        return cls(times, _verdict(times, roles, found), found)
+    def on(cls, case: Case) -> _Found:
+        found = culprits(case)
+        return cls(case, _verdict(case, found), found)
 
-    def judgement(self, roles: Mapping[int, str]) -> Judgement:
+    def judgement(self) -> Judgement:
         of_ranks = self.verdict.verdict in ("rank", "suspect")
-        slow = self.culprits.slow_steps(self.times) if of_ranks else {}
-        return Judgement(self.times, self.verdict, roles, slow=slow)
+        slow = self.culprits.slow_steps(self.case.times) if of_ranks else {}
+        return Judgement(self.case, self.verdict, slow=slow)
 
 
 def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
     """Tell whether unlogged time costs more than what the rows of the named ranks show.
 
     Unlogged time of another rank may be waiting for the named ranks, but then it costs no more than their
-    delay. The unlogged time of a named rank contains its logged excess, so it must cost twice as much.
+    delay. The unlogged time of a named rank contains its logged excess, so it must cost more than that.
     """
-    named = by_rows.verdict.ranks
-    ranks = by_rows.times.ranks
+    named, times_as_much = by_rows.verdict.ranks, by_rows.case.policy.min_outdoing_times
+    ranks = by_rows.case.times.ranks
     named_ms = sum(c.cost_ms for c in by_rows.culprits.found if ranks[c.column] in named)
     return any(
-        found.may_be_named and found.cost_ms > (2 if ranks[found.column] in named else 1) * named_ms
+        found.may_be_named
+        and found.cost_ms > (times_as_much if ranks[found.column] in named else 1) * named_ms
         for found in by_gaps.culprits.found
     )
 
 
-def _verdict(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
-    verdict = _of_whom(times, roles, found)
-    few = few_steps_in_all(times) if verdict.verdict == "healthy" else ()
+def _verdict(case: Case, found: Culprits) -> Verdict:
+    verdict = _of_whom(case, found)
+    few = few_steps_in_all(case) if verdict.verdict == "healthy" else ()
     return replace(
         verdict,
         suspects=found.suspects,
-        cost_share=times.share_of_run(verdict.cost_ms),
-        evidence=(*verdict.evidence, *few, *what_it_rests_on(times, roles)),
+        cost_share=case.times.share_of_run(verdict.cost_ms),
+        evidence=(*verdict.evidence, *few, *what_it_rests_on(case)),
     )
 
 
-def _of_whom(times: StepTimes, roles: Mapping[int, str], found: Culprits) -> Verdict:
+def _of_whom(case: Case, found: Culprits) -> Verdict:
     """Return the first verdict that holds, in the order that ``stragglers`` states."""
+    times = case.times
     if found.named:
-        return _of_ranks(times, found)
+        return _of_ranks(case, found)
     refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
-    of_many = whole_role(times, roles) or group_wide(times)
+    of_many = whole_role(case) or group_wide(case)
     if of_many is None and found.probable is not None:
-        return _probably(times, found, found.probable)
+        return _probably(case, found, found.probable)
     without_owner = any(candidate.may_be_named for candidate in found.found)
     minded = replace(times, self_ms=waited_for_ms(times, found.found))
-    verdict = of_many or diffuse(minded, roles, without_owner)
+    verdict = of_many or diffuse(case.with_times(minded), without_owner)
     return replace(verdict, evidence=(*verdict.evidence, *refused))
 
 
-def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
+def _of_ranks(case: Case, found: Culprits) -> Verdict:
+    times = case.times
     named = [party.first for party in found.named]
     first, gate = named[0], found.last_gate
     phase, phase_share = phase_of(times, first)
@@ -294,14 +297,15 @@ def _of_ranks(times: StepTimes, found: Culprits) -> Verdict:
             *waited_for(times, first),
             *passed_on(times, first),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
-            *few_steps(times),
+            *few_steps(case),
         ),
     )
 
 
-def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
+def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
+    times, policy = case.times, case.policy
     first, suspect = party.first, found.suspects[0]
-    share = Gate.at_least(EXPLAINED, suspect.share, MIN_EXPLAINED)
+    share = Gate.at_least(EXPLAINED, suspect.share, policy.min_explained_share)
     others = [candidate for candidate in found.found if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
@@ -309,9 +313,10 @@ def _probably(times: StepTimes, found: Culprits, party: Party) -> Verdict:
         evidence=(
             why_not(times, first, share if not share.passed else None),
             *in_lockstep(times, party),
-            f"The costliest in {suspect.likelihood:.0%} of {RESAMPLINGS} runs drawn from the steps of this.",
+            f"The costliest in {suspect.likelihood:.0%} of {policy.resamplings} runs drawn from the steps of "
+            "this.",
             *(why_not(times, candidate, None) for candidate in others[:3]),
-            *few_steps(times),
+            *few_steps(case),
         ),
     )
 
@@ -359,7 +364,11 @@ def map_judgement(timings: IntoDataFrameT) -> JudgementPart:
 
 
 def reduce_judgement(
-    parts: Sequence[JudgementPart], roles: Mapping[int, object] | None = None, end: RunEnd | None = None
+    parts: Sequence[JudgementPart],
+    roles: Mapping[int, object] | None = None,
+    end: RunEnd | None = None,
+    *,
+    policy: Policy = STANDARD,
 ) -> Judgement:
     """Judge a run by the parts of all its processes, with the same result as by all rows at once.
 
@@ -367,9 +376,10 @@ def reduce_judgement(
         parts: as ``map_judgement`` returned them, in ascending order of their processes.
         roles: the role of each rank; None to take those of the parts.
         end: the end of the run where it is known already; None to find it.
+        policy: the numbers that decide.
     """
     files = [file for part in parts for file in part.files]
     times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
-    found = judgement_on(times, roles_of(of_pandas(), times.ranks, known), files)
+    found = judgement_on(Case(times, roles_of(of_pandas(), times.ranks, known), policy), files)
     return found.ending_in(end or run_end_of([part.last for part in parts], files))

@@ -12,7 +12,9 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.stragglers.peers import log_ratios, members, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow_steps import slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
@@ -44,7 +46,9 @@ _SCHEMA: Schema = {
 }  # fmt: skip
 
 
-def windows(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None) -> IntoDataFrameT:
+def windows(
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
+) -> IntoDataFrameT:
     """Find the windows of iterations in which a rank was slower than its peers.
 
     A window lies between change points of log(rank / peer median) and lasts 3 steps or more; single
@@ -55,6 +59,7 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = Non
     Args:
         timings: as ``read_timings`` returns.
         roles: the role of each rank, see :func:`timing_logger.analysis.stragglers`.
+        policy: the numbers that decide.
 
     Returns:
         One row for each window, the costliest first.
@@ -74,7 +79,7 @@ def windows(timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = Non
             bad.
         cost_ms: sum of the time that the rank spent in the slow steps beyond the median of its peers.
     """
-    return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles).windows)
+    return cast("IntoDataFrameT", stragglers_and_windows(timings, roles=roles, policy=policy).windows)
 
 
 class StragglersAndWindows(NamedTuple):
@@ -90,21 +95,22 @@ class StragglersAndWindows(NamedTuple):
 
 
 def stragglers_and_windows(
-    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None
+    timings: IntoDataFrameT, *, roles: Mapping[int, object] | None = None, policy: Policy = STANDARD
 ) -> StragglersAndWindows:
     """Compute ``stragglers`` and :func:`windows` at the cost of one of them, with the same arguments."""
     frame = opened(timings, COLUMNS_OF["stragglers"])
-    return verdict_and_windows(judgement_of(timings, roles), frame)
+    return verdict_and_windows(judgement_of(timings, roles, policy=policy), frame)
 
 
 def verdict_and_windows(judgement: Judgement, frame: Frame) -> StragglersAndWindows:
     """Return the verdict and the windows of a judgement, the windows in the library of ``frame``."""
-    times, verdict, role_of, are_comparable, _ = judgement
+    case, verdict, are_comparable, _ = judgement
+    times = case.times
     found = [
         window
-        for role, columns in members(times.ranks, role_of).items()
+        for role, columns in case.by_role.items()
         for phase, phase_ms in (phases_of(times) if are_comparable else ())
-        for window in _rows(times, phase, phase_ms[:, columns], columns, role)
+        for window in _rows(case, phase, phase_ms[:, columns], columns, role)
     ]
     found.sort(key=lambda window: (-window.figures[-1], window.figures))
     table = like(frame, _SCHEMA, [window.figures for window in found])
@@ -138,9 +144,9 @@ class _Window(NamedTuple):
     span: StepRange
 
 
-def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
-    baseline = peer_medians(phase_ms)
-    for slow in slow_steps(log_ratios(phase_ms, baseline)):
+def _rows(case: Case, phase: str, phase_ms: Floats, columns: Ints, role: str) -> Iterator[_Window]:
+    times, baseline = case.times, peer_medians(phase_ms)
+    for slow in slow_steps(log_ratios(phase_ms, baseline), case.policy):
         own_ms, peers_ms = phase_ms[slow.steps, slow.column], baseline[slow.steps, slow.column]
         span = times.step_range(slow.steps)
         figures = (
@@ -153,9 +159,12 @@ def _rows(times: StepTimes, phase: str, phase_ms: Floats, columns: Ints, role: s
 
 
 def _reduce(
-    parts: Sequence[JudgementPart], *, roles: Mapping[int, object] | None = None
+    parts: Sequence[JudgementPart],
+    *,
+    roles: Mapping[int, object] | None = None,
+    policy: Policy = STANDARD,
 ) -> StragglersAndWindows:
-    return verdict_and_windows(reduce_judgement(parts, roles), of_pandas())
+    return verdict_and_windows(reduce_judgement(parts, roles, policy=policy), of_pandas())
 
 
 STRAGGLERS = Analysis(COLUMNS_OF["stragglers"], map_judgement, _reduce)

@@ -32,7 +32,7 @@ class OwnTimes(NamedTuple):
 
     @classmethod
     def of(cls, judgement: Judgement) -> OwnTimes:
-        times = judgement.times
+        times = judgement.case.times
         return cls(
             times.ranks, times.numbering.iterations(times.iterations),
             times.numbering.epochs_of(times.iterations), times.self_ms, times.from_gaps, judgement.slow,

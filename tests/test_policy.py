@@ -1,0 +1,63 @@
+"""The policy of verdicts: every number that decides is in it, and decides."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+from simulated_runs import data_parallel, factors
+
+from timing_logger.analysis import Policy, scores, stragglers, stragglers_and_windows, windows
+from timing_logger.errors import ConfigurationError
+
+# -- the numbers ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("min_cost_share", -0.01, "a number from 0 to 1"),
+        ("min_cost_share", 1.01, "a number from 0 to 1"),
+        ("min_cost_share", math.nan, "a number from 0 to 1"),
+        ("min_cost_share", "0.02", "a number from 0 to 1"),
+        ("min_cost_share", None, "a number from 0 to 1"),
+        ("min_score_gap", 0.0, "a number between 0 and 1, both excluded"),
+        ("flagged_score", 1.0, "a number between 0 and 1, both excluded"),
+        ("min_z", 0.0, "a finite number above 0"),
+        ("min_z", math.inf, "a finite number above 0"),
+        ("min_transfer_times", 1.0, "a finite number above 1"),
+        ("min_slow_steps", 0, "a whole number from 1 on"),
+        ("min_slow_steps", 20.0, "a whole number from 1 on"),
+        ("min_slow_steps", True, "a whole number from 1 on"),
+    ],
+)
+def test_a_number_out_of_its_range_is_named_with_what_it_may_be(name: str, value: Any, allowed: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Policy(**{name: value})
+    assert str(raised.value).startswith(f"{name}: {value!r} is not {allowed}. Leave it out for the default, ")
+
+
+def test_the_bounds_of_a_range_are_in_it_and_numbers_of_numpy_are_numbers() -> None:
+    policy = Policy(min_cost_share=0, max_lost_share=1, min_slow_steps=np.int64(1), min_z=np.float64(2))
+    assert (policy.min_cost_share, policy.min_slow_steps) == (0, 1)
+
+
+def test_a_policy_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Policy().min_z = 2.0  # type: ignore[misc]
+
+
+def test_every_analysis_of_slow_ranks_goes_by_the_policy() -> None:
+    factor = factors(60, 4, noise=0.02)
+    factor[:, 1] *= 1.2
+    timings, strict = data_parallel(factor), Policy(min_score_gap=0.5)
+    assert stragglers(timings).ranks == (1,)
+    assert stragglers(timings, policy=strict).ranks == ()
+    assert len(windows(timings)) > len(windows(timings, policy=strict)) == 0
+    assert not scores(timings)["flagged"].any()
+    assert scores(timings, policy=Policy(flagged_score=0.9))["flagged"].any()
+    both = stragglers_and_windows(timings, policy=strict)
+    assert (both.verdict.ranks, len(both.windows)) == ((), 0)

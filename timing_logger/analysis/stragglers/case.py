@@ -1,0 +1,36 @@
+"""What is judged, and by what: the times of a run, the roles of its ranks, and the policy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A run to be judged.
+
+    Attributes:
+        times: the times of the run.
+        roles: the role of each rank.
+        policy: the numbers that decide.
+    """
+
+    times: StepTimes
+    roles: Mapping[int, str]
+    policy: Policy
+
+    @cached_property
+    def by_role(self) -> dict[str, Ints]:
+        """The columns of the ranks of each role."""
+        return members(self.times.ranks, self.roles)
+
+    def with_times(self, times: StepTimes) -> Case:
+        """Return the case of the same ranks with other times."""
+        return replace(self, times=times)
