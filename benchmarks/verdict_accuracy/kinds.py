@@ -48,7 +48,9 @@ def _rare_and_huge() -> Iterator[Scenario]:
 def _busy_machines() -> Iterator[Scenario]:
     for ranks in (4, 8, 16):
         yield from _lines("training", ("healthy", "slow 50%"), noise="busy", ranks=ranks)
-        yield from _lines("short steps", ("healthy", "slow 100%"), noise="busy", ranks=ranks)
+        yield from _lines("short steps", ("healthy",), noise="busy", ranks=ranks)
+    for ranks in (4, 8):
+        yield from _lines("short steps", ("slow 100%",), noise="busy", ranks=ranks)
     yield from _lines("training", ("healthy", "slow 50%"), logged="collectives only", noise="busy")
 
 
