@@ -567,7 +567,9 @@ def test_every_gate_of_a_named_rank_passed_and_is_stated_with_its_bound() -> Non
     verdict = stragglers(data_parallel(slowed(3, 1.5)))
     assert all(gate.passed for gate in verdict.gates)
     assert gate(verdict, "share of the lost time that is explained") >= 0.8
-    assert gate(verdict, "score below that of its peers") == pytest.approx(1 - 1 / 1.5, abs=0.05)
+    assert gate(verdict, "part of its time by which its peers are quicker") == pytest.approx(
+        1 - 1 / 1.5, abs=0.05
+    )
 
 
 def test_windows_and_verdict_agree() -> None:

@@ -57,8 +57,7 @@ class FreeRows:
         self._shape = (n_steps, n_ranks)
         self._made: list[_Made] = []
         self._counts: Counter[object] = Counter()
-        self._step = -1
-        self._outer: int | None = None
+        self._step, self._outer = -1, None
 
     def begin_step(self) -> None:
         """Begin the next step."""

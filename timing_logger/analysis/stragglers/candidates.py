@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.chance import z_of_chance
 from timing_logger.analysis.stragglers.noise import robust_sigma
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
@@ -26,7 +27,7 @@ from timing_logger.analysis.tables import Floats, Ints, known
 
 _WAITED = "share of its extra time that others waited"
 _STEPS = "slow steps"
-_GAP = "score below that of its peers"
+_GAP = "part of its time by which its peers are quicker"
 _PEERS = "z among the peers"
 _COST = "share of the run that it costs"
 
@@ -87,6 +88,11 @@ class Candidate:
         return is_slow and (for_long or self.lasted)
 
     @property
+    def is_by_little(self) -> bool:
+        """Whether the rank is slower than its peers by less than matters, unless it costs the run visibly."""
+        return not self._passed(_GAP)
+
+    @property
     def lasted(self) -> bool:
         """Whether the rank was slow in enough steps to be named."""
         return self._passed(_STEPS)
@@ -126,9 +132,7 @@ def candidates(case: Case, pricing: Pricing) -> list[Candidate]:
         for name, columns in case.by_role.items()
         if len(columns) > 1
         for role in [_Role.of(case, name, columns)]
-        for slow in _with_bursts(
-            slow_steps(role.ratios, policy, gap_share=policy.half_gap_share), policy.min_bursts
-        )
+        for slow in [*_slow_together(role, policy), *_alone(case, role)]
     ]
     return sorted(_with_waiting(found, pricing), key=lambda candidate: -candidate.cost_ms)
 
@@ -153,16 +157,33 @@ def _waited_gate(one: Candidate, share: float) -> Gate:
     return Gate.at_least(_WAITED, share, one.policy.min_waited_share)
 
 
-def _with_bursts(found: list[SlowSteps], min_bursts: int) -> list[SlowSteps]:
-    """Add, for each rank with several stretches of slow steps, all of them together."""
+def _slow_together(role: _Role, policy: Policy) -> list[SlowSteps]:
+    """Return the slow steps of each rank of a role, and of one with several stretches all of them."""
+    found = slow_steps(role.ratios, policy, gap_share=policy.half_gap_share)
     together = []
     for column in sorted({slow.column for slow in found}):
         its = [slow for slow in found if slow.column == column]
-        if len(its) >= min_bursts:
+        if len(its) >= policy.min_bursts:
             steps = np.unique(np.concatenate([slow.steps for slow in its]))
             level = float(np.median([slow.level for slow in its]))
-            together.append(SlowSteps(column, steps, "intermittent", level, min(slow.z for slow in its)))
+            together.append(SlowSteps(column, steps, "intermittent", level, max(slow.z for slow in its)))
     return found + together
+
+
+def _alone(case: Case, role: _Role) -> list[SlowSteps]:
+    """Return the steps in which a rank does what no other of its role ever does, such as saving.
+
+    No test is needed to tell that it is no chance.
+    """
+    found = []
+    for phase_ms in case.times.phase_ms[:, :, role.columns]:
+        does = np.nan_to_num(phase_ms) > 0
+        ranks, steps = np.flatnonzero(does.any(axis=0)), np.flatnonzero(does.any(axis=1))
+        if len(ranks) == 1 and len(steps) >= case.policy.min_steps_alone:
+            column = int(ranks[0])
+            level = float(np.median(role.ratios[steps, column]))
+            found.append(SlowSteps(column, steps, "intermittent", level, np.inf, are_single=True))
+    return found
 
 
 class _Role(NamedTuple):
@@ -196,19 +217,20 @@ def _candidate(case: Case, role: _Role, slow: SlowSteps) -> Candidate:
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, role.columns)])
     cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
     gates = (
-        Gate.at_least("z over the steps", slow.z, policy.min_z),
+        Gate.at_least("z over the steps", slow.z, _least_z(slow, policy)),
         *_spread_gate(column_medians(role.ratios[slow.steps]), slow.column, policy),
         Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps, policy)),
         Gate.at_least(_COST, cost_share, policy.min_cost_share),
-        _steps_gate(slow, role.n_steps, cost_share, policy),
+        *(() if slow.are_single else (_steps_gate(slow, role.n_steps, cost_share, policy),)),
     )
     score = float(scores[slow.column])
     return Candidate(slow, role.name, column, role.columns, role.ratios, excess_ms, score, gates, policy)
 
 
 def _gap(scores: Floats, column: int) -> float:
+    """Return by which fraction of its time a rank would be quicker at the median score of its peers."""
     peers = known(np.delete(scores, column))
-    return float(np.median(peers) - scores[column]) if len(peers) else float("nan")
+    return float(1 - scores[column] / np.median(peers)) if len(peers) else float("nan")
 
 
 def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
@@ -218,6 +240,10 @@ def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
         return ()
     z = (levels[column] - float(np.median(peers))) / max(policy.min_noise_sigma, robust_sigma(peers))
     return (Gate.at_least(_PEERS, z, policy.min_z),)
+
+
+def _least_z(slow: SlowSteps, policy: Policy) -> float:
+    return z_of_chance(policy.max_chance) if slow.are_single else policy.min_z
 
 
 def _least_gap(n_steps: int, policy: Policy) -> float:

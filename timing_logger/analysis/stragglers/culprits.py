@@ -70,6 +70,7 @@ def culprits(case: Case) -> Culprits:
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
     if first is not None and _is_probable(case, first, suspects[0]):
         cost_ms = pricing.saved_ms(first.candidates, found)
+        least_share = case.policy.visible_cost_share if first.first.is_by_little else least_share
         if case.times.share_of_run(cost_ms) >= least_share:
             return none_named._replace(probable=first, cost_ms=cost_ms)
     return none_named

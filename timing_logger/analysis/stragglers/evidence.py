@@ -59,12 +59,15 @@ def waited_for(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
 def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     """Name the ranks that are waited for without being slow: they pass on the delay of another rank.
 
-    A wait leads through them to the rank that is slow, unless rows of what they waited for are missing.
+    A wait leads through them to the rank that is slow, unless rows do not tell what they waited for.
     """
-    for_it_ms = np.nansum(times.waits.for_it_ms[candidate.slow.steps], axis=0)
-    levels = column_medians(times.self_ms[candidate.slow.steps])
-    is_waited_for = for_it_ms >= _WORTH_NAMING * for_it_ms.sum()
-    late = np.flatnonzero(is_waited_for & (for_it_ms > 0) & (levels < levels[candidate.column]))
+    steps = candidate.slow.steps
+    for_it_ms = np.nansum(times.waits.for_it_ms[steps], axis=0)
+    levels = column_medians(times.self_ms[steps])
+    is_waited_for = (for_it_ms > 0) & (for_it_ms >= _WORTH_NAMING * for_it_ms.sum())
+    longest_ms = np.nansum(times.waits.longest_ms[steps], axis=0)
+    may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
+    late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
     late = late[late != candidate.column]
     if not len(late):
         return ()

@@ -44,8 +44,12 @@ class Policy:
     min_slower_steps_share: float = share(
         0.75, "A rank is slower than its peers in this share of a slow stretch, and not in a few steps of it."
     )
-    min_recurring_steps_share: float = share(
-        0.05, "Single slow steps recur if they are this share of all beyond those of the peers."
+    max_chance: float = share(
+        0.001,
+        "Single slow steps are the rank's own if they gather on one of equal ranks less often by chance.",
+    )
+    min_steps_alone: int = count(
+        2, "What no other rank of a role does is the rank's own. Once, it may be the start of the run."
     )
     edge_steps_share: float = share(
         0.05, "What begins or ends this close to an end of the run lasts from or to that end."

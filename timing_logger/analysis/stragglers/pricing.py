@@ -102,16 +102,20 @@ class BySteps:
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return how long the one that waited longest in each step waited for each slow rank.
 
-        Others wait for work after the last collective of a step only in the next step.
+        Others wait for work after the last collective of a step only in the next step. It is unknown where
+        the others spent more time in communication of which rows do not tell for whom they waited.
         """
         return np.array([self._longest_ms(one) for one in ones])
 
     def _longest_ms(self, one: Slowed) -> float:
-        longest_ms = self._times.waits.longest_ms[:, one.column]
-        if np.isnan(longest_ms[one.steps]).all():
-            return float("nan")
+        waits = self._times.waits
+        longest_ms = waits.longest_ms[:, one.column]
         steps = np.unique(np.concatenate([one.steps, one.steps + 1]))
-        return float(np.nansum(longest_ms[steps[steps < len(longest_ms)]]))
+        steps = steps[steps < len(longest_ms)]
+        known_ms = float(np.nansum(longest_ms[steps]))
+        unmatched_ms = np.delete(waits.unmatched_ms[steps], one.column, axis=1).max(axis=1, initial=0.0)
+        is_unknown = np.isnan(longest_ms[one.steps]).all() or unmatched_ms.sum() > known_ms
+        return float("nan") if is_unknown else known_ms
 
     def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
         """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers."""

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.chance import chances, z_of_chance
 from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis.stragglers.policy import Policy
@@ -29,7 +30,9 @@ class SlowSteps(NamedTuple):
         steps: positions of the slow steps, ascending.
         kind: persistent; ongoing: still slow at the end; bounded; intermittent: single steps that recur.
         level: median of log(time / peer median) in these steps.
-        z: by how many standard errors the level is above 0; of single steps, their number above the expected.
+        z: by how many standard errors the level is above 0; of single steps, how far normal noise goes with
+            the probability with which chance gathers as many on a rank.
+        are_single: whether they are single steps that recur, and not stretches.
     """
 
     column: int
@@ -37,6 +40,7 @@ class SlowSteps(NamedTuple):
     kind: Kind
     level: float
     z: float
+    are_single: bool = False
 
 
 class _Ruler(NamedTuple):
@@ -131,27 +135,27 @@ def _stretch(values: Floats, known: Ints, span: tuple[int, int], column: int, ru
 
 
 def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> list[SlowSteps]:
-    """Find single slow steps outside of the stretches, of ranks with far more of them than their peers."""
-    policy, single = ruler.policy, _single_slow(ratios, stretches, ruler)
-    counts = single.sum(axis=0)
+    """Find single slow steps outside of the stretches, of ranks that have more than chance explains."""
+    outside = ~np.isnan(ratios)
+    for stretch in stretches:
+        outside[stretch.steps, stretch.column] = False
+    single = outside & _are_slow(ratios, ruler)
+    chance = chances(single, outside)
     found: list[SlowSteps] = []
-    if len(counts) < 2:
-        return found
-    for column in range(len(counts)):
-        expected = float(np.median(np.delete(counts, column)))
+    for column in np.flatnonzero(chance <= ruler.policy.max_chance).tolist():
         steps = np.flatnonzero(single[:, column])
-        z = (counts[column] - expected) / (expected + 1) ** 0.5  # counts of rare events
-        if z >= policy.min_z and len(steps) - expected >= policy.min_recurring_steps_share * len(ratios):
-            found.append(SlowSteps(column, steps, "intermittent", float(np.median(ratios[steps, column])), z))
+        level = float(np.median(ratios[steps, column]))
+        z = z_of_chance(float(chance[column]))
+        found.append(SlowSteps(column, steps, "intermittent", level, z, are_single=True))
     return found
 
 
-def _single_slow(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> Bools:
-    sigma = np.array([_sigma_of_usual(column[~np.isnan(column)]) for column in ratios.T])
-    single: Bools = np.nan_to_num(ratios) > np.maximum(ruler.flagged, ruler.policy.min_z * sigma)
-    for stretch in stretches:
-        single[stretch.steps, stretch.column] = False
-    return single
+def _are_slow(ratios: Floats, ruler: _Ruler) -> Bools:
+    """Tell of each step whether a rank is slower in it than usual; for all ranks that begins at one level."""
+    sigmas = sorted(_sigma_of_usual(column[~np.isnan(column)]) for column in ratios.T)
+    sigma = sigmas[(len(sigmas) - 1) // 2]  # of two ranks one seems to vary where only the other does
+    slow: Bools = np.nan_to_num(ratios) > max(ruler.flagged, ruler.policy.min_z * sigma)
+    return slow
 
 
 def _sigma_of_usual(values: Floats) -> float:

@@ -48,6 +48,7 @@ class Waits(NamedTuple):
         own_ms: how long the rank waited for others.
         for_it_ms: how long all others together waited for the rank.
         longest_ms: how long that one waited for it which waited longest.
+        unmatched_ms: how long the rank was blocked in communication that does not tell for whom it waited.
         pending_ms: how long that operation of the rank in the background waited for others that waited
             longest: a stream of a device may stand still for it, and no row tells.
         varying_ms: for each rank, and at last for transfers between others, how long others waited for it
@@ -58,6 +59,7 @@ class Waits(NamedTuple):
     own_ms: Floats
     for_it_ms: Floats
     longest_ms: Floats
+    unmatched_ms: Floats
     pending_ms: Floats
     varying_ms: Floats
 
@@ -88,7 +90,8 @@ def waits_by_step(of: Communication) -> Waits:
     counts = waits & (owner != by)
     varying_ms = _varying_ms(of, owner[counts], by[counts], at[counts].astype(np.int64), ms[counts])
     own_ms, for_it_ms, longest = (np.where(is_told, values, np.nan) for values in found)
-    return Waits(own_ms, for_it_ms, longest, _pending_ms(of), varying_ms)
+    unmatched_ms = _sum(cell + by, ms, inside & ~known, shape)
+    return Waits(own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms)
 
 
 def _pending_ms(of: Communication) -> Floats:

@@ -1,0 +1,79 @@
+"""What one rank does in few steps, and delays that all ranks have in turn."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+import pytest
+from simulated_runs import PHASES_MS, data_parallel, factors
+
+from timing_logger.analysis import Verdict, stragglers
+
+Factors = npt.NDArray[np.float64]
+
+SAVE_MS = 300.0
+
+
+def saving(every: int, *, phase: str = "SAVE") -> pd.DataFrame:
+    """Return a run in which rank 3 of 8 takes 300 ms more in some of 200 steps, in a phase of its own."""
+    factor = np.zeros((200, 8))
+    factor[every::every, 3] = 1.0
+    phases_ms = {"SAVE": SAVE_MS, **PHASES_MS}
+    rows = data_parallel(factor, phases_ms=phases_ms, slow_phases=["SAVE"], noise=0.03)
+    did = (rows["operation"] != "SAVE") | (rows["elapsed_ms"] > 0)
+    return rows[did & ((rows["operation"] != "SAVE") | (phase == "SAVE"))].reset_index(drop=True)
+
+
+def judged(rows: pd.DataFrame) -> tuple[str, tuple[int, ...], str, int]:
+    verdict = stragglers(rows)
+    return verdict.verdict, verdict.ranks, verdict.phase, verdict.slow_steps
+
+
+@pytest.mark.parametrize(("every", "n_saves"), [(20, 9), (40, 4), (70, 2)])
+def test_a_rank_that_alone_saves_is_named_with_what_it_costs(every: int, n_saves: int) -> None:
+    verdict = stragglers(saving(every))
+    assert (verdict.verdict, verdict.ranks, verdict.phase) == ("rank", (3,), "SAVE")
+    assert verdict.slow_steps == n_saves
+    assert verdict.cost_ms == pytest.approx(n_saves * SAVE_MS, rel=0.02)
+
+
+def test_one_save_may_be_the_start_of_the_run() -> None:
+    assert stragglers(saving(150)).ranks == ()
+
+
+def test_saves_that_are_not_timed_are_named_if_chance_would_not_have_them_all_on_one_rank() -> None:
+    assert judged(saving(33, phase="")) == ("rank", (3,), "UNLOGGED", 6)
+
+
+def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
+    verdict = stragglers(saving(40, phase=""))
+    assert (verdict.verdict, verdict.judged) == ("healthy", False)
+    assert "for rank 3" in verdict.why
+
+
+def paused(seed: int) -> Factors:
+    """Return factors of 8 ranks that are delayed in three of ten steps each, for 35 ms on average."""
+    rng = np.random.default_rng(seed)
+    delayed = rng.random((200, 8)) < 0.3
+    return factors(200, 8, 0.03, seed) + delayed * rng.exponential(1.0, (200, 8))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_rank_of_a_busy_machine_is_named(seed: int) -> None:
+    verdict: Verdict = stragglers(data_parallel(paused(seed)))
+    assert (verdict.verdict, verdict.ranks) == ("diffuse", ())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_no_rank_is_named_beside_the_slow_one_of_a_busy_machine(seed: int) -> None:
+    factor = paused(seed)
+    factor[:, 5] += 0.6
+    assert stragglers(data_parallel(factor)).ranks == (5,)
+
+
+def test_an_idle_rank_does_not_hide_a_slow_one() -> None:
+    factor = factors(100, 8, 0.03)
+    factor[:, 0] = 10.0
+    factor[:, 1] = 0.005
+    assert judged(data_parallel(factor))[:2] == ("rank", (0,))
