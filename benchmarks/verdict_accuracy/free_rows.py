@@ -57,7 +57,8 @@ class FreeRows:
         self._shape = (n_steps, n_ranks)
         self._made: list[_Made] = []
         self._counts: Counter[object] = Counter()
-        self._step, self._outer = -1, None
+        self._step = -1
+        self._outer: int | None = None
 
     def begin_step(self) -> None:
         """Begin the next step."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from verdict_accuracy.faults import Booleans, Fault, MakesFault, Place, slow, some, sporadic
+from verdict_accuracy.faults import Booleans, Fault, Integers, MakesFault, Place, slow, some, sporadic
 
 JOB_HOST_RANKS = 8
 """The number of ranks on a host of a job whose hosts are known."""
@@ -24,11 +24,6 @@ def ramp(rng: np.random.Generator, place: Place, *, to: float = 0.3) -> Fault:
 def every_tenth(rng: np.random.Generator, place: Place) -> Fault:
     """one rank takes twice as long in every 10th step"""
     return _in_steps(rng, place, _steps(place) % 10 == 3, 1.0)
-
-
-def every_tenth_recorded(rng: np.random.Generator, place: Place) -> Fault:
-    """one rank takes twice as long in every 10th step, which is the one that is recorded"""
-    return _in_steps(rng, place, _steps(place) % 10 == 0, 1.0)
 
 
 def sawtooth(rng: np.random.Generator, place: Place) -> Fault:
@@ -124,7 +119,7 @@ def host_stalls(rng: np.random.Generator, place: Place) -> Fault:
     return fault.known_as("rank", ranks, steps, "role", phase="DATA")
 
 
-def _of_a_host(rng: np.random.Generator, place: Place) -> np.ndarray:
+def _of_a_host(rng: np.random.Generator, place: Place) -> Integers:
     return JOB_HOST_RANKS * rng.integers(place.n_ranks // JOB_HOST_RANKS) + np.arange(JOB_HOST_RANKS)
 
 
@@ -159,13 +154,13 @@ def rail(rng: np.random.Generator, place: Place, *, times: float = 3.0) -> Fault
     return _transfers(place, place.teams[-1], _always(place), times, "diffuse", "not judged")
 
 
-def _transfers(place: Place, ranks: np.ndarray, steps: Booleans, times: float, *acceptable: str) -> Fault:
+def _transfers(place: Place, ranks: Integers, steps: Booleans, times: float, *acceptable: str) -> Fault:
     fault = Fault.none(place)
     fault.link[np.ix_(steps, ranks)] = times
     return fault.known_as("communication", ranks, steps, *acceptable)
 
 
-def _steps(place: Place) -> np.ndarray:
+def _steps(place: Place) -> Integers:
     return np.arange(place.n_steps)
 
 
@@ -181,7 +176,6 @@ JOB_FAULTS: dict[str, MakesFault] = {
     "30% in 2nd half": second_half,
     "ramp to 30%": ramp,
     "every 10th step": every_tenth,
-    "recorded steps": every_tenth_recorded,
     "sawtooth": sawtooth,
     "now and then": now_and_then,
     "compiles": compiles,

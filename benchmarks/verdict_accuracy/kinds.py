@@ -49,6 +49,8 @@ def _busy_machines() -> Iterator[Scenario]:
     for ranks in (4, 8, 16):
         yield from _lines("training", ("healthy", "slow 50%"), noise="busy", ranks=ranks)
         yield from _lines("short steps", ("healthy",), noise="busy", ranks=ranks)
+    for ranks in (4, 8):
+        yield from _lines("short steps", ("slow 100%",), noise="busy", ranks=ranks)
     yield from _lines("training", ("healthy", "slow 50%"), logged="collectives only", noise="busy")
 
 
@@ -59,7 +61,7 @@ def _many_ranks() -> Iterator[Scenario]:
 
 
 def _other_training() -> Iterator[Scenario]:
-    faults = ("healthy", "slow 30%", "now and then", "recorded steps")
+    faults = ("healthy", "slow 30%", "now and then")
     yield from _lines("training", faults, logged="every 10th step", steps=1000)
     yield from _lines("accumulation", ("healthy", "slow 20%"))
     yield from _lines("local SGD", ("healthy", "slow 20%"), steps=400)
@@ -73,22 +75,22 @@ def _other_training() -> Iterator[Scenario]:
 
 
 def _experts_and_rings() -> Iterator[Scenario]:
-    yield from _lines("experts", ("healthy", "slow 40%", "hot expert"), steps=100)
-    yield from _lines("experts", ("healthy", "slow 40%"), logged="collectives only", steps=100)
-    yield from _lines("experts, ALLTOALLV", ("healthy", "slow 40%"), steps=100)
-    yield from _lines("experts, uneven", ("healthy", "slow 40%"), steps=100)
+    yield from _lines("experts", ("healthy", "slow 40%", "hot expert"), steps=60)
+    yield from _lines("experts", ("healthy", "slow 40%"), logged="collectives only", steps=60)
+    yield from _lines("experts, ALLTOALLV", ("healthy", "slow 40%"), steps=60)
+    yield from _lines("experts, uneven", ("healthy", "slow 40%"), steps=60)
     for logged in ("all rows", "communication only", "clocks apart"):
-        yield from _lines("ring", ("healthy", "slow 25%"), logged=logged, steps=60)
-    yield from _lines("ring", ("link later", "20% in 20 steps"), steps=60)
-    yield from _lines("causal ring", ("healthy", "slow 30%"), steps=60)
+        yield from _lines("ring", ("healthy", "slow 25%"), logged=logged, steps=40)
+    yield from _lines("ring", ("link later", "20% in 20 steps"), steps=40)
+    yield from _lines("causal ring", ("healthy", "slow 30%"), steps=40)
     yield from _lines("SENDRECV ring", ("healthy", "slow 30%", "link later"), steps=60)
 
 
 def _several_groups() -> Iterator[Scenario]:
-    yield from _lines("HSDP", ("healthy", "slow 30%", "20% in 20 steps"), ranks=16, steps=100)
-    yield from _lines("HSDP", ("healthy", "slow 30%"), logged="collectives only", ranks=16, steps=100)
+    yield from _lines("HSDP", ("healthy", "slow 30%", "20% in 20 steps"), ranks=16, steps=60)
+    yield from _lines("HSDP", ("healthy", "slow 30%"), logged="collectives only", ranks=16, steps=60)
     yield from _lines("rails", ("healthy", "rail", "slow 30%"), ranks=16)
-    yield from _lines("many small", ("healthy", "slow 20%", "network later", "link later"), steps=60)
+    yield from _lines("many small", ("healthy", "slow 20%", "network later", "link later"), steps=30)
     for logged in ("all rows", "no messages"):
         yield from _lines("interleaved", ("healthy", "slow 30%", "last stage 40%"), logged=logged, steps=40)
 
@@ -110,7 +112,7 @@ def _as_in_practice() -> Iterator[Scenario]:
     for job in ("accumulation", "devices", "ranks join", "HSDP"):
         yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=100)
     for job in ("experts", "ring", "interleaved"):
-        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=60)
+        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=40)
     yield from _lines("local SGD", ("healthy", "slow 30%"), noise="mixed", steps=400)
     yield from _lines("rounds", ("healthy", "slow 30%"), logged="no iterations", noise="mixed")
 

@@ -56,6 +56,7 @@ def _worst_line(results: Results) -> Iterator[str]:
             f"**A fault that costs 1% of the run or more is found least often in {scenario}: "
             f"in {figure:.0f}% of the runs.**"
         )
+    yield from ("", made_with(results))
 
 
 def _targets(results: Results) -> Iterator[str]:

@@ -55,7 +55,7 @@ class RankProgram(Timeline):
         Args:
             evenness: the parameter of the Dirichlet distribution: shares vary by 1 / sqrt(evenness).
         """
-        drawn = self.rng.dirichlet(np.full(self.n_ranks, evenness)) * self._load
+        drawn: Floats = self.rng.dirichlet(np.full(self.n_ranks, evenness)) * self._load
         return drawn / drawn.mean(axis=1, keepdims=True)
 
     def save(self) -> None:
@@ -85,7 +85,7 @@ class RankProgram(Timeline):
             operation, transfer_ms, [self.everybody if ranks is None else ranks], [name], 8_000_000
         )
 
-    def all_to_all(self, operation: str, transfer_ms: Floats, shares: Floats) -> None:
+    def all_to_all(self, operation: str, transfer_ms: float, shares: Floats) -> None:
         """Run an all-to-all of all ranks, which each leaves when it has received its own share.
 
         Args:
