@@ -90,9 +90,9 @@ def _several_groups() -> Iterator[Scenario]:
     yield from _lines("HSDP", ("healthy", "slow 30%", "20% in 20 steps"), ranks=16, steps=60)
     yield from _lines("HSDP", ("healthy", "slow 30%"), logged="collectives only", ranks=16, steps=60)
     yield from _lines("rails", ("healthy", "rail", "slow 30%"), ranks=16)
-    yield from _lines("many small", ("healthy", "slow 20%", "network later", "link later"), steps=30)
+    yield from _lines("many small", ("healthy", "slow 20%", "network later", "link later"), steps=60)
     for logged in ("all rows", "no messages"):
-        yield from _lines("interleaved", ("healthy", "slow 30%", "last stage 40%"), logged=logged, steps=40)
+        yield from _lines("interleaved", ("healthy", "slow 30%", "last stage 40%"), logged=logged, steps=25)
 
 
 def _no_training() -> Iterator[Scenario]:
@@ -111,8 +111,8 @@ def _as_in_practice() -> Iterator[Scenario]:
     yield from _lines("overlapped", ("healthy", "slow 30%", "link later"), noise="mixed", steps=100)
     for job in ("accumulation", "devices", "ranks join", "HSDP"):
         yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=100)
-    for job in ("experts", "ring", "interleaved"):
-        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=40)
+    for job, steps in (("experts", 60), ("ring", 40), ("interleaved", 25)):
+        yield from _lines(job, ("healthy", "slow 30%"), noise="mixed", steps=steps)
     yield from _lines("local SGD", ("healthy", "slow 30%"), noise="mixed", steps=400)
     yield from _lines("rounds", ("healthy", "slow 30%"), logged="no iterations", noise="mixed")
 

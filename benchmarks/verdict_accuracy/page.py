@@ -26,6 +26,7 @@ from verdict_accuracy.jobs import JOBS
 from verdict_accuracy.noise import JOB_NOISES, NOISES
 from verdict_accuracy.reach import costs_off, least_fine, made_with, reached
 from verdict_accuracy.simulation import STEPS, Scenario, is_job
+from verdict_accuracy.speed import judging_time
 from verdict_accuracy.targets import standings
 
 MADE = re.compile(r"(?<=<!-- made: )(?P<name>[\w ]+) -->\n(.*?)(?=<!-- end -->)", re.DOTALL)
@@ -196,6 +197,7 @@ PARTS: dict[str, Part] = {
     "likelihoods": Part(_likelihoods, _is_usual),
     "tables": Part(_tables, _is_usual),
     "to reach": Part(_to_reach, _is_any),
+    "speed": Part(lambda results: judging_time(), _is_any),
     "stated likelihoods": Part(_stated, _is_any),
     "worst kinds": Part(_worst_kinds, is_job),
     "jobs": Part(_jobs, is_job),
