@@ -66,6 +66,13 @@ def saves(rng: np.random.Generator, place: Place) -> Fault:
     return fault.known_as("rank", rank, steps, phase="SAVE")
 
 
+def saves_and_slow(rng: np.random.Generator, place: Place) -> Fault:
+    """the same, and another rank is 20% slower throughout"""
+    rank, fault = 1 + some(rng, place.n_ranks - 1, 1), saves(rng, place)
+    fault.factor[:, rank] = 1.2
+    return fault.known_as("rank", np.append(rank, 0), _always(place))
+
+
 def hot_expert(rng: np.random.Generator, place: Place) -> Fault:
     """one rank's experts get 1.5 times as many tokens as the others'; its hardware is healthy"""
     rank, fault = some(rng, place.n_ranks, 1), Fault.none(place)
@@ -117,6 +124,14 @@ def host_stalls(rng: np.random.Generator, place: Place) -> Fault:
     ranks, steps, fault = _of_a_host(rng, place), rng.random(place.n_steps) < 0.3, Fault.none(place)
     fault.pause_ms[np.ix_(steps, ranks)] = 60.0
     return fault.known_as("rank", ranks, steps, "role", phase="DATA")
+
+
+def host_of_two_stalls(rng: np.random.Generator, place: Place) -> Fault:
+    """the same on one of two hosts, so on half of the ranks; what is right for half of all is right here"""
+    fault = host_stalls(rng, place)
+    stalled = np.flatnonzero(fault.pause_ms.any(axis=0))
+    others = ("diffuse", "rank", "suspect", "not judged")
+    return fault.known_as("role", stalled, fault.pause_ms.any(axis=1), *others, phase="DATA")
 
 
 def _of_a_host(rng: np.random.Generator, place: Place) -> Integers:
@@ -180,6 +195,7 @@ JOB_FAULTS: dict[str, MakesFault] = {
     "now and then": now_and_then,
     "compiles": compiles,
     "saves": saves,
+    "saves, and 20%": saves_and_slow,
     "hot expert": hot_expert,
     "moves": moves,
     "two in turn": two_in_turn,
@@ -187,6 +203,7 @@ JOB_FAULTS: dict[str, MakesFault] = {
     "one half": last_team,
     "host": host,
     "host stalls": host_stalls,
+    "host of two stalls": host_of_two_stalls,
     "all ramp": all_ramp,
     "network later": network_later,
     "link later": link_later,

@@ -40,6 +40,7 @@ def _faults_in_time() -> Iterator[Scenario]:
 def _rare_and_huge() -> Iterator[Scenario]:
     yield from _lines("training", ("saves",), steps=300)
     yield from _lines("training", ("saves",), logged="no saves", steps=300)
+    yield from _lines("training", ("saves, and 20%",), steps=300)
     yield from _lines("evaluation", ("healthy", "slow 30%"), steps=300)
     yield from _lines("training", ("healthy", "slow 20%"), noise="warm-up")
     yield from _lines("training", ("compiles",), steps=100)
@@ -56,6 +57,7 @@ def _busy_machines() -> Iterator[Scenario]:
 
 def _many_ranks() -> Iterator[Scenario]:
     yield from _lines("training", ("host", "host stalls"), ranks=32)
+    yield from _lines("training", ("host of two stalls",), ranks=16)
     yield from _lines("training", ("host",), ranks=64, steps=60)
     yield from _lines("training", ("healthy", "slow 30%"), ranks=LARGE, steps=20)
 
@@ -64,7 +66,9 @@ def _other_training() -> Iterator[Scenario]:
     faults = ("healthy", "slow 30%", "now and then")
     yield from _lines("training", faults, logged="every 10th step", steps=1000)
     yield from _lines("accumulation", ("healthy", "slow 20%"))
+    yield from _lines("accumulation, uneven", ("healthy", "slow 30%"))
     yield from _lines("local SGD", ("healthy", "slow 20%"), steps=400)
+    yield from _lines("local SGD", ("healthy", "slow 20%"), logged="collectives only", steps=1200)
     yield from _lines("ranks join", ("healthy", "slow 30%", "30% in 2nd half"))
     yield from _lines("ranks leave", ("healthy", "slow 30%"))
     for job in ("overlapped", "one bucket"):
@@ -83,6 +87,8 @@ def _experts_and_rings() -> Iterator[Scenario]:
         yield from _lines("ring", ("healthy", "slow 25%"), logged=logged, steps=40)
     yield from _lines("ring", ("link later", "20% in 20 steps"), steps=40)
     yield from _lines("causal ring", ("healthy", "slow 30%"), steps=40)
+    yield from _lines("free ring", ("healthy", "slow 30%", "link later"), steps=60)
+    yield from _lines("free ring", ("healthy", "slow 30%"), logged="no iterations", steps=60)
     yield from _lines("SENDRECV ring", ("healthy", "slow 30%", "link later"), steps=60)
 
 
@@ -99,6 +105,8 @@ def _no_training() -> Iterator[Scenario]:
     yield from _lines("rounds", ("healthy", "slow 30%"))
     yield from _lines("rounds", ("healthy", "slow 30%", "now and then"), logged="no iterations")
     yield from _lines("training", ("healthy", "slow 20%"), logged="no iterations")
+    for logged in ("all rows", "communication only", "no iterations"):
+        yield from _lines("rooted", ("healthy", "slow 30%"), logged=logged)
     yield from _lines("coupled", ("healthy", "one half", "slow 40%"), logged="no iterations")
     yield from _lines("coupled", ("healthy", "one half", "slow 40%"), steps=150)
     yield from _lines("farm", ("healthy", "slow 100%"), logged="no iterations", steps=300)
@@ -106,7 +114,10 @@ def _no_training() -> Iterator[Scenario]:
 
 def _as_in_practice() -> Iterator[Scenario]:
     faults = ("healthy", "slow 20%", "20% in 20 steps", "now and then", "saves", "two in turn")
-    yield from _lines("training", faults, noise="mixed")
+    yield from _lines("training", (*faults, "all ranks 50%", "network later"), noise="mixed")
+    yield from _lines("training", ("every 10th step", "sawtooth", "ramp to 30%"), noise="mixed", steps=300)
+    yield from _lines("training", ("saves",), logged="no saves", noise="mixed", steps=300)
+    yield from _lines("training", ("healthy", "slow 20%"), noise="mixed", ranks=2)
     yield from _lines("training", ("healthy", "slow 20%"), noise="mixed", ranks=64, steps=60)
     yield from _lines("overlapped", ("healthy", "slow 30%", "link later"), noise="mixed", steps=100)
     for job in ("accumulation", "devices", "ranks join", "HSDP"):

@@ -124,6 +124,14 @@ class RankProgram(Timeline):
             group_size=len(ranks), size_bytes=1000,
         )  # fmt: skip
 
+    def to_root(self, operation: str, transfer_ms: float) -> None:
+        """Run a REDUCE or GATHER of all ranks: rank 0 waits for the others, and they for nobody."""
+        jitter = np.exp(self.rng.normal(0.0, TRANSFER_JITTER))
+        done_ms = self.now_ms + transfer_ms * jitter
+        done_ms[:, 0] = done_ms.max(axis=1)
+        columns = {"groups": ["world"] * self.n_ranks, "group_size": self.n_ranks, "size_bytes": 1_000_000}
+        self._until(operation, self.everybody, done_ms, **columns)
+
     def shift(self, name: str, latency_ms: float) -> None:
         """Have each rank send to the next one and receive from the one before in one ``SENDRECV``."""
         ranks, to, source = self.everybody, np.roll(self.everybody, -1), np.roll(self.everybody, 1)

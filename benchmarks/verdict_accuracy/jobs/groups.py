@@ -79,6 +79,14 @@ def sendrecv_ring(run: RankProgram) -> None:
     _ring(run, causal=False, in_one_call=True)
 
 
+def free_ring(run: RankProgram) -> None:
+    """12 times 6 ms of COMPUTE and messages from and to two neighbours; nothing else joins the ranks"""
+    for _ in run.steps():
+        for _block in range(12):
+            run.work("COMPUTE", 6.0)
+            run.exchange("halo", 0.8)
+
+
 def _ring(run: RankProgram, *, causal: bool, in_one_call: bool) -> None:
     pass_on = run.shift if in_one_call else run.exchange
     for _ in run.steps():

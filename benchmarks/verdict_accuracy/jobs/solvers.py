@@ -27,6 +27,16 @@ def rounds(run: RankProgram) -> None:
         run.together("ALLGATHER", 1.0)
 
 
+def rooted(run: RankProgram) -> None:
+    """a step is a BCAST from rank 0, 40 ms of work, a REDUCE to rank 0, 40 ms of work, and a GATHER to it"""
+    for _ in run.steps():
+        run.broadcast(run.everybody, "world", 0.5)
+        run.work("COMPUTE", 40.0)
+        run.to_root("REDUCE", 1.0)
+        run.work("COMPUTE", 40.0)
+        run.to_root("GATHER", 1.0)
+
+
 # -- coupled codes -------------------------------------------------------------------------------
 
 

@@ -63,6 +63,18 @@ def accumulating(run: RankProgram) -> None:
         run.work("OPTIMIZER", 3.0)
 
 
+def accumulating_unevenly(run: RankProgram) -> None:
+    """the same, but each rank has 3 to 5 micro-steps in a step, by chance, as with batches by length"""
+    for _ in run.steps():
+        micro_steps = run.rng.integers(3, 6, run.n_ranks)
+        for done in range(int(micro_steps.max())):
+            busy = np.flatnonzero(micro_steps > done)
+            run.work("FORWARD", 8.0, busy)
+            run.work("BACKWARD", 16.0, busy)
+        run.together("ALLREDUCE", 5.0)
+        run.work("OPTIMIZER", 3.0)
+
+
 def local_sgd(run: RankProgram) -> None:
     """steps of 33 ms that all ranks take by themselves; every 40th ends with an ALLREDUCE"""
     for step in run.steps():
