@@ -99,14 +99,14 @@ def two_in_turn(rng: np.random.Generator, place: Place) -> Fault:
 
 
 def half_of_all(rng: np.random.Generator, place: Place) -> Fault:
-    """half of the ranks are 50% slower; no verdict but a false name, and not `healthy`, is wrong"""
+    """half of the ranks are 50% slower; `role` is right, all but `healthy` and false names are acceptable"""
     ranks, fault = some(rng, place.n_ranks, place.n_ranks // 2), Fault.none(place)
     fault.factor[:, ranks] = 1.5
     return fault.known_as("role", ranks, _always(place), "diffuse", "rank", "suspect", "not judged")
 
 
 def last_team(rng: np.random.Generator, place: Place) -> Fault:
-    """one half of the code is 40% slower than the other; the same holds"""
+    """one of two coupled codes is 40% slower than the other; the same is right or acceptable"""
     ranks, fault = place.teams[-1], Fault.none(place)
     fault.factor[:, ranks] = 1.4
     return fault.known_as("role", ranks, _always(place), "diffuse", "rank", "suspect", "not judged")
@@ -127,7 +127,7 @@ def host_stalls(rng: np.random.Generator, place: Place) -> Fault:
 
 
 def host_of_two_stalls(rng: np.random.Generator, place: Place) -> Fault:
-    """the same on one of two hosts, so on half of the ranks; what is right for half of all is right here"""
+    """the same on one of two hosts; `role` is right, all but `healthy` and false names are acceptable"""
     fault = host_stalls(rng, place)
     stalled = np.flatnonzero(fault.pause_ms.any(axis=0))
     others = ("diffuse", "rank", "suspect", "not judged")
