@@ -70,27 +70,71 @@ def data_parallel(
         seed: the seed of the noise.
         logged: the operations that are recorded. Default: all.
     """
-    n_steps, n_ranks = factor.shape
     rng = np.random.default_rng(seed)
-    times = {
+    times_ms = {
         name: usual
         * np.exp(rng.normal(0.0, noise, factor.shape))
         * (factor if name in (slow_phases or phases_ms) else 1)
         for name, usual in phases_ms.items()
     }
-    *before, last = phases_ms
+    return of_phases(times_ms, logged=logged)
+
+
+def of_phases(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | None = None) -> pd.DataFrame:
+    """Return the table of a run of these phases.
+
+    Args:
+        times_ms: the times of each phase, as steps x ranks; the last one comes after the all-reduce.
+        logged: the operations that are recorded. Default: all.
+    """
+    *before, last = times_ms
+    n_steps, n_ranks = times_ms[last].shape
     rows: list[dict[str, Any]] = []
     now = np.zeros(n_ranks)
     for step in range(n_steps):
         for name in before:
-            rows.append(_row(name, step, now, times[name][step]))
-            now = now + times[name][step]
+            rows.append(_row(name, step, now, times_ms[name][step]))
+            now = now + times_ms[name][step]
         done = now.max() + TRANSFER_MS
         rows.append(_row("ALLREDUCE", step, now, done - now, group="world", group_size=n_ranks, seq=step))
         now = np.full(n_ranks, done)
-        rows.append(_row(last, step, now, times[last][step]))
-        now = now + times[last][step]
+        rows.append(_row(last, step, now, times_ms[last][step]))
+        now = now + times_ms[last][step]
     return _table(rows, logged)
+
+
+def of_groups(
+    transfer_ms: Floats, *, work_ms: float = 10.0, size: int = 2, operation: str = "ALLREDUCE"
+) -> pd.DataFrame:
+    """Return the table of a run in which ranks work, and then each group of them reduces by itself.
+
+    Args:
+        transfer_ms: the time of each transfer, as steps x groups.
+        work_ms: the time that each rank works in a step.
+        size: the number of ranks in a group.
+        operation: what the groups do.
+    """
+    n_steps, n_groups = transfer_ms.shape
+    now = np.zeros(size * n_groups)
+    rows: list[dict[str, Any]] = []
+    for step in range(n_steps):
+        rows.append(_row("FORWARD", step, now, np.full(len(now), work_ms)))
+        now = now + work_ms
+        for group, took_ms in enumerate(transfer_ms[step]):
+            members = np.arange(group * size, (group + 1) * size)
+            named = {"group": f"group {group}", "group_size": size, "seq": step, "message_size_bytes": 10**6}
+            rows.append(_row(operation, step, now[members], np.full(size, took_ms), members, **named))
+            now[members] += took_ms
+    return _table(rows, None)
+
+
+def misplaced(timings: pd.DataFrame, rank: int, up_to_ms: float, seed: int) -> pd.DataFrame:
+    """Return a table in which the rows of a rank are some random time too late: its clock is no clock."""
+    its = timings["rank"] == rank
+    late_s = np.random.default_rng(seed).uniform(0, up_to_ms / 1e3, int(its.sum()))
+    columns = ["start_counter", "end_counter"]
+    timings.loc[its, columns] = timings.loc[its, columns].to_numpy() + late_s[:, None]
+    return timings
 
 
 def pipeline(

@@ -1,13 +1,15 @@
-"""The policy of verdicts: every number that decides is in it, and decides."""
+"""The policy of verdicts: its numbers are checked, and each of them decides something."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, fields
 from typing import Any
 
 import numpy as np
 import pytest
+from policy_examples import EXAMPLES
+from policy_runs import Example, verdict
 from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import Policy, scores, stragglers, stragglers_and_windows, windows
@@ -61,3 +63,23 @@ def test_every_analysis_of_slow_ranks_goes_by_the_policy() -> None:
     assert scores(timings, policy=Policy(flagged_score=0.9))["flagged"].any()
     both = stragglers_and_windows(timings, policy=strict)
     assert (both.verdict.ranks, len(both.windows)) == ((), 0)
+
+
+# -- what each decides ---------------------------------------------------------------------------------
+
+
+def test_every_number_has_an_example() -> None:
+    assert list(EXAMPLES) == [field.name for field in fields(Policy)]
+
+
+@pytest.mark.parametrize(
+    ("name", "example"),
+    [
+        pytest.param(name, Example(*row, verdict) if len(row) == 4 else Example(*row), id=f"{name}-{row[2]}")
+        for name, rows in EXAMPLES.items()
+        for row in rows
+    ],
+)
+def test_with_another_number_another_is_said(name: str, example: Example) -> None:
+    assert example.said_by(Policy()) == example.said
+    assert example.said_by(Policy(**{name: example.other})) == example.then

@@ -1,0 +1,253 @@
+"""For each number of a policy, runs of which another is said as soon as the number is another.
+
+They lie close to the number on one side or the other, so that one that is a little larger or smaller shows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from policy_runs import (
+    ALL,
+    bad_clock,
+    cost,
+    groups,
+    likelihood,
+    logged,
+    slow_groups,
+    spans,
+    steps,
+    suspects,
+    unequal,
+    when,
+    windows,
+)  # fmt: skip
+
+EXAMPLES: dict[str, list[Any]] = {
+    # -- slow, or chance --
+    "min_score_gap": [
+        (unequal(30, 1, 1.14, 1, 1), "rank 1", 0.15, "suspect 1"),
+        (unequal(30, 1, 1.10, 1, 1), "suspect 1", 0.08, "rank 1"),
+    ],
+    "flagged_score": [
+        (steps(60, 4, (ALL, 1.4, slice(30, 60))), "group-wide", 0.7, "healthy"),
+        (steps(60, 4, (ALL, 1.3, slice(30, 60))), "healthy", 0.8, "group-wide"),
+    ],
+    "min_z": [
+        (unequal(40, 1, 1.06, 1.12, 1.45), "rank 3", 4.5, "suspect 3"),
+        (steps(60, 4, (1, 2.0, slice(5, 60, 20))), "", 2.9, "1 intermittent 5 45", windows),
+    ],
+    "min_noise_sigma": [
+        (unequal(30, 1, 1.12, 1, 1), "rank 1", 0.035, "not judged"),
+        (steps(80, 8, (1, 1.3, slice(20)), (2, 1.065, slice(20, 80))), "diffuse", 0.014, "rank 1 2"),
+    ],
+    "min_level_steps": [
+        (steps(3, 2), "healthy", 4, "not judged"),
+        (steps(2, 2), "not judged", 2, "healthy"),
+        (steps(60, 4, (1, 2.0, slice(30, 33))), "1 bounded 30 32", 4, "1 bounded 30 33", windows),
+    ],
+    "min_slower_steps_share": [
+        (steps(42, 4, (1, 1.2), (1, 0.8, slice(3, 40, 4))), "rank 1", 0.8, "not judged"),
+        (steps(42, 4, (1, 1.12), (1, 0.85, spans(*((at, at + 2) for at in range(2, 42, 7))))),
+         "suspect 1", 0.7, "rank 1"),
+    ],
+    "min_recurring_steps_share": [
+        (steps(60, 4, (1, 2.0, slice(5, 60, 15))), "1 intermittent 5 50", 0.08, "", windows),
+        (steps(100, 4, (1, 2.0, slice(5, 60, 15))), "", 0.035, "1 intermittent 5 50", windows),
+    ],
+    "edge_steps_share": [
+        (steps(100, 2, (1, 1.5, slice(5, 100))), "persistent", 0.04, "ongoing", when),
+        (steps(100, 2, (1, 1.5, slice(6, 100))), "ongoing", 0.06, "persistent", when),
+    ],
+    "min_change_z": [
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=1), "1 bounded 20 29", 1.5, "", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 0.5, "1 bounded 22 29", windows),
+    ],
+    "min_change_z_growth": [
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=1), "1 bounded 20 29", 2.5, "", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 1.7, "1 bounded 22 29", windows),
+    ],
+    "interval_length_ratio": [
+        (steps(80, 4, (1, 1.3, slice(20, 25)), noise=0.08, seed=56), "1 bounded 20 24", 0.6, "", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=1), "1 bounded 20 29", 0.85, "", windows),
+    ],
+    "interval_shift_share": [
+        (steps(80, 4, (1, 1.3, slice(20, 25)), noise=0.08, seed=22), "1 bounded 20 24", 0.5, "", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 0.15, "1 bounded 22 29", windows),
+    ],
+    "min_compared_stretches": [
+        (steps(60, 4, (1, 1.3, slice(20, 40)), noise=0.08, seed=10, memory=0.5),
+         "1 bounded 20 39", 4, "", windows),
+        (steps(60, 4, (1, 1.3, slice(20, 40)), noise=0.08, seed=0, memory=0.7),
+         "", 16, "1 bounded 20 39", windows),
+    ],
+    # -- the gates of a rank --
+    "min_slow_steps": [
+        (steps(100, 4, (1, 1.2, slice(40, 60))), "rank 1", 21, "suspect 1"),
+        (steps(100, 4, (1, 1.2, slice(40, 59))), "suspect 1", 19, "rank 1"),
+    ],
+    "min_costly_slow_steps": [
+        (steps(60, 4, (1, 3.0, slice(40, 50))), "rank 1", 11, "diffuse"),
+        (steps(60, 4, (1, 3.0, slice(40, 49))), "not judged", 9, "rank 1"),
+    ],
+    "min_cost_share": [
+        (steps(200, 2, (1, 1.12, slice(40, 62))), "rank 1", 0.014, "healthy"),
+        (steps(260, 2, (1, 1.12, slice(40, 61))), "healthy", 0.008, "rank 1"),
+    ],
+    "visible_cost_share": [
+        (steps(60, 4, (1, 1.095, slice(24, 60))), "suspect 1", 0.06, "healthy"),
+        (steps(60, 4, (1, 1.095, slice(30, 60))), "healthy", 0.04, "suspect 1"),
+    ],
+    "suspected_score_gap": [
+        (unequal(30, 1, 1.095, 1, 1), "suspect 1", 0.09, "not judged"),
+        (unequal(30, 1, 1.075, 1, 1), "not judged", 0.065, "suspect 1"),
+    ],
+    "few_steps": [
+        (steps(10, 4, (1, 1.3)), "rank 1", 11, "suspect 1"),
+        (steps(9, 4, (1, 1.3)), "not judged", 9, "rank 1"),
+    ],
+    "min_score_gap_of_few": [
+        (steps(9, 4, (1, 1.6)), "rank 1", 0.45, "diffuse"),
+        (steps(9, 4, (1, 1.45)), "diffuse", 0.3, "rank 1"),
+    ],
+    "min_waited_share": [
+        (steps(40, 8, (slice(0, 4), 1.3), (5, 1.7), roles="aaaabbbb"), "rank 5", 0.6, "not judged"),
+        (steps(40, 8, (slice(0, 4), 1.3), (5, 1.55), roles="aaaabbbb"), "not judged", 0.4, "rank 5"),
+    ],
+    "min_bursts": [
+        (steps(60, 4, (1, 2.0, spans((10, 15), (25, 30), (40, 45)))), "rank 1", 4, "not judged"),
+        (steps(60, 4, (1, 2.0, spans((10, 16), (30, 36)))), "not judged", 2, "rank 1"),
+    ],
+    "min_peers_for_spread": [(unequal(40, 1, 1.08, 1.4), "suspect 2", 3, "rank 2")],
+    "half_gap_share": [
+        (steps(80, 6, (1, 1.3, slice(20)), (5, 1.06, slice(20, 80)), roles="aaaabb"),
+         "rank 1 5", 0.6, "rank 1"),
+        (steps(80, 6, (1, 1.3, slice(20)), (5, 1.048, slice(20, 80)), roles="aaaabb"),
+         "rank 1", 0.4, "rank 1 5"),
+    ],
+    # -- who it is --
+    "min_explained_share": [
+        (steps(80, 8, (1, 1.5, slice(40)), (2, 1.2, slice(50, 72))), "rank 1", 0.9, "rank 1 2"),
+        (steps(80, 8, (1, 1.5, slice(40)), (2, 1.2, slice(48, 80))), "rank 1 2", 0.7, "rank 1"),
+    ],
+    "min_probably_explained_share": [
+        (unequal(40, 0.9, 1, 1, 1.1, 1.3, 1.3, 1.3, 1.7), "suspect 7", 0.75, "diffuse"),
+        (unequal(40, 0.9, 1, 1, 1.1, 1.37, 1.37, 1.37, 1.7), "diffuse", 0.5, "suspect 7"),
+    ],
+    "min_likelihood": [
+        (steps(100, 4, (1, 1.2, slice(40, 58))), "suspect 1", 0.9, "healthy"),
+        (steps(100, 4, (1, 1.12, slice(40, 55))), "healthy", 0.6, "suspect 1"),
+    ],
+    "resamplings": [
+        (steps(100, 4, (1, 1.12, slice(40, 58))), "0.770", 150, "0.773", likelihood),
+        (steps(100, 4, (1, 1.12, slice(40, 58))), "0.770", 300, "0.773", likelihood),
+    ],
+    "max_slow_share_of_role": [
+        (steps(40, 8, (slice(1, 4), 1.5), noise=0.03), "rank 3 1 2", 0.35, "diffuse"),
+        (steps(40, 8, (slice(1, 5), 1.5), noise=0.03), "diffuse", 0.6, "rank 3 1 4 2"),
+    ],
+    "max_crowded_steps_share": [
+        (steps(60, 4, (1, 1.5, slice(32)), (2, 1.5, slice(28, 60))), "diffuse", 0.08, "rank 1 2"),
+        (steps(60, 4, (1, 1.5, slice(31)), (2, 1.5, slice(29, 60))), "rank 1 2", 0.03, "diffuse"),
+    ],
+    "min_lockstep_correlation": [
+        (steps(40, 8, (slice(1, 3), 1.5), noise=0.05, seed=1, together=0.1), "suspect 1 2", 0.85, "rank 1 2"),
+        (steps(40, 8, (slice(1, 3), 1.5), noise=0.06, seed=1, together=0.1), "rank 1 2", 0.65, "suspect 1 2"),
+    ],
+    "min_level_ratio": [
+        (steps(40, 8, (1, 1.5), (2, 1.42), noise=0.02, together=0.1), "suspect 1 2", 0.9, "rank 1 2"),
+        (steps(40, 8, (1, 1.5), (2, 1.3), noise=0.02, together=0.1), "rank 1 2", 0.6, "suspect 1 2"),
+    ],
+    "min_lockstep_steps": [
+        (steps(6, 8, (slice(1, 3), 2.0), noise=0.01, seed=2, together=0.1), "suspect 1 2", 6, "rank 2 1"),
+        (steps(5, 8, (slice(1, 3), 2.0), noise=0.01, seed=2, together=0.1), "rank 2 1", 4, "suspect 1 2"),
+    ],
+    "min_shared_steps_share": [
+        (steps(80, 8, (1, 1.6, slice(40)), (2, 1.5, spans((0, 30), (36, 43))), noise=0.02, together=0.1),
+         "1+2", 0.7, "1+2, 2", suspects),
+        (steps(80, 8, (1, 1.6, slice(40)), (2, 1.5, spans((0, 30), (37, 44))), noise=0.02, together=0.1),
+         "1+2, 2", 0.4, "1+2", suspects),
+    ],
+    # -- what it costs, and what is known --
+    "max_replay_error_share": [
+        (bad_clock(28.0), "146 ms", 0.03, "99 ms", cost),
+        (bad_clock(25.0), "107 ms", 0.01, "150 ms", cost),
+    ],
+    "min_alike_ranks": [
+        (steps(40, 3, (1, 1.5), noise=0.1, seed=1), "359 ms", 4, "375 ms", cost),
+        (steps(40, 2, (1, 1.5), noise=0.1, seed=1), "377 ms", 2, "373 ms", cost),
+    ],
+    "min_work_share": [
+        (logged(40, WORK=[20, 20, 20, 20], REST=[2.5, 5, 2.5, 2.5], END=[1] * 4, unlogged="REST"),
+         "not judged", 0.9, "suspect 1"),
+        (logged(40, WORK=[20, 20, 20, 20], REST=[5, 9, 5, 5], END=[1] * 4, unlogged="REST"),
+         "rank 1", 0.65, "not judged"),
+    ],
+    "min_role_work_share": [
+        (logged(40, "aaaabbbb", WORK=[12] * 4 + [20] * 4, CLIP=[16] * 4 + [15] * 4, END=[1] * 8),
+         "role 4 5 6 7", 0.6, "healthy"),
+        (logged(40, "aaaabbbb", WORK=[12] * 4 + [17] * 4, CLIP=[24] * 4 + [20] * 4, END=[1] * 8),
+         "healthy", 0.4, "role 4 5 6 7"),
+    ],
+    "min_outdoing_times": [
+        (logged(40, WORK=[10, 13, 10, 10], REST=[10, 12.25, 10, 10], END=[1] * 4, unlogged="REST"),
+         "207 ms", 1.5, "202 ms", cost),
+        (logged(40, WORK=[10, 13, 10, 10], REST=[10, 14, 10, 10], END=[1] * 4, unlogged="REST"),
+         "271 ms", 2.5, "277 ms", cost),
+    ],
+    "most_waiting_share": [
+        (steps(9, 4, (1, 1.3, slice(5)), (2, 1.3, slice(5, 9))), "not judged", 0.6, "healthy"),
+        (steps(9, 4, (1, 1.3, slice(4)), (2, 1.3, slice(4, 7)), (3, 1.3, slice(7, 9))),
+         "healthy", 0.4, "not judged"),
+    ],
+    # -- roles, all ranks, and none in particular --
+    "min_slower_ranks_share": [
+        (steps(60, 8, (slice(6), 1.5, slice(30, 60))), "group-wide", 0.8, "healthy"),
+        (steps(60, 8, (slice(5), 1.5, slice(30, 60))), "healthy", 0.6, "group-wide"),
+    ],
+    "min_past_steps": [
+        (steps(60, 4, (ALL, 1.5, slice(20, 60))), "group-wide", 21, "healthy"),
+        (steps(60, 4, (ALL, 1.5, slice(19, 60))), "healthy", 19, "group-wide"),
+    ],
+    "max_lost_share": [
+        (steps(40, 8, *((rank, 1.4, slice(rank, 40, 8)) for rank in range(8))), "diffuse", 0.35, "healthy"),
+        (steps(40, 8, *((rank, 1.25, slice(rank, 40, 8)) for rank in range(8))), "healthy", 0.15, "diffuse"),
+    ],
+    # -- transfers --
+    "min_transfer_times": [
+        (groups(60, 1, (1.6, slice(30, 60)), work_ms=6), "communication", 1.7, "healthy"),
+        (groups(60, 1, (1.4, slice(20, 60)), work_ms=4), "healthy", 1.3, "communication"),
+    ],
+    "min_transfer_cost_share": [
+        (groups(60, 1, (3.0, slice(30, 60)), work_ms=32), "communication", 0.06, "healthy"),
+        (groups(60, 1, (2.0, slice(30, 60)), work_ms=20), "healthy", 0.03, "communication"),
+    ],
+    "mostly_transfers_share": [
+        (groups(30, 1, work_ms=1.5), "communication", 0.7, "healthy"),
+        (groups(30, 1, work_ms=2.5), "healthy", 0.4, "communication"),
+    ],
+    "min_transfer_steps": [
+        (groups(100, 1, (10.0, slice(50, 60)), work_ms=30), "communication", 11, "healthy"),
+        (groups(100, 1, (10.0, slice(50, 59)), work_ms=26), "healthy", 9, "communication"),
+    ],
+    "min_costly_transfer_steps": [
+        (groups(60, 1, (30.0, slice(50, 53)), work_ms=2.5), "174 ms", 4, "0 ms", cost),
+    ],
+    "min_alike_links": [(slow_groups(3, 1), "communication", 4, "healthy")],
+    "max_slow_links_share": [
+        (slow_groups(3, 1), "communication", 0.3, "healthy"),
+        (slow_groups(4, 2), "healthy", 0.6, "communication"),
+    ],
+    "min_transfer_noise_sigma": [
+        (groups(60, 1, (0.91, slice(15)), (1.09, slice(15, 30)), (1.9, slice(30, 60))),
+         "communication", 0.08, "healthy"),
+    ],
+    "max_transfer_times": [
+        (groups(60, 1, (20.0, slice(15, 16)), (1.9, slice(32, 60))), "communication", 3.0, "healthy"),
+    ],
+    "quick_transfers_share": [
+        (groups(200, 1, (2.0, slice(25, 200))), "communication", 0.15, "healthy"),
+        (groups(240, 1, (2.0, slice(21, 240))), "healthy", 0.08, "communication"),
+    ],
+}  # fmt: skip
+"""For each number: a run, what is said of it, another number, and what is said then."""

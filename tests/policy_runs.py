@@ -1,0 +1,158 @@
+"""Runs for the examples of a policy, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_phases
+
+from timing_logger.analysis import Policy, stragglers_and_windows
+from timing_logger.analysis.stragglers.windows import StragglersAndWindows
+
+Timings: TypeAlias = tuple[pd.DataFrame, Mapping[int, str] | None]
+"""A table, and the role of each rank; None where all have one."""
+
+
+class Example(NamedTuple):
+    """A run of which another is said with another number.
+
+    Attributes:
+        run: makes the run.
+        said: what is said of it by the standard policy.
+        other: another number.
+        then: what is said with that.
+        of: takes from a result what is compared.
+    """
+
+    run: Callable[[], Timings]
+    said: str
+    other: float
+    then: str
+    of: Callable[[StragglersAndWindows], str]
+
+    def said_by(self, policy: Policy) -> str:
+        """Return what is said of the run."""
+        timings, roles = self.run()
+        return self.of(stragglers_and_windows(timings, roles=roles, policy=policy))
+
+
+# -- what is compared -----------------------------------------------------------------------------------
+
+
+def verdict(found: StragglersAndWindows) -> str:
+    judged = found.verdict
+    ranks = "".join(f" {rank}" for rank in judged.ranks_to_look_at)
+    return f"{judged.verdict}{ranks}" if judged.judged else "not judged"
+
+
+def cost(found: StragglersAndWindows) -> str:
+    return f"{found.verdict.cost_ms:.0f} ms"
+
+
+def when(found: StragglersAndWindows) -> str:
+    return found.verdict.window
+
+
+def suspects(found: StragglersAndWindows) -> str:
+    return ", ".join("+".join(map(str, suspect.ranks)) for suspect in found.verdict.suspects)
+
+
+def likelihood(found: StragglersAndWindows) -> str:
+    return f"{found.verdict.suspects[0].likelihood:.3f}"
+
+
+def windows(found: StragglersAndWindows) -> str:
+    rows = found.windows[found.windows["phase"] == "SELF_TIME"]
+    columns = ("rank", "kind", "first_iteration", "last_iteration")
+    return ", ".join(" ".join(map(str, row)) for row in zip(*(rows[name] for name in columns), strict=True))
+
+
+# -- runs -----------------------------------------------------------------------------------------------
+
+WORK_MS = {"WORK": 20.0, "END": 1.0}
+QUIET = 0.004
+"""Sigma of a noise that is below all that a policy may take for a difference."""
+
+ALL = slice(None)
+
+
+def steps(
+    n_steps: int, n_ranks: int, *slowed: tuple[Any, float] | tuple[Any, float, Any],
+    noise: float = QUIET, seed: int = 0, memory: float = 0.0, together: float = 0.0, roles: str = "",
+) -> Callable[[], Timings]:  # fmt: skip
+    """Make a data-parallel run.
+
+    Args:
+        n_steps, n_ranks: its size.
+        slowed: ranks, by how much they are slower, and in which steps; all, if none are given.
+        noise, seed, memory: as in ``factors``.
+        together: sigma of a noise that ranks 1 and 2 have in common.
+        roles: the role of each rank, a letter each.
+    """
+
+    def run() -> Timings:
+        factor = factors(n_steps, n_ranks, noise=noise, seed=seed, memory=memory)
+        factor[:, 1:3] *= factors(n_steps, 1, noise=together, seed=seed + 30)
+        for ranks, times, *when in slowed:
+            factor[when[0] if when else ALL, ranks] *= times
+        return data_parallel(factor, phases_ms=WORK_MS), dict(enumerate(roles)) or None
+
+    return run
+
+
+def unequal(n_steps: int, *times: float) -> Callable[[], Timings]:
+    """Make a run of ranks that are each so many times slower."""
+    return steps(n_steps, len(times), *enumerate(times))
+
+
+def logged(n_steps: int, roles: str = "", unlogged: str = "", **ms: list[float]) -> Callable[[], Timings]:
+    """Make a run of phases, by the time in ms of each rank in each; ``unlogged`` has no rows."""
+
+    def run() -> Timings:
+        times_ms = {name: by_rank * _quiet(n_steps, len(by_rank)) for name, by_rank in ms.items()}
+        kept = [name for name in (*times_ms, "ALLREDUCE") if name != unlogged]
+        return of_phases(times_ms, logged=kept), dict(enumerate(roles)) or None
+
+    return run
+
+
+def _quiet(n_steps: int, n_columns: int) -> Floats:
+    return factors(n_steps, n_columns, noise=QUIET)
+
+
+def groups(
+    n_steps: int, n_groups: int, *slowed: tuple[float, slice], work_ms: float = 10.0
+) -> Callable[[], Timings]:
+    """Make a run of groups, the first of which takes so many times 2 ms in some steps."""
+
+    def run() -> Timings:
+        transfer_ms = 2.0 * _quiet(n_steps, n_groups)
+        for times, at in slowed:
+            transfer_ms[at, 0] *= times
+        return of_groups(transfer_ms, work_ms=work_ms), None
+
+    return run
+
+
+def slow_groups(n_groups: int, n_slow: int) -> Callable[[], Timings]:
+    """Make a run of groups, some of which take three times as long as the others."""
+    transfer_ms = np.where(np.arange(n_groups) < n_slow, 6.0, 2.0) * _quiet(30, n_groups)
+    return lambda: (of_groups(transfer_ms, work_ms=15.0), None)
+
+
+def bad_clock(up_to_ms: float) -> Callable[[], Timings]:
+    """Make a run with a slow rank, and another whose rows are as much too late."""
+
+    def run() -> Timings:
+        timings, roles = steps(40, 4, (1, 1.5), (3, 1.4, slice(20)))()
+        return misplaced(timings, 2, up_to_ms, seed=1), roles
+
+    return run
+
+
+def spans(*those: tuple[int, int]) -> Any:
+    """Return the positions in some spans of steps."""
+    return np.concatenate([np.arange(*span) for span in those])
