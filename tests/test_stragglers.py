@@ -525,11 +525,18 @@ def test_a_rank_that_was_cut_while_it_warmed_up_is_not_named() -> None:
 
 
 def test_the_evidence_says_of_whom_nothing_is_known() -> None:
-    timings = data_parallel(slowed(3, 1.5))
+    timings = data_parallel(slowed(3, 1.0))
     unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
     verdict = stragglers(timings.assign(status=unresolved))
     assert verdict.ranks == ()
     assert any("No step of rank 3 has a self time that is known" in line for line in verdict.evidence)
+
+
+def test_a_rank_is_named_by_when_it_comes_where_how_long_its_work_took_is_not_known() -> None:
+    timings = data_parallel(slowed(3, 1.5))
+    unresolved = timings["status"].where(timings["rank"] != 3, "unresolved")
+    verdict = stragglers(timings.assign(status=unresolved))
+    assert (verdict.ranks, verdict.phase) == ((3,), "UNLOGGED")
 
 
 def test_unknown_times_are_endured() -> None:

@@ -160,7 +160,8 @@ def _place(verdict: Verdict) -> str:
 
 def _cost(verdict: Verdict) -> str:
     decimals = 0 if verdict.cost_share >= 0.02 else 1
-    return f"{seconds(verdict.cost_ms)}, {verdict.cost_share:.{decimals}%} of the recorded time"
+    whole = "the recorded time" if verdict.recorded_every == 1 else "the run"
+    return f"{seconds(verdict.cost_ms)}, {verdict.cost_share:.{decimals}%} of {whole}"
 
 
 # -- when, where, how sure ---------------------------------------------------------------------------------
@@ -168,12 +169,18 @@ def _cost(verdict: Verdict) -> str:
 
 def _lost(verdict: Verdict) -> Iterable[str]:
     if verdict.slow_steps and verdict.cost_ms > 0:
-        each_ms = verdict.cost_ms / verdict.slow_steps
-        yield f"{fixed(each_ms, 0 if each_ms >= 10 else 2)} ms in each of {count(verdict.slow_steps, 'step')}"
+        each_ms = verdict.cost_ms / verdict.slow_steps / verdict.recorded_every
+        steps = count(verdict.slow_steps, "step")
+        yield f"{fixed(each_ms, 0 if each_ms >= 10 else 2)} ms in each of {steps}{_recorded(verdict)}"
     if verdict.when:
         yield _WINDOWS[verdict.window].format(verdict.when)
     if verdict.phase:
         yield f"in {in_phase(verdict.phase, verdict.between)}"
+
+
+def _recorded(verdict: Verdict) -> str:
+    every = verdict.recorded_every
+    return f" recorded, each taken to stand for {every} iterations" if every > 1 else ""
 
 
 def _how_sure(verdict: Verdict) -> str:

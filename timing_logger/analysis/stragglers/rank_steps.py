@@ -10,8 +10,8 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import BACKEND, base_operation, needs_no_other_rank
-from timing_logger.analysis.step_durations import durations_s, iterations_since
+from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
@@ -28,7 +28,6 @@ class RankSteps(NamedTuple):
             operation, NaN if unknown.
         gap_ms: time from the end of the last communication of the step before to that of this step, less
             the communication; per iteration, also where only some iterations are recorded.
-        step_ms: how long each step lasted, see ``durations_s``.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
             operations before and after it.
@@ -38,14 +37,13 @@ class RankSteps(NamedTuple):
     iterations: Ints
     work_ms: dict[str, Floats]
     gap_ms: Floats
-    step_ms: Floats
     blocked_ms: Floats
     unlogged_ms: Mapping[tuple[str, str], float]
 
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, {})
 
 
 class WorkRows(NamedTuple):
@@ -121,9 +119,8 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
     gap_ms = _gap_ms(rows, own, at, recorded)
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
-    step_ms = _step_ms(rows, at, _since(recorded))
     later = rows.only((at > 0) & (own | rows.blocks))
-    return RankSteps(rank, steps, work_ms, gap_ms, step_ms, 1000 * blocked_s, _unlogged_ms(later))
+    return RankSteps(rank, steps, work_ms, gap_ms, 1000 * blocked_s, _unlogged_ms(later))
 
 
 def _since(iterations: Ints) -> Floats:
@@ -172,8 +169,3 @@ def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:
         (names[code // len(names)], names[code % len(names)]): float(sums_ms[code])
         for code in np.flatnonzero(sums_ms)
     }
-
-
-def _step_ms(rows: WorkRows, at: Ints, since: Floats) -> Floats:
-    told = rows.operations_are(lambda name: base_operation(name) != BACKEND)
-    return 1000 * durations_s(rows.start_s[told], rows.end_s[told], at[told], since)

@@ -75,6 +75,7 @@ class VerdictDict(_Epochs):
     first_iteration: int | None
     last_iteration: int | None
     slow_steps: int
+    recorded_every: int
     score: float | None
     cost_ms: float | None
     cost_share: float | None
@@ -113,7 +114,9 @@ class Verdict:
         slow_steps: the number of slow steps; of several ranks those of the first.
         score: relative score, of a rank against its peers, or of a role against other roles; group-wide the
             individual score, against the best past. In (0, 1]; below 0.75 is bad. NaN if no rank is slow.
-        cost_ms: time in ms by which the run would be shorter without the delay, over the steps recorded.
+        recorded_every: how many iterations a recorded step stands for: 10 where every 10th was recorded.
+        cost_ms: time in ms by which the run would be shorter without the delay, if the iterations that were
+            not recorded are like those that were.
         cost_share: ``cost_ms`` as a fraction of the run.
         suspects: the ranks that may be slow: those in ``ranks`` first, then by cost; also those that cost too
             little.
@@ -142,6 +145,7 @@ class Verdict:
     first_epoch: int | None = None
     last_epoch: int | None = None
     slow_steps: int = 0
+    recorded_every: int = 1
     score: float = math.nan
     cost_ms: float = 0.0
     cost_share: float = 0.0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.accounting.lines import PROCESS
+from timing_logger.analysis.accounting.lines import PROCESS, joined_lines
 from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_by_place
 from timing_logger.analysis.accounting.part import AccountPart, map_account
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
@@ -21,7 +21,6 @@ from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
-from timing_logger.analysis.stragglers.peers import row_medians
 from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
 from timing_logger.analysis.stragglers.transfers import Transfers, transfers_by_step
 from timing_logger.analysis.stragglers.waiting import Communication, Shape, Waits, waits_by_step
@@ -72,7 +71,6 @@ class StepTimes:
         self_ms: steps x ranks, time on the rank's own account, of all phases together.
         waits: how long ranks waited, and others for them, each array steps x ranks.
         gap_ms: steps x ranks, time in which the rank was not communicating, logged or not.
-        step_ms: steps x ranks, from the first row of the step to that of the next.
         blocked_ms: steps x ranks, how long the rank was blocked in communication.
         transfers: transfer times of collectives and messages, without waiting.
         from_gaps: whether ``self_ms`` is ``gap_ms``, and not the rows of own work.
@@ -81,6 +79,7 @@ class StepTimes:
         on_device: whether rows of own work are on the device's clock, where waits are part of them.
         unlogged_ms: for each rank the time without any row, by the operations before and after it.
         played: the run as a program that can be played again.
+        wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
     """
 
     ranks: list[int]
@@ -90,7 +89,6 @@ class StepTimes:
     self_ms: Floats
     waits: Waits
     gap_ms: Floats
-    step_ms: Floats
     blocked_ms: Floats
     transfers: Transfers
     from_gaps: bool
@@ -99,6 +97,7 @@ class StepTimes:
     on_device: bool = False
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]] = ()
     played: Played | None = None
+    wall_ms: float = float("nan")
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -113,7 +112,7 @@ class StepTimes:
 
     def by_gaps(self) -> StepTimes:
         """Return the same steps with the time between communication as self time."""
-        unlogged_ms = np.maximum(self.gap_ms - self.phase_ms.sum(axis=0), 0.0)
+        unlogged_ms = np.maximum(self.gap_ms - np.nansum(self.phase_ms, axis=0), 0.0)
         return replace(
             self,
             phases=[*self.phases, UNLOGGED],
@@ -122,23 +121,26 @@ class StepTimes:
             from_gaps=True,
         )
 
-    @cached_property
+    @property
     def run_ms(self) -> float:
-        """The sum of the recorded steps in ms, each as long as on the typical rank.
+        """How long the run lasted, in ms: from the first row to the last on the rank that was there longest.
 
-        Where it is unknown when a step began, it counts as long as its slowest rank works, plus the least
-        time that a rank waits in it.
+        Processes of a rank that follow each other count together, without the time between them. Without
+        instants in the rows, it is the sum of the steps, each as long as its slowest rank works.
         """
-        slowest_ms = np.fmax.reduce(self.self_ms, axis=1, initial=np.nan)
-        least_wait_ms = np.fmin.reduce(self.waits.own_ms, axis=1, initial=np.nan)
-        estimated_ms = np.nan_to_num(slowest_ms) + np.nan_to_num(least_wait_ms)
-        lasted_ms = row_medians(self.step_ms) if self.step_ms.size else estimated_ms
-        return float(np.where(np.isnan(lasted_ms), estimated_ms, lasted_ms).sum())
+        if self.wall_ms > 0:
+            return self.wall_ms
+        return float(np.nansum(np.fmax.reduce(self.self_ms, axis=1, initial=np.nan)))
 
     def share_of_run(self, cost_ms: float) -> float:
-        """Return a cost as a fraction of the run, in [0, 1]; 0 if the length of the run is unknown."""
+        """Return a cost, over the steps recorded, as a fraction of the run; 0 if its length is unknown."""
         length_ms = self.run_ms
-        return min(1.0, cost_ms / length_ms) if length_ms > 0 else 0.0
+        return self.recorded_every * cost_ms / length_ms if length_ms > 0 else 0.0
+
+    @cached_property
+    def recorded_every(self) -> int:
+        """How many iterations a recorded step stands for: 10 where every 10th is recorded."""
+        return self.numbering.distance(self.iterations) if self.has_iterations else 1
 
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
@@ -271,10 +273,9 @@ def _assembled(
     rows = [np.searchsorted(iterations, steps.iterations) for steps in found]
     shape = Shape(len(iterations), len(ranks))
     phase_ms = np.full((len(phases), *shape), np.nan)
-    gap_ms, step_ms, blocked_ms = np.full((3, *shape), np.nan)
+    gap_ms, blocked_ms = np.full((2, *shape), np.nan)
     for steps, at, column in zip(found, rows, columns, strict=True):
-        gap_ms[at, column], step_ms[at, column] = steps.gap_ms, steps.step_ms
-        blocked_ms[at, column] = steps.blocked_ms
+        gap_ms[at, column], blocked_ms[at, column] = steps.gap_ms, steps.blocked_ms
         for i, phase in enumerate(phases):
             phase_ms[i, at, column] = steps.work_ms.get(phase, 0.0)
     self_ms = phase_ms.sum(axis=0)
@@ -283,11 +284,17 @@ def _assembled(
     )
     return StepTimes(
         ranks, iterations, phases, phase_ms, np.where(self_ms > 0, self_ms, np.nan),
-        waits_by_step(communicated), gap_ms, step_ms, blocked_ms, transfers_by_step(communicated),
+        waits_by_step(communicated), gap_ms, blocked_ms, transfers_by_step(communicated),
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
         unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
-        on_device=any(part.on_device for part in parts), played=played,
+        on_device=any(part.on_device for part in parts), played=played, wall_ms=_wall_ms(parts),
     )  # fmt: skip
+
+
+def _wall_ms(parts: Sequence[StepTimesPart]) -> float:
+    lines = joined_lines([part.account.lines for part in parts])
+    of_rank = dense_codes(lines.rank[lines.is_main])
+    return float(np.bincount(of_rank, lines.wall_ms[lines.is_main]).max(initial=0.0))
 
 
 def _communication(

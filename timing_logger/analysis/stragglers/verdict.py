@@ -155,6 +155,8 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         verdict = _rather_communication(verdict, case.times, mostly_transfers(case))
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = replace(verdict, **not_explained(case.times)._asdict())
+    every = case.times.recorded_every
+    verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
 
 
@@ -203,18 +205,20 @@ def _as_far_as_known(
 
 
 def _by_rows_or_gaps(case: Case) -> Judgement:
-    """Judge by the rows of own work and, where they cover too little, also by the time between communication.
+    """Judge by the rows of own work and, unless they show all, also by the time between communication.
 
     What the rows show remains true where they do not cover all time. So if the time between communication, in
-    which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless it is ``healthy``.
+    which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless they cover too little
+    to call the run healthy.
     """
-    by_rows = _Found.on(case)
-    if case.times.rows_cover(case.policy.min_work_share):
+    by_rows, they_suffice = _Found.on(case), case.times.rows_cover(case.policy.min_work_share)
+    is_healthy = by_rows.verdict.verdict == "healthy"
+    if they_suffice and not is_healthy:
         return by_rows.judgement()
     by_gaps = _Found.on(case.with_times(case.times.by_gaps()))
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
         return by_rows.judgement()
-    if by_gaps.verdict.verdict in ("rank", "suspect") or by_rows.verdict.verdict == "healthy":
+    if by_gaps.verdict.verdict in ("rank", "suspect") or (is_healthy and not they_suffice):
         return by_gaps.judgement()
     return by_rows.judgement()
 
