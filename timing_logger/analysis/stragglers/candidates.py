@@ -26,6 +26,7 @@ from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _WAITED = "share of its extra time that others waited"
+_LONGER = "share of the run that it adds"
 _STEPS = "slow steps"
 _GAP = "part of its time by which its peers are quicker"
 _PEERS = "z among the peers"
@@ -100,7 +101,7 @@ class Candidate:
     @property
     def is_waited_for(self) -> bool:
         """Whether other ranks wait for this rank, or it is unknown whether they do."""
-        return self._passed(_WAITED)
+        return self._passed(_WAITED) and self._passed(_LONGER)
 
     @property
     def is_dear(self) -> bool:
@@ -134,10 +135,10 @@ def candidates(case: Case, pricing: Pricing) -> list[Candidate]:
         for role in [_Role.of(case, name, columns)]
         for slow in [*_slow_together(role, policy), *_alone(case, role)]
     ]
-    return sorted(_with_waiting(found, pricing), key=lambda candidate: -candidate.cost_ms)
+    return sorted(_with_waiting(case, found, pricing), key=lambda candidate: -candidate.cost_ms)
 
 
-def _with_waiting(found: list[Candidate], pricing: Pricing) -> list[Candidate]:
+def _with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[Candidate]:
     """Add to the gates of candidates that are not too cheap that others wait for them.
 
     If nobody does, the time of a rank delays nobody, or its peers log less than it does.
@@ -146,15 +147,20 @@ def _with_waiting(found: list[Candidate], pricing: Pricing) -> list[Candidate]:
     if not dear:
         return found
     harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in dear]).tolist()
-    shares = {id(one): ms / one.cost_ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
+    of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
+    gate = _adds if pricing.plays_again else _waited
     return [
-        replace(one, gates=(*one.gates, _waited_gate(one, shares[id(one)]))) if id(one) in shares else one
+        replace(one, gates=(*one.gates, gate(case, one, of[id(one)]))) if id(one) in of else one
         for one in found
     ]
 
 
-def _waited_gate(one: Candidate, share: float) -> Gate:
-    return Gate.at_least(_WAITED, share, one.policy.min_waited_share)
+def _adds(case: Case, one: Candidate, harm_ms: float) -> Gate:
+    return Gate.at_least(_LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
+
+
+def _waited(case: Case, one: Candidate, harm_ms: float) -> Gate:
+    return Gate.at_least(_WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
 
 
 def _slow_together(role: _Role, policy: Policy) -> list[SlowSteps]:

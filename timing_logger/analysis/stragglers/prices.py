@@ -75,13 +75,9 @@ class Prices:
         Returns:
             In ms; 0 where a rank has no peers that did the same.
         """
-        clock = self._clock
         own_s = [self._program.own_s[:, None]]
         for chosen in sets:
-            fixed = self._is_in(chosen) & (clock.n_peers > 0)
-            factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
-            like_others_s = clock.others_s * factor[clock.part]
-            own_s.append(clock.own_s(np.where(fixed, like_others_s, clock.since_s))[:, None])
+            own_s.append(self._clock.own_s(self._like_peers_s(chosen, self._clock.since_s))[:, None])
         length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
         saved_ms: Floats = 1e3 * (length_s[0] - length_s[1:])
         return saved_ms
@@ -89,17 +85,19 @@ class Prices:
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return for each slow rank by how much it makes a run longer in which all others are as usual.
 
-        So ranks that are slow at the same time do not hide each other.
+        So ranks that are slow at the same time do not hide each other. It is longer than with a rank like
+        its peers, which makes it longer by chance, too.
 
         Returns:
             In ms.
         """
-        clock = self._clock
-        own_s = [clock.own_s(clock.usual_s)[:, None]]
+        clock, own_s = self._clock, []
         for one in ones:
-            own_s.append(clock.own_s(np.where(self._is_in([one]), clock.since_s, clock.usual_s))[:, None])
+            as_it_was_s = np.where(self._is_in([one]), clock.since_s, clock.usual_s)
+            for since_s in (as_it_was_s, self._like_peers_s([one], clock.usual_s)):
+                own_s.append(clock.own_s(since_s)[:, None])
         length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
-        harm_ms: Floats = 1e3 * (length_s[1:] - length_s[0])
+        harm_ms: Floats = 1e3 * (length_s[::2] - length_s[1::2])
         return harm_ms
 
     def lost_ms(self) -> float:
@@ -108,6 +106,13 @@ class Prices:
         both = np.stack([self._program.own_s, clock.own_s(clock.usual_s)], axis=1)
         recorded_s, usual_s = self._replay.ends_s(both)[-1]
         return 1e3 * float(recorded_s - usual_s)
+
+    def _like_peers_s(self, chosen: Sequence[Slowed], others_s: Floats) -> Floats:
+        """Return own clocks with the chosen ranks like their peers in their steps, and all else as given."""
+        clock = self._clock
+        fixed = self._is_in(chosen) & (clock.n_peers > 0)
+        factor = self._parts.factors(np.bincount(clock.part, fixed) > 0)
+        return np.where(fixed, clock.others_s * factor[clock.part], others_s)
 
     def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
         """Tell of each node whether it is of one of these ranks in its steps.

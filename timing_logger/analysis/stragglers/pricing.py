@@ -19,7 +19,13 @@ if TYPE_CHECKING:
 
 
 class Pricing(Protocol):
-    """What slow ranks cost."""
+    """What slow ranks cost.
+
+    Attributes:
+        plays_again: whether prices are those of the run played again; else waits tell of them.
+    """
+
+    plays_again: bool
 
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return how much longer the run is for each of these ranks, in ms; NaN where it is unknown."""
@@ -71,6 +77,8 @@ def _root(group: list[int], one: int) -> int:
 class ByReplay:
     """Prices slow ranks by playing the run again."""
 
+    plays_again = True
+
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
 
@@ -95,6 +103,8 @@ class ByReplay:
 
 class BySteps:
     """Prices slow ranks step by step: each lasts as long as its slowest rank."""
+
+    plays_again = False
 
     def __init__(self, times: StepTimes) -> None:
         self._times = times
