@@ -288,6 +288,8 @@ def test_a_stated_cost_counts_if_exactly_the_culprits_are_named() -> None:
     assert (found["cost_ratio"], found["cost_near"], found["cost_far"]) == (0.45, 0, 1)
     assert claimed(said("suspect", 2, cost_ms=95.0))["cost_near"] == 1
     assert np.isnan(claimed(said("rank", 2, 3))["cost_ratio"])
+    slow_link = Truth("communication", frozenset({2}), 0, 9)
+    assert np.isnan(claimed(said("communication", cost_ms=0.0), slow_link)["cost_ratio"])
 
 
 # -- the page --------------------------------------------------------------------------------------

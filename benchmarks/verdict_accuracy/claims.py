@@ -80,6 +80,7 @@ def _cost_ratio(verdict: Any, run: SimulatedRun, found: Outcome) -> float:
     """
     kind = verdict.verdict
     hit = kind == "suspect" and found.probable and len(run.truth.ranks) == 1
-    if kind not in STATE_A_COST or not (found.exact or hit) or not found.cost_share >= WORTH_TELLING:
+    states_one = kind in STATE_A_COST and verdict.cost_ms > 0
+    if not (states_one and (found.exact or hit) and found.cost_share >= WORTH_TELLING):
         return NAN
     return float(verdict.cost_ms / run.cost_ms)
