@@ -14,6 +14,7 @@ from policy_runs import (
     groups,
     likelihood,
     logged,
+    saving,
     slow_groups,
     spans,
     steps,
@@ -34,8 +35,8 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(60, 4, (ALL, 1.3, slice(30, 60))), "healthy", 0.8, "group-wide"),
     ],
     "min_z": [
-        (unequal(40, 1, 1.06, 1.12, 1.45), "rank 3", 4.5, "suspect 3"),
-        (steps(60, 4, (1, 2.0, slice(5, 60, 20))), "", 2.9, "1 intermittent 5 45", windows),
+        (unequal(40, 1, 1, 1.04, 1.04, 1.08, 1.08, 1.3), "rank 6", 4.0, "suspect 6"),
+        (unequal(40, 0.92, 0.96, 1, 1.04, 1.08, 1.4), "suspect 5", 3.0, "rank 5"),
     ],
     "min_noise_sigma": [
         (unequal(30, 1, 1.12, 1, 1), "rank 1", 0.035, "not judged"),
@@ -51,9 +52,16 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(42, 4, (1, 1.12), (1, 0.85, spans(*((at, at + 2) for at in range(2, 42, 7))))),
          "suspect 1", 0.7, "rank 1"),
     ],
-    "min_recurring_steps_share": [
-        (steps(60, 4, (1, 2.0, slice(5, 60, 15))), "1 intermittent 5 50", 0.08, "", windows),
-        (steps(100, 4, (1, 2.0, slice(5, 60, 15))), "", 0.035, "1 intermittent 5 50", windows),
+    "max_chance": [
+        (steps(60, 4, (1, 2.0, slice(4, 52, 8))), "1 intermittent 4 44", 0.0008, "", windows),
+        (steps(60, 5, (1, 2.0, slice(4, 44, 8))), "", 0.002, "1 intermittent 4 36", windows),
+    ],
+    "event_block_times": [
+        (steps(60, 4, (1, 2.0, slice(4, 22, 3))), "1 intermittent 4 19", 4, "", windows),
+    ],
+    "min_steps_alone": [
+        (saving(20, 40), "rank 1", 3, "not judged"),
+        (saving(40), "not judged", 1, "rank 1"),
     ],
     "edge_steps_share": [
         (steps(100, 2, (1, 1.5, slice(5, 100))), "persistent", 0.04, "ongoing", when),
@@ -95,7 +103,7 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(260, 2, (1, 1.12, slice(40, 61))), "healthy", 0.008, "rank 1"),
     ],
     "visible_cost_share": [
-        (steps(60, 4, (1, 1.095, slice(24, 60))), "suspect 1", 0.06, "healthy"),
+        (steps(60, 4, (1, 1.095, slice(20, 60))), "suspect 1", 0.06, "healthy"),
         (steps(60, 4, (1, 1.095, slice(30, 60))), "healthy", 0.04, "suspect 1"),
     ],
     "suspected_score_gap": [

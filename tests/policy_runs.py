@@ -137,6 +137,18 @@ def groups(
     return run
 
 
+def saving(*at: int) -> Callable[[], Timings]:
+    """Make a run in which rank 1 alone saves in some steps."""
+
+    def run() -> Timings:
+        work_ms, save_ms = 20.0 * _quiet(60, 4), np.zeros((60, 4))
+        save_ms[list(at), 1] = 200.0
+        timings = of_phases({"SAVE": save_ms, "WORK": work_ms, "END": np.ones((60, 4))})
+        return timings[timings["elapsed_ms"] > 0].reset_index(drop=True), None
+
+    return run
+
+
 def slow_groups(n_groups: int, n_slow: int) -> Callable[[], Timings]:
     """Make a run of groups, some of which take three times as long as the others."""
     transfer_ms = np.where(np.arange(n_groups) < n_slow, 6.0, 2.0) * _quiet(30, n_groups)

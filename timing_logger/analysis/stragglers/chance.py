@@ -20,7 +20,7 @@ _MOST_BLOCKS = 4096
 _LEAST_CHANCE = 1e-15  # a smaller one is lost in rounding
 
 
-def chances(events: Bools, counts: Bools) -> Floats:
+def chances(events: Bools, counts: Bools, block_times: int) -> Floats:
     """Return for each rank how likely any of the ranks has as many events as it, if all are equal.
 
     Events of a rank that follow each other are one: what lasts for several steps has one cause.
@@ -28,12 +28,13 @@ def chances(events: Bools, counts: Bools) -> Floats:
     Args:
         events: steps x ranks.
         counts: whether the rank could have had an event in the step; of the same shape.
+        block_times: how many times as long as a usual event a block of steps is.
 
     Returns:
         One probability per rank, at most 1: for ``k`` events that only one of ``n`` ranks had it is
         ``n ** (1 - k)``.
     """
-    length = max(2 * _usual_length(events), -(-len(events) // _MOST_BLOCKS))
+    length = max(block_times * _usual_length(events), -(-len(events) // _MOST_BLOCKS))
     had, could = _in_blocks(events, length), _in_blocks(counts, length)
     share = had.sum(axis=1) / np.maximum(could.sum(axis=1), 1)
     at_least = _at_least(share[(share > 0) & (share < 1)])

@@ -48,6 +48,9 @@ class Policy:
         0.001,
         "Single slow steps are the rank's own if they gather on one of equal ranks less often by chance.",
     )
+    event_block_times: int = count(
+        2, "Slow steps of a rank are one event in a block of so many times the usual length of an event."
+    )
     min_steps_alone: int = count(
         2, "What no other rank of a role does is the rank's own. Once, it may be the start of the run."
     )

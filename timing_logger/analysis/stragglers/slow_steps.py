@@ -140,7 +140,7 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> lis
     for stretch in stretches:
         outside[stretch.steps, stretch.column] = False
     single = outside & _are_slow(ratios, ruler)
-    chance = chances(single, outside)
+    chance = chances(single, outside, ruler.policy.event_block_times)
     found: list[SlowSteps] = []
     for column in np.flatnonzero(chance <= ruler.policy.max_chance).tolist():
         steps = np.flatnonzero(single[:, column])
