@@ -50,7 +50,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Two targets at once would install into one .venv at once.
 .NOTPARALLEL:
 .PHONY: help demo demo-ddp compare test test-all test-random test-gpu lint bench bench-page bench-analysis bench-verdicts \
-	conformance docs faults lock notebook picture sample sanitize sample-compressed test-matrix
+	conformance docs faults lock notebook numbers picture sample sanitize sample-compressed test-matrix
 
 help:
 	@echo "make demo       train on 4 ranks, healthy and with one slow rank; where did the time go?"
@@ -70,6 +70,7 @@ help:
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
+	@echo "make numbers    the tables of all numbers that decide a verdict, in docs/stragglers.md"
 	@echo "make notebook   run the notebooks of examples/notebooks"
 	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
@@ -198,6 +199,10 @@ faults: $(TEST)
 
 sanitize: $(TEST)
 	@tests/sanitize/run.sh $(BIN)/python $(SANITIZERS)
+
+# The tables of all numbers that decide a verdict, in docs/stragglers.md.
+numbers: $(TEST)
+	$(BIN)/python website/numbers_page.py
 
 # The moving picture of a terminal at the head of README.md.
 picture: $(DEV)

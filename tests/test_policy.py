@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
+import subprocess
+import sys
 from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +18,10 @@ from simulated_runs import data_parallel, factors
 
 from timing_logger.analysis import Policy, scores, stragglers, stragglers_and_windows, windows
 from timing_logger.errors import ConfigurationError
+from timing_logger.report.verdict_text import stragglers_text
+
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "stragglers.md").read_text(encoding="utf-8")
 
 # -- the numbers ---------------------------------------------------------------------------------------
 
@@ -63,6 +71,41 @@ def test_every_analysis_of_slow_ranks_goes_by_the_policy() -> None:
     assert scores(timings, policy=Policy(flagged_score=0.9))["flagged"].any()
     both = stragglers_and_windows(timings, policy=strict)
     assert (both.verdict.ranks, len(both.windows)) == ((), 0)
+
+
+# -- where they are shown --------------------------------------------------------------------------------
+
+
+def test_the_page_has_the_tables_of_the_numbers(tmp_path: Path) -> None:
+    copy = tmp_path / "stragglers.md"
+    copy.write_text(PAGE.replace("| Transfers |", "| Yesterday's |"), encoding="utf-8")
+    made = subprocess.run([sys.executable, "website/numbers_page.py", str(copy)], cwd=ROOT, check=False)
+    assert made.returncode == 0
+    assert copy.read_text(encoding="utf-8") == PAGE, "make numbers rewrites it"
+
+
+def test_what_the_page_says_of_a_number_is_so() -> None:
+    policy, said = Policy(), re.findall(r"(\d[\d.]*)(%?) \(`(\w+)`\)", PAGE)
+    assert len(said) > 30
+    for number, percent, name in said:
+        assert float(number) / (100 if percent else 1) == pytest.approx(getattr(policy, name)), name
+
+
+def test_why_shows_every_number_with_its_reason_and_marks_those_that_differ() -> None:
+    found = stragglers_and_windows(data_parallel(factors(30, 4)), policy=Policy(min_bursts=4))
+    shown = stragglers_text(found.verdict, found.windows, 80, why=True)
+    assert max(map(len, shown.splitlines())) <= 80
+    assert "\n* min_bursts 4 (standard 3): So many slow stretches of a rank" in shown
+    for field in fields(Policy):
+        assert re.search(rf"^(\* )?{field.name} ", shown, re.MULTILINE)
+    assert shown.count("\n* ") == 1
+
+
+def test_a_verdict_has_its_policy_and_json_what_differs_in_it() -> None:
+    strict = Policy(min_z=5, min_bursts=4)
+    verdict = stragglers(data_parallel(factors(10, 2)), policy=strict)
+    assert verdict.policy == strict
+    assert verdict.as_dict()["policy"] == {"min_z": 5, "min_bursts": 4}
 
 
 # -- what each decides ---------------------------------------------------------------------------------

@@ -181,7 +181,10 @@ QUESTIONS = (
         _stragglers,
         [
             _fail_on(options.verdicts, options.VERDICTS, "the verdict is one of these"),
-            ("--why", {"action": "store_true", "help": "add the conditions that decided, with their limits"}),
+            ("--why", {
+                "action": "store_true",
+                "help": "add the conditions that decided, with their limits, and each number with its reason",
+            }),
         ],
     ),
     Question(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from timing_logger.reading.named_ranks import listed_ranks
@@ -13,6 +14,7 @@ from timing_logger.report._text_tables import (
     page,
     paragraph,
     table_text,
+    wrapped,
 )
 from timing_logger.report._wording import percent
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
@@ -20,7 +22,8 @@ from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence
 if TYPE_CHECKING:
     import pandas as pd
 
-    from timing_logger.analysis import Verdict
+    from timing_logger.analysis import Policy, Verdict
+    from timing_logger.analysis.stragglers.policy_numbers import Number
 
 _WINDOWS = (
     Column("rank", "rank"), Column("phase", "phase", as_word), Column("labels", "role", as_word),
@@ -49,7 +52,7 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int, *, why:
     Args:
         windows: the windows of the analysis; only the first 12 are shown.
         width: columns of the terminal.
-        why: whether to add the conditions that decided.
+        why: whether to add the conditions that decided, and the numbers of the policy.
     """
     return page(
         *(paragraph(width, verdict.end.warning) if verdict.end.warning else ()),
@@ -59,6 +62,7 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int, *, why:
         table_text(windows[:_MOST_WINDOWS], _WINDOWS, width) if len(windows) else "",
         f"... and {len(windows) - _MOST_WINDOWS} windows more." if len(windows) > _MOST_WINDOWS else "",
         _gates_text(verdict, width, why),
+        *(_policy_text(verdict.policy, width) if why else ()),
     )
 
 
@@ -76,6 +80,21 @@ def _gates_text(verdict: Verdict, width: int, why: bool) -> str:
 
     rows = [{**gate._asdict(), "side": side_of_limit(gate)} for gate in verdict.gates]
     return table_text(pd.DataFrame(rows), _GATES, width)
+
+
+def _policy_text(policy: Policy, width: int) -> Iterator[str]:
+    """Yield the numbers of the policy with their reasons, a paragraph for each thing that they are about."""
+    yield wrapped(
+        "The numbers that decide (timing_logger.analysis.Policy), * where not the standard one:", width
+    )
+    for about, numbers in policy.numbers().items():
+        lines = [wrapped(_number_text(number), width) for number in numbers]
+        yield "\n".join([f"-- {about} --", *lines])
+
+
+def _number_text(number: Number) -> str:
+    standard = f" (standard {number.standard:.4g})" if number.differs else ""
+    return f"{'* ' * number.differs}{number.name} {number.value:.4g}{standard}: {number.reason}"
 
 
 def _suspects_text(verdict: Verdict, width: int) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from timing_logger.analysis.stragglers.policy_numbers import (
+    Number,
     between,
     check_numbers,
     count,
     factor,
+    numbers_of,
     positive,
     share,
 )
@@ -24,10 +27,11 @@ class Policy:
         ConfigurationError: a number is out of its range.
     """
 
-    # -- slow, or chance --
+    # -- what is slow, and what is chance --
 
     min_score_gap: float = between(
-        0.10, "A rank this close to the score of its peers matters too little, however certain that is."
+        0.10,
+        "A rank whose peers are quicker by less of its time matters too little, however certain that is.",
     )
     flagged_score: float = between(
         0.75, "What takes a third longer than the best is bad. A single step as long stands out."
@@ -73,7 +77,7 @@ class Policy:
         8, "A run tells how far levels wander in stretches of which it has as many, and of no longer ones."
     )
 
-    # -- the gates of a rank --
+    # -- what a rank must be to be named --
 
     min_slow_steps: int = count(
         20, "Slow in fewer steps, a rank had a bad moment. A run of fewer steps must make do with all it has."
@@ -87,7 +91,7 @@ class Policy:
         "A cost of this share of the run is plainly visible in a timeline: something must be said of it.",
     )
     suspected_score_gap: float = between(
-        0.075, "A visibly costly rank is suspected from this distance to the score of its peers."
+        0.075, "A visibly costly rank is suspected if its peers are quicker by this part of its time."
     )
     few_steps: int = count(10, "In fewer steps, noise alone may look steady (see next).")
     min_score_gap_of_few: float = between(
@@ -100,7 +104,7 @@ class Policy:
     min_bursts: int = count(3, "So many slow stretches of a rank count together, as one that comes and goes.")
     min_peers_for_spread: int = count(2, "One peer alone has no spread, so there is no z among the peers.")
     half_gap_share: float = share(
-        0.5, "Beside a rank that is named, another may be named from this share of the distance to its peers."
+        0.5, "Beside a rank that is named, another may be named that is slower by this share of what matters."
     )
 
     # -- who it is --
@@ -197,6 +201,27 @@ class Policy:
     def __post_init__(self) -> None:
         check_numbers(self)
 
+    def numbers(self) -> dict[str, list[Number]]:
+        """Return the numbers with their reasons, by what they are about."""
+        numbers = numbers_of(self)
+        begins = [[number.name for number in numbers].index(name) for name in _FIRST_ABOUT.values()]
+        spans = pairwise([*begins, len(numbers)])
+        return {about: numbers[slice(*span)] for about, span in zip(_FIRST_ABOUT, spans, strict=True)}
+
+    def differences(self) -> dict[str, float]:
+        """Return the numbers that are others than in the standard policy, by name."""
+        return {number.name: number.value for number in numbers_of(self) if number.differs}
+
+
+_FIRST_ABOUT = {
+    "What is slow, and what is chance": "min_score_gap",
+    "What a rank must be to be named": "min_slow_steps",
+    "Who it is": "min_explained_share",
+    "What it costs, and what is known": "max_replay_error_share",
+    "Roles, all ranks, and none in particular": "min_slower_ranks_share",
+    "Transfers": "min_transfer_times",
+}
+"""What numbers are about, and the first of them."""
 
 STANDARD = Policy()
 """The policy by which runs are judged unless another is given."""

@@ -70,6 +70,37 @@ def _number(default: float, reason: str, its_range: Range) -> Any:
     return field(default=default, metadata={"range": its_range, "reason": reason})
 
 
+class Number(NamedTuple):
+    """A number of a policy.
+
+    Attributes:
+        name: the name of its field.
+        value: what it is.
+        standard: what it is in the standard policy.
+        reason: why it is what it is there.
+    """
+
+    name: str
+    value: float
+    standard: float
+    reason: str
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is another than in the standard policy."""
+        return self.value != self.standard
+
+
+def numbers_of(policy: Any) -> list[Number]:
+    """Return the numbers of a policy, in their order."""
+    return [_number_of(policy, one) for one in fields(policy)]
+
+
+def _number_of(policy: Any, one: Field[Any]) -> Number:
+    standard: Any = one.default
+    return Number(one.name, getattr(policy, one.name), standard, one.metadata["reason"])
+
+
 def check_numbers(policy: Any) -> None:
     """Check that every number of a policy is in its range.
 

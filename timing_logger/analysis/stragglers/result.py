@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, TypedDict, cast
 
 from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
+from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
 
@@ -87,6 +88,7 @@ class VerdictDict(_Epochs):
     unjudged_ranks: list[int]
     gates: list[dict[str, object]]
     evidence: list[str]
+    policy: dict[str, float]
     end: RunEndDict
 
 
@@ -129,6 +131,7 @@ class Verdict:
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
         gates: the conditions that decided, in the order in which they were checked.
         evidence: what decided, in sentences, and what the judgement is based on.
+        policy: the numbers that decided.
         end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
             ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
     """
@@ -157,6 +160,7 @@ class Verdict:
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()
+    policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
 
     @property
@@ -176,9 +180,11 @@ class Verdict:
     def as_dict(self) -> VerdictDict:
         """Return the verdict as plain values that JSON can hold.
 
-        An unknown figure is None. Epochs are included only where iterations restart.
+        An unknown figure is None. Epochs are included only where iterations restart, and of the policy the
+        numbers that are not those of the standard one.
         """
         found = plain_fields(self)
         if self.first_epoch is None:
             del found["first_epoch"], found["last_epoch"]
-        return cast("VerdictDict", {**found, "end": self.end.as_dict()})
+        policy = self.policy.differences()
+        return cast("VerdictDict", {**found, "policy": policy, "end": self.end.as_dict()})

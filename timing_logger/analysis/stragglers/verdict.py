@@ -107,12 +107,12 @@ class Judgement(NamedTuple):
     slow: Mapping[int, Ints] = MappingProxyType({})
 
     def ending_in(self, end: RunEnd) -> Judgement:
-        """Return the judgement with the end of the run.
+        """Return the judgement with the end of the run, and the policy.
 
         The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
         """
         warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
-        verdict = replace(self.verdict, end=end, evidence=warned)
+        verdict = replace(self.verdict, end=end, evidence=warned, policy=self.case.policy)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
         if end.hangs and self.are_comparable and (says_little or not verdict.judged):
             verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
