@@ -9,6 +9,7 @@ from typing import Any
 
 from policy_runs import (
     ALL,
+    apart,
     bad_clock,
     cost,
     groups,
@@ -119,8 +120,8 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(9, 4, (1, 1.45)), "diffuse", 0.3, "rank 1"),
     ],
     "min_waited_share": [
-        (steps(40, 8, (slice(0, 4), 1.3), (5, 1.7), roles="aaaabbbb"), "rank 5", 0.6, "not judged"),
-        (steps(40, 8, (slice(0, 4), 1.3), (5, 1.55), roles="aaaabbbb"), "not judged", 0.4, "rank 5"),
+        (apart(13, 16.5, 13, 13, 10, 10, 10, 10), "rank 1", 0.55, "not judged"),
+        (apart(13, 15.5, 13, 13, 10, 10, 10, 10), "not judged", 0.45, "rank 1"),
     ],
     "min_bursts": [
         (steps(60, 4, (1, 2.0, spans((10, 15), (25, 30), (40, 45)))), "rank 1", 4, "not judged"),
@@ -186,10 +187,10 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(40, 2, (1, 1.5), noise=0.1, seed=1), "377 ms", 2, "373 ms", cost),
     ],
     "min_work_share": [
-        (logged(40, WORK=[20, 20, 20, 20], REST=[2.5, 5, 2.5, 2.5], END=[1] * 4, unlogged="REST"),
-         "not judged", 0.9, "suspect 1"),
-        (logged(40, WORK=[20, 20, 20, 20], REST=[5, 9, 5, 5], END=[1] * 4, unlogged="REST"),
-         "rank 1", 0.65, "not judged"),
+        (logged(40, WORK=[20] * 4, REST=[2, 5, 5, 2], END=[1] * 4, unlogged="REST"),
+         "healthy", 0.83, "diffuse"),
+        (logged(40, WORK=[20] * 4, REST=[2, 5.6, 5.6, 2], END=[1] * 4, unlogged="REST"),
+         "diffuse", 0.75, "healthy"),
     ],
     "min_role_work_share": [
         (logged(40, "aaaabbbb", WORK=[12] * 4 + [20] * 4, CLIP=[16] * 4 + [15] * 4, END=[1] * 8),

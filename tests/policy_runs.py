@@ -137,6 +137,11 @@ def groups(
     return run
 
 
+def apart(*work_ms: float) -> Callable[[], Timings]:
+    """Make a run of two groups of ranks, which never wait for each other, by how long each rank works."""
+    return lambda: (of_groups(_quiet(40, 2), work_ms=np.array(work_ms), size=len(work_ms) // 2), None)
+
+
 def saving(*at: int) -> Callable[[], Timings]:
     """Make a run in which rank 1 alone saves in some steps."""
 

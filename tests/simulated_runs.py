@@ -103,28 +103,27 @@ def of_phases(times_ms: Mapping[str, Floats], *, logged: Sequence[str] | None = 
     return _table(rows, logged)
 
 
-def of_groups(
-    transfer_ms: Floats, *, work_ms: float = 10.0, size: int = 2, operation: str = "ALLREDUCE"
-) -> pd.DataFrame:
+def of_groups(transfer_ms: Floats, *, work_ms: float | Floats = 10.0, size: int = 2) -> pd.DataFrame:
     """Return the table of a run in which ranks work, and then each group of them reduces by itself.
 
     Args:
-        transfer_ms: the time of each transfer, as steps x groups.
+        transfer_ms: the time of each transfer after the last rank came, as steps x groups.
         work_ms: the time that each rank works in a step.
         size: the number of ranks in a group.
-        operation: what the groups do.
     """
     n_steps, n_groups = transfer_ms.shape
     now = np.zeros(size * n_groups)
+    works_ms = np.broadcast_to(work_ms, now.shape)
     rows: list[dict[str, Any]] = []
     for step in range(n_steps):
-        rows.append(_row("FORWARD", step, now, np.full(len(now), work_ms)))
-        now = now + work_ms
+        rows.append(_row("FORWARD", step, now, works_ms))
+        now = now + works_ms
         for group, took_ms in enumerate(transfer_ms[step]):
             members = np.arange(group * size, (group + 1) * size)
             named = {"group": f"group {group}", "group_size": size, "seq": step, "message_size_bytes": 10**6}
-            rows.append(_row(operation, step, now[members], np.full(size, took_ms), members, **named))
-            now[members] += took_ms
+            done = now[members].max() + took_ms
+            rows.append(_row("ALLREDUCE", step, now[members], done - now[members], members, **named))
+            now[members] = done
     return _table(rows, None)
 
 
