@@ -162,6 +162,9 @@ class Policy:
     min_slower_ranks_share: float = share(
         0.75, "All ranks are slower than in their past if so many are: the others may have had a bad past."
     )
+    min_common_stretches: int = count(
+        4, "All ranks together are one series: how far it wanders is told by fewer stretches than of many."
+    )
     min_past_steps: int = count(
         20, "A level must be held as long to count as the usual one of the past: a quick moment does not."
     )

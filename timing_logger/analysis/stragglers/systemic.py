@@ -1,14 +1,12 @@
-"""Find verdicts that name no single rank: a slow role, all ranks slower, diffuse losses, or a healthy run."""
+"""Find verdicts that name no single rank: a slow role, diffuse losses, or a healthy run."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import pairwise
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.change_points import change_points
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
@@ -115,61 +113,6 @@ def _longest_phase(times: StepTimes, steps: Ints, columns: Ints) -> str:
         for phase_ms in times.phase_ms
     ]
     return times.phases[int(np.argmax(beyond))] if beyond else ""
-
-
-def group_wide(case: Case) -> Verdict | None:
-    """Return the verdict that most ranks became slower than in their own best past, over enough steps.
-
-    Returns:
-        The costliest such verdict; None if there is none.
-    """
-    times, policy = case.times, case.policy
-    with_all = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
-    own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[with_all]
-    if not len(own):
-        return None
-    typical = row_medians(own)
-    cap = -float(np.log(policy.flagged_score))
-    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
-    spans = list(pairwise([0, *changes, len(typical)]))
-    best = np.full(own.shape[1], np.nan)
-    found = []
-    for span in spans:
-        level = column_medians(own[slice(*span)])
-        if not np.isnan(best).all():
-            found.append(_group_verdict(case, with_all[slice(*span)], np.exp(best - level)))
-        if span[1] - span[0] >= policy.min_past_steps:
-            best = np.fmin(best, level)
-    return max((v for v in found if v is not None), key=lambda verdict: verdict.cost_ms, default=None)
-
-
-def _group_verdict(case: Case, steps: Ints, scores: Floats) -> Verdict | None:
-    times, policy = case.times, case.policy
-    score = float(np.nanmedian(scores))
-    share = float(np.mean(scores < policy.flagged_score))
-    gates = (
-        Gate.below("individual score, median of the ranks", score, policy.flagged_score),
-        Gate.at_least("share of the ranks below it", share, policy.min_slower_ranks_share),
-        Gate.at_least("slow steps", len(steps), policy.min_slow_steps),
-    )
-    if not all(gate.passed for gate in gates):
-        return None
-    is_last = steps[-1] == len(times.iterations) - 1
-    cost_ms = float(np.nansum(row_medians(times.self_ms[steps])) * (1 - score))
-    return Verdict(
-        verdict="group-wide", window="ongoing" if is_last else "bounded",
-        phase=_grown_phase(times, steps), score=score, cost_ms=cost_ms, gates=gates,
-        **times.step_range(steps)._asdict(), slow_steps=len(steps),
-        evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, together.",),
-    )  # fmt: skip
-
-
-def _grown_phase(times: StepTimes, steps: Ints) -> str:
-    before = np.arange(steps[0])
-    grown = [
-        float(np.nanmedian(phase_ms[steps]) - np.nanmedian(phase_ms[before])) for phase_ms in times.phase_ms
-    ]
-    return times.phases[int(np.nanargmax(grown))] if grown else ""
 
 
 def diffuse(case: Case, without_owner: bool) -> Verdict:

@@ -20,6 +20,7 @@ from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.roles import roles_of
 from timing_logger.analysis.runs import different_runs
+from timing_logger.analysis.stragglers.all_slower import all_slower
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.communication import mostly_transfers, slow_communication
@@ -55,7 +56,7 @@ from timing_logger.analysis.stragglers.step_times import (
     map_step_times,
     reduce_step_times,
 )
-from timing_logger.analysis.stragglers.systemic import diffuse, group_wide, whole_role
+from timing_logger.analysis.stragglers.systemic import diffuse, whole_role
 from timing_logger.analysis.tables import Ints, of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 from timing_logger.reading.named_ranks import capital
@@ -274,7 +275,7 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
     if found.named:
         return _of_ranks(case, found)
     refused = tuple(why_not(times, candidate, found.last_gate) for candidate in found.found[:3])
-    of_many = whole_role(case) or group_wide(case)
+    of_many = whole_role(case) or all_slower(case)
     if of_many is None and found.probable is not None:
         return _probably(case, found, found.probable)
     without_owner = any(candidate.may_be_named for candidate in found.found)

@@ -1,0 +1,186 @@
+"""Find that all ranks became slower together, at once or little by little, than in their own best past."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, row_medians
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Floats, Ints
+
+
+class _Slower(NamedTuple):
+    """That ranks became slower; scores are the times of their best past divided by those then.
+
+    Attributes:
+        steps: positions of the steps in which they were slower, ascending.
+        scores: of each rank, at its slowest.
+        cost_ms: the time that they took beyond their best past, of the typical rank.
+        how: in words, as ``together``.
+    """
+
+    steps: Ints
+    scores: Floats
+    cost_ms: float
+    how: str
+
+
+def all_slower(case: Case) -> Verdict | None:
+    """Return the verdict that most ranks became slower than in their own best past, over enough steps.
+
+    They may do so at once, once or several times, or little by little.
+
+    Returns:
+        The verdict; None if they did not become slower, or by too little.
+    """
+    times = case.times
+    known = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
+    own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[known]
+    if len(own) < case.policy.min_slow_steps:
+        return None
+    took_ms = np.nan_to_num(row_medians(times.self_ms[known]))
+    for found in (_at_once(own, took_ms, case.policy), _little_by_little(own, took_ms, case.policy)):
+        verdict = found and _verdict(case, found._replace(steps=known[found.steps]))
+        if verdict:
+            return verdict
+    return None
+
+
+def _verdict(case: Case, found: _Slower) -> Verdict | None:
+    times, policy, bad = case.times, case.policy, 1 - case.policy.min_score_gap
+    score, share = float(np.nanmedian(found.scores)), float(np.mean(found.scores < bad))
+    cost_share = times.share_of_run(found.cost_ms)
+    gates = (
+        Gate.below("individual score, median of the ranks", score, bad),
+        Gate.at_least("share of the ranks below it", share, policy.min_slower_ranks_share),
+        Gate.at_least("slow steps", len(found.steps), policy.min_slow_steps),
+        Gate.at_least("share of the run that it costs", cost_share, policy.min_cost_share),
+    )
+    if not all(gate.passed for gate in gates):
+        return None
+    is_last = found.steps[-1] == len(times.iterations) - 1
+    return Verdict(
+        verdict="group-wide", window="ongoing" if is_last else "bounded",
+        phase=_grown_phase(times, found.steps), score=score, cost_ms=found.cost_ms, gates=gates,
+        **times.step_range(found.steps)._asdict(), slow_steps=len(found.steps),
+        evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, {found.how}.",),
+    )  # fmt: skip
+
+
+def _grown_phase(times: StepTimes, steps: Ints) -> str:
+    """Return the phase that takes longest beyond what it took before the slow steps, or early in them."""
+    before = np.arange(steps[0]) if steps[0] else steps[: len(steps) // 4]
+    grown = [
+        float(np.nanmedian(phase_ms[steps]) - np.nanmedian(phase_ms[before])) for phase_ms in times.phase_ms
+    ]
+    return times.phases[int(np.nanargmax(grown))] if grown else ""
+
+
+# -- at once -----------------------------------------------------------------------------------------------
+
+
+class _Level(NamedTuple):
+    """How long ranks took in a span of steps, as log(time / own median).
+
+    Attributes:
+        begin, end: the span.
+        of_ranks: the median of each rank.
+        error: the standard error of the typical rank's median.
+    """
+
+    begin: int
+    end: int
+    of_ranks: Floats
+    error: float
+
+    def above(self, best: _Level) -> float:
+        """Return by how much the ranks are slower than in their best past, the median of the ranks."""
+        return float(np.nanmedian(self.of_ranks - best.of_ranks))
+
+    def z_above(self, best: _Level) -> float:
+        """Return the same in standard errors."""
+        return self.above(best) / float(np.hypot(self.error, best.error))
+
+
+def _at_once(own: Floats, took_ms: Floats, policy: Policy) -> _Slower | None:
+    """Find the costliest span of steps in which ranks are slower, beyond what noise explains.
+
+    Args:
+        own: log(time / own median), steps x ranks.
+        took_ms: the time of the typical rank in each step.
+        policy: the numbers that decide.
+    """
+    found = [
+        _Slower(
+            np.arange(level.begin, level.end),
+            np.exp(best.of_ranks - level.of_ranks),
+            float(took_ms[level.begin : level.end].sum()) * (1 - float(np.exp(-level.above(best)))),
+            "together",
+        )
+        for level, best in _with_best_past(own, policy)
+        if level.z_above(best) >= policy.min_z
+    ]
+    return max(found, key=lambda slower: slower.cost_ms, default=None)
+
+
+def _with_best_past(own: Floats, policy: Policy) -> Iterator[tuple[_Level, _Level]]:
+    """Yield the level of each span after the first, and the best before it of spans that are long enough."""
+    typical, cap = row_medians(own), -float(np.log(policy.flagged_score))
+    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
+    spans = list(pairwise([0, *changes, len(typical)]))
+    noise = _noise_within(typical, spans, policy)
+    best: _Level | None = None
+    for begin, end in spans:
+        sigma = max(policy.min_noise_sigma, sigma_of(np.diff(typical[begin:end])))
+        error = sigma * noise.error_of_mean(end - begin)
+        level = _Level(begin, end, column_medians(own[begin:end]), error)
+        if best is not None:
+            yield level, best
+        if end - begin >= policy.min_past_steps and (best is None or level.above(best) < 0):
+            best = level
+
+
+def _noise_within(series: Floats, spans: Sequence[tuple[int, int]], policy: Policy) -> Noise:
+    """Measure how far a series wanders between its changes of level."""
+    apart = np.full((max(end - begin for begin, end in spans), len(spans)), np.nan)
+    for column, (begin, end) in enumerate(spans):
+        apart[: end - begin, column] = series[begin:end]
+    return noise_of(apart, policy.min_common_stretches)
+
+
+# -- little by little --------------------------------------------------------------------------------------
+
+
+def _little_by_little(own: Floats, took_ms: Floats, policy: Policy) -> _Slower | None:
+    """Find that ranks became slower all the time, by a line through the times of the typical rank."""
+    typical = row_medians(own)
+    step = np.linspace(-0.5, 0.5, len(typical))
+    growth = _growth(typical, step)
+    rest = typical - growth * step
+    noise = noise_of(rest[:, None], policy.min_common_stretches)
+    sigma = max(policy.min_noise_sigma, sigma_of(np.diff(rest))) * noise.error_factor
+    if growth < policy.min_z * sigma * (12 / len(typical)) ** 0.5:  # the standard error of a slope
+        return None
+    of_ranks = np.array([_growth(column, step) for column in own.T])
+    beyond_ms = took_ms * (1 - np.exp(-growth * (step + 0.5)))
+    how = "after a growth that went on little by little"
+    return _Slower(np.arange(len(typical)), np.exp(-of_ranks), float(beyond_ms.sum()), how)
+
+
+def _growth(series: Floats, step: Floats) -> float:
+    """Return by how much a series grows over all steps, by least squares; outliers are capped."""
+    is_known = ~np.isnan(series)
+    values, step = series[is_known], step[is_known]
+    if len(values) < 2:
+        return float("nan")
+    middle, spread = float(np.median(values)), robust_sigma(values)
+    return float(np.polyfit(step, np.clip(values, middle - 3 * spread, middle + 3 * spread), 1)[0])
