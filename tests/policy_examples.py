@@ -17,6 +17,7 @@ from policy_runs import (
     logged,
     saving,
     slow_groups,
+    slower_later,
     spans,
     steps,
     suspects,
@@ -32,8 +33,8 @@ EXAMPLES: dict[str, list[Any]] = {
         (unequal(30, 1, 1.10, 1, 1), "suspect 1", 0.08, "rank 1"),
     ],
     "flagged_score": [
-        (steps(60, 4, (ALL, 1.4, slice(30, 60))), "group-wide", 0.7, "healthy"),
-        (steps(60, 4, (ALL, 1.3, slice(30, 60))), "healthy", 0.8, "group-wide"),
+        (steps(60, 8, (1, 1.38, slice(0, 60, 5))), "rank 1", 0.7, "not judged"),
+        (steps(60, 8, (1, 1.3, slice(0, 60, 5))), "not judged", 0.8, "rank 1"),
     ],
     "min_z": [
         (unequal(40, 1, 1, 1.04, 1.04, 1.08, 1.08, 1.3), "rank 6", 4.0, "suspect 6"),
@@ -213,6 +214,10 @@ EXAMPLES: dict[str, list[Any]] = {
     "min_slower_ranks_share": [
         (steps(60, 8, (slice(6), 1.5, slice(30, 60))), "group-wide", 0.8, "healthy"),
         (steps(60, 8, (slice(5), 1.5, slice(30, 60))), "healthy", 0.6, "group-wide"),
+    ],
+    "min_common_stretches": [
+        (slower_later(120, 1.2, 0.12), "group-wide", 3, "healthy"),
+        (slower_later(200, 1.2, 0.15), "group-wide", 6, "healthy"),
     ],
     "min_past_steps": [
         (steps(60, 4, (ALL, 1.5, slice(20, 60))), "group-wide", 21, "healthy"),

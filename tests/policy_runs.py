@@ -103,6 +103,17 @@ def steps(
     return run
 
 
+def slower_later(n_steps: int, times: float, varying: float) -> Callable[[], Timings]:
+    """Make a run in whose second half all ranks are slower, and vary together by so much (sigma)."""
+
+    def run() -> Timings:
+        factor = factors(n_steps, 4, noise=QUIET) * factors(n_steps, 1, noise=varying)
+        factor[n_steps // 2 :] *= times
+        return data_parallel(factor, phases_ms=WORK_MS), None
+
+    return run
+
+
 def unequal(n_steps: int, *times: float) -> Callable[[], Timings]:
     """Make a run of ranks that are each so many times slower."""
     return steps(n_steps, len(times), *enumerate(times))

@@ -401,6 +401,31 @@ def test_of_several_times_in_which_all_ranks_were_slow_the_costliest_is_told() -
     assert stragglers(data_parallel(factor[::-1])).first_iteration == 30
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_all_ranks_a_fifth_slower_from_a_step_on_are_told_of_with_that_step(seed: int) -> None:
+    factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
+    factor[100:] *= 1.2
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.window, verdict.last_iteration) == ("group-wide", "ongoing", 199)
+    assert verdict.first_iteration == pytest.approx(100, abs=3)
+    assert verdict.cost_ms == pytest.approx(100 * 0.2 * sum(PHASES_MS.values()), rel=0.15)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ranks_that_become_slower_little_by_little_are_told_of(seed: int) -> None:
+    factor = factors(200, 8, 0.02, seed) * factors(200, 1, 0.05, seed + 50)
+    factor *= np.linspace(1.0, 1.2, 200)[:, None]
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.first_iteration, verdict.last_iteration) == ("group-wide", 0, 199)
+    assert verdict.cost_ms == pytest.approx(200 * 0.1 * sum(PHASES_MS.values()), rel=0.25)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_work_that_varies_and_wanders_for_all_ranks_is_no_slowing_down(seed: int) -> None:
+    factor = factors(300, 8, 0.02, seed) * factors(300, 1, 0.08, seed + 50, memory=0.9)
+    assert stragglers(data_parallel(factor)).verdict == "healthy"
+
+
 def test_a_slow_start_of_all_ranks_is_not_group_wide() -> None:
     assert stragglers(data_parallel(slowed(list(range(8)), 5.0, slice(0, 30)))).verdict == "healthy"
 

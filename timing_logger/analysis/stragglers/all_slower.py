@@ -47,12 +47,36 @@ def all_slower(case: Case) -> Verdict | None:
     own = log_ratios(times.self_ms, column_medians(times.self_ms)[None, :])[known]
     if len(own) < case.policy.min_slow_steps:
         return None
-    took_ms = np.nan_to_num(row_medians(times.self_ms[known]))
-    for found in (_at_once(own, took_ms, case.policy), _little_by_little(own, took_ms, case.policy)):
+    took_ms, spans = np.nan_to_num(row_medians(times.self_ms[known])), _spans(own, case.policy)
+    ways = [_little_by_little(own, took_ms, case.policy), _at_once(own, took_ms, spans, case.policy)]
+    for found in ways if _is_a_line(row_medians(own), spans) else reversed(ways):
         verdict = found and _verdict(case, found._replace(steps=known[found.steps]))
         if verdict:
             return verdict
     return None
+
+
+def _spans(own: Floats, policy: Policy) -> list[tuple[int, int]]:
+    """Divide the steps where the typical rank's level changes."""
+    typical, cap = row_medians(own), -float(np.log(policy.flagged_score))
+    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
+    return list(pairwise([0, *changes, len(typical)]))
+
+
+def _is_a_line(series: Floats, spans: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether a line describes a series better than levels do, by the Bayesian information criterion.
+
+    See G. Schwarz, Estimating the dimension of a model (Annals of Statistics 6, 1978).
+    """
+    step = np.linspace(-0.5, 0.5, len(series))
+    line = np.polyval(np.polyfit(step, series, 1), step)
+    levels = np.concatenate([np.full(end - begin, series[begin:end].mean()) for begin, end in spans])
+    return _information(series - line, 2) < _information(series - levels, 2 * len(spans) - 1)
+
+
+def _information(rest: Floats, n_parameters: int) -> float:
+    n = len(rest)
+    return n * float(np.log(np.mean(rest**2) + 1e-12)) + n_parameters * float(np.log(n))
 
 
 def _verdict(case: Case, found: _Slower) -> Verdict | None:
@@ -79,10 +103,13 @@ def _verdict(case: Case, found: _Slower) -> Verdict | None:
 def _grown_phase(times: StepTimes, steps: Ints) -> str:
     """Return the phase that takes longest beyond what it took before the slow steps, or early in them."""
     before = np.arange(steps[0]) if steps[0] else steps[: len(steps) // 4]
-    grown = [
-        float(np.nanmedian(phase_ms[steps]) - np.nanmedian(phase_ms[before])) for phase_ms in times.phase_ms
-    ]
-    return times.phases[int(np.nanargmax(grown))] if grown else ""
+    grown_ms = [_typical_ms(phase_ms[steps]) - _typical_ms(phase_ms[before]) for phase_ms in times.phase_ms]
+    return times.phases[int(np.argmax(grown_ms))] if grown_ms else ""
+
+
+def _typical_ms(phase_ms: Floats) -> float:
+    """Return the mean over the steps of the typical rank's time."""
+    return float(np.nan_to_num(row_medians(phase_ms)).mean())
 
 
 # -- at once -----------------------------------------------------------------------------------------------
@@ -111,12 +138,15 @@ class _Level(NamedTuple):
         return self.above(best) / float(np.hypot(self.error, best.error))
 
 
-def _at_once(own: Floats, took_ms: Floats, policy: Policy) -> _Slower | None:
+def _at_once(
+    own: Floats, took_ms: Floats, spans: Sequence[tuple[int, int]], policy: Policy
+) -> _Slower | None:
     """Find the costliest span of steps in which ranks are slower, beyond what noise explains.
 
     Args:
         own: log(time / own median), steps x ranks.
         took_ms: the time of the typical rank in each step.
+        spans: the steps, divided where the level changes.
         policy: the numbers that decide.
     """
     found = [
@@ -126,22 +156,22 @@ def _at_once(own: Floats, took_ms: Floats, policy: Policy) -> _Slower | None:
             float(took_ms[level.begin : level.end].sum()) * (1 - float(np.exp(-level.above(best)))),
             "together",
         )
-        for level, best in _with_best_past(own, policy)
+        for level, best in _with_best_past(own, spans, policy)
         if level.z_above(best) >= policy.min_z
     ]
     return max(found, key=lambda slower: slower.cost_ms, default=None)
 
 
-def _with_best_past(own: Floats, policy: Policy) -> Iterator[tuple[_Level, _Level]]:
+def _with_best_past(
+    own: Floats, spans: Sequence[tuple[int, int]], policy: Policy
+) -> Iterator[tuple[_Level, _Level]]:
     """Yield the level of each span after the first, and the best before it of spans that are long enough."""
-    typical, cap = row_medians(own), -float(np.log(policy.flagged_score))
-    changes = change_points(typical, policy, cap=cap, min_sigma=policy.min_noise_sigma)
-    spans = list(pairwise([0, *changes, len(typical)]))
-    noise = _noise_within(typical, spans, policy)
+    typical = row_medians(own)
+    noise, wandering = _noise_within(typical, spans, policy), _wandering(typical, spans, policy)
     best: _Level | None = None
     for begin, end in spans:
         sigma = max(policy.min_noise_sigma, sigma_of(np.diff(typical[begin:end])))
-        error = sigma * noise.error_of_mean(end - begin)
+        error = float(np.hypot(wandering, sigma * noise.error_of_mean(end - begin)))
         level = _Level(begin, end, column_medians(own[begin:end]), error)
         if best is not None:
             yield level, best
@@ -155,6 +185,13 @@ def _noise_within(series: Floats, spans: Sequence[tuple[int, int]], policy: Poli
     for column, (begin, end) in enumerate(spans):
         apart[: end - begin, column] = series[begin:end]
     return noise_of(apart, policy.min_common_stretches)
+
+
+def _wandering(series: Floats, spans: Sequence[tuple[int, int]], policy: Policy) -> float:
+    """Return how far levels differ by themselves: a level that changes again and again is no news."""
+    if len(spans) < policy.min_compared_stretches:
+        return 0.0
+    return sigma_of(np.diff([float(np.median(series[begin:end])) for begin, end in spans]))
 
 
 # -- little by little --------------------------------------------------------------------------------------
