@@ -236,6 +236,10 @@ EXAMPLES: dict[str, list[Any]] = {
         (groups(60, 1, (3.0, slice(30, 60)), work_ms=32), "communication", 0.06, "healthy"),
         (groups(60, 1, (2.0, slice(30, 60)), work_ms=20), "healthy", 0.03, "communication"),
     ],
+    "min_transfer_cost_ms": [
+        (groups(60, 1, (3.0, slice(30, 60)), work_ms=10), "communication", 140.0, "healthy"),
+        (groups(4, 1, work_ms=1), "healthy", 7.0, "communication"),
+    ],
     "mostly_transfers_share": [
         (groups(30, 1, work_ms=1.5), "communication", 0.7, "healthy"),
         (groups(30, 1, work_ms=2.5), "healthy", 0.4, "communication"),
@@ -250,14 +254,14 @@ EXAMPLES: dict[str, list[Any]] = {
     "min_alike_links": [(slow_groups(3, 1), "communication", 4, "healthy")],
     "max_slow_links_share": [
         (slow_groups(3, 1), "communication", 0.3, "healthy"),
-        (slow_groups(4, 2), "healthy", 0.6, "communication"),
+        (slow_groups(4, 2), "not judged", 0.6, "communication"),
     ],
     "min_transfer_noise_sigma": [
-        (groups(60, 1, (0.91, slice(15)), (1.09, slice(15, 30)), (1.9, slice(30, 60))),
+        (groups(60, 1, (0.875, slice(9)), (1.125, slice(9, 18)), (1.9, slice(18, 60))),
          "communication", 0.08, "healthy"),
     ],
     "max_transfer_times": [
-        (groups(60, 1, (20.0, slice(15, 16)), (1.9, slice(32, 60))), "communication", 3.0, "healthy"),
+        (groups(60, 1, (0.05, slice(8, 32, 8)), (1.9, slice(32, 60))), "communication", 4.0, "healthy"),
     ],
     "quick_transfers_share": [
         (groups(200, 1, (2.0, slice(25, 200))), "communication", 0.15, "healthy"),

@@ -55,6 +55,16 @@ def test_a_rank_waits_for_the_last_to_arrive_and_the_rest_is_transfer() -> None:
     assert parts(timings, 2) == {("own work", "forward"): 5.0, ("transfer", "BARRIER"): 1.0}
 
 
+def test_who_receives_in_a_sendrecv_waits_for_whom_it_receives_from() -> None:
+    """Ranks 0, 1 and 2 pass on in a ring; rank 2 sends late, for which rank 0 alone waits."""
+    spans = enumerate([(0, 6), (0, 1), (5, 6)])
+    ring = [row(r, "SENDRECV", *span, peer=(r + 1) % 3, group_size=3) for r, span in spans]
+    timings = table(*ring, row(2, "forward", 0, 5))
+    assert parts(timings, 0) == {("waiting", 2): 5.0, ("transfer", "SENDRECV"): 1.0}
+    assert parts(timings, 1) == {("transfer", "SENDRECV"): 1.0}
+    assert parts(timings, 2) == {("own work", "forward"): 5.0, ("transfer", "SENDRECV"): 1.0}
+
+
 def test_who_waits_for_one_that_waits_itself_waits_for_whom_that_one_waits() -> None:
     message = {"peer": 0, "group_size": 3}
     timings = table(

@@ -230,20 +230,125 @@ def test_groups_across_hosts_are_compared_with_such_alone() -> None:
     assert stragglers(timings).verdict == "healthy"
 
 
+def messages_in_a_ring(took_ms: npt.NDArray[np.float64], *, n_passes: int = 1) -> pd.DataFrame:
+    """Steps of work, of passing a message to the next rank, and of a barrier.
+
+    Args:
+        took_ms: how long the message of each rank to the next takes (steps x ranks); its sender goes on.
+        n_passes: how often the ranks work and pass on in a step.
+    """
+    rng, (n_steps, n_ranks) = np.random.default_rng(0), took_ms.shape
+    now, rows, everybody = np.zeros(n_ranks), [], np.arange(n_ranks)
+    named = {"group": "ring", "group_size": n_ranks, "message_size_bytes": 4096}
+    for number, step in enumerate(np.repeat(np.arange(n_steps), n_passes).tolist()):
+        works_ms = 40.0 / n_passes * np.exp(rng.normal(0, 0.01, n_ranks))
+        rows.append(_row("FORWARD", step, now, works_ms))
+        sent, posted = now + works_ms, np.full(n_ranks, 0.05)
+        rows.append(_row("SEND", step, sent, posted, peer=np.roll(everybody, -1), seq=number, **named))
+        now = np.maximum(sent + posted, np.roll(sent + took_ms[step], 1))
+        waited = now - sent - posted
+        rows.append(
+            _row("RECV", step, sent + posted, waited, peer=np.roll(everybody, 1), seq=number, **named)
+        )
+        if (number + 1) % n_passes == 0:
+            done = np.full(n_ranks, now.max() + 0.1)
+            rows.append(_row("BARRIER", step, now, done - now, group="all", group_size=n_ranks, seq=step))
+            now = done
+    return _table(rows, None)
+
+
 def test_a_slow_link_of_two_ranks_whose_other_links_are_fast_is_told_by_both() -> None:
-    """A ring of messages, of which those from rank 1 to rank 2 take 30 ms."""
-    now, rows, everybody = np.zeros(6), [], np.arange(6)
-    for step in range(N_STEPS):
-        rows.append(_row("FORWARD", step, now, np.full(6, 40.0)))
-        now = now + 40.0
-        took = np.where(everybody == 1, 30.0, 1.0)  # of the message to the next
-        named = {"group": "ring", "group_size": 6, "seq": step, "message_size_bytes": 4096}
-        arrives = np.roll(now + took, 1)
-        rows.append(_row("RECV", step, now, arrives - now, peer=np.roll(everybody, 1), **named))
-        rows.append(_row("SEND", step, now, took, peer=np.roll(everybody, -1), **named))
-        now = np.full(6, np.maximum(arrives, now + took).max())
-    verdict = stragglers(_table(rows, None))
+    took_ms = np.ones((N_STEPS, 6))
+    took_ms[:, 1] = 30
+    verdict = stragglers(messages_in_a_ring(took_ms))
     assert verdict.verdict == "communication"
     assert (
         "All slow transfers have ranks 1 and 2 in them, but so have others of their kind." in verdict.evidence
     )
+    assert verdict.cost_ms == pytest.approx(N_STEPS * 29.0, rel=0.02)
+
+
+def test_a_delay_that_is_passed_on_from_message_to_message_is_that_of_its_link() -> None:
+    """A receiver that the slow message delayed finds the next one half on its way, and its row is short."""
+    took_ms = np.ones((40, 6))
+    took_ms[20:, 1] = 15
+    verdict = stragglers(messages_in_a_ring(took_ms, n_passes=5))
+    assert (verdict.verdict, verdict.first_iteration) == ("communication", 20)
+    assert verdict.evidence[0].startswith("Messages of up to 4096 bytes from rank 1 to rank 2 take 14.9 ms")
+    unslowed_ms = lasted_ms(messages_in_a_ring(np.ones((40, 6)), n_passes=5))
+    slow_ms = lasted_ms(messages_in_a_ring(took_ms, n_passes=5))
+    assert verdict.cost_ms == pytest.approx(slow_ms - unslowed_ms, rel=0.05)
+
+
+def lasted_ms(timings: pd.DataFrame) -> float:
+    """Return how long a run lasts on its first rank, in ms."""
+    of_one = timings[timings["rank"] == 0]
+    return 1e3 * float(of_one["end_counter"].max() - of_one["start_counter"].min())
+
+
+def test_what_is_slow_now_and_then_is_told_with_how_often() -> None:
+    times = usual(1)
+    times[np.random.default_rng(1).random(N_STEPS) < 0.2] = 10
+    verdict = stragglers(run([range(4)], times))
+    n_slow = int((times > 1).sum())
+    assert (verdict.verdict, verdict.window) == ("communication", "intermittent")
+    assert verdict.cost_ms == pytest.approx(n_slow * 9 * 2.0, rel=0.05)
+    assert f"in {n_slow} of {N_STEPS} steps" in said(verdict)
+
+
+def test_larger_messages_now_and_then_are_not_slow_for_taking_longer() -> None:
+    times = usual(1)
+    is_large = np.random.default_rng(1).random(N_STEPS) < 0.3
+    times[is_large] = 1.9
+    timings = run([range(4)], 6 * times)
+    large = timings["iteration"].isin(np.flatnonzero(is_large)) & (timings["operation"] == "ALLREDUCE")
+    timings["message_size_bytes"] = timings["message_size_bytes"].mask(large, 1_040_000)
+    small = ~large & (timings["operation"] == "ALLREDUCE")
+    timings["message_size_bytes"] = timings["message_size_bytes"].mask(small, 547_000)
+    assert stragglers(timings).verdict == "healthy"
+
+
+# -- what cannot be told -----------------------------------------------------------------------------------
+
+
+def test_of_two_groups_that_do_the_same_and_differ_it_is_said_that_neither_is_known_to_be_usual() -> None:
+    times = usual(2)
+    times[:, 1] = 6
+    verdict = stragglers(run([[0, 1], [2, 3]], times))
+    assert (verdict.verdict, verdict.judged) == ("healthy", False)
+    assert "transfers in group dp 1 take 6.1 times as long as in group dp 0 for the same bytes" in verdict.why
+    assert "which of the two is usual cannot be told" in verdict.why
+
+
+def test_of_two_groups_of_the_same_ranks_one_may_be_meant_to_take_longer() -> None:
+    times = usual(2)
+    times[:, 1] = 6
+    verdict = stragglers(run([[0, 1], [0, 1]], times))
+    assert (verdict.verdict, verdict.judged) == ("healthy", True)
+
+
+def test_two_groups_that_send_unlike_amounts_may_differ() -> None:
+    times = usual(2)
+    times[:, 1] = 6
+    timings = run([[0, 1], [2, 3]], times)
+    less = timings["group"] == "dp 0"
+    timings["message_size_bytes"] = timings["message_size_bytes"].mask(less, 600_000)
+    assert stragglers(timings).judged
+
+
+# -- what is too little ------------------------------------------------------------------------------------
+
+
+def test_one_slow_message_of_a_run_shows_nothing() -> None:
+    took_ms = np.full((1, 6), 10.0)
+    took_ms[0, 2] = 300
+    assert stragglers(messages_in_a_ring(took_ms)).verdict != "communication"
+
+
+def test_microseconds_are_not_told_whatever_part_of_a_short_run_they_are() -> None:
+    times = usual(1)
+    times[50:] = 20
+    timings = run([range(4)], times)
+    for name in ("elapsed_ms", "start_counter", "end_counter"):
+        timings[name] /= 1000
+    assert stragglers(timings).verdict == "healthy"

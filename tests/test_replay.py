@@ -122,7 +122,7 @@ def test_a_run_of_collectives_played_with_other_times_lasts_as_long_as_the_run_w
 def prices_of(timings: pd.DataFrame) -> Prices:
     times = step_times(timings)
     assert times.played is not None
-    program, call, column, _ = times.played
+    program, call, column, *_ = times.played
     return Prices(program, call, column, np.zeros(len(column), np.int64), min_alike=3)
 
 

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.lines import PROCESS
+from timing_logger.analysis.accounting.message_times import links_of, message_times
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
 from timing_logger.analysis.grouping import least_of_each, quantiles
 from timing_logger.analysis.instants import instants
-from timing_logger.analysis.operations import goes_on
-from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text
+from timing_logger.analysis.tables import Bools, Floats, Ints
 
 if TYPE_CHECKING:
     from timing_logger.analysis.accounting.program import Lists
-
-_SAME_S = 1e-7  # ends this close are one
 
 
 class Done(NamedTuple):
@@ -85,28 +83,13 @@ def _one_after_the_other(run: BlockedRows, in_background: Bools, done_s: Floats)
 
 
 def _at_most_usual(run: BlockedRows, took_s: Floats) -> Floats:
-    """Return the times, those of messages that nobody waited for as long as their link usually takes at most.
-
-    If the receiver comes after the send, its row does not show when the message was there; nor does it if it
-    ended with others, as those of one call that waits for all of them.
-    """
-    send, receive = run.met.messages
-    if not len(send):
+    """Return the times, those of messages whose rows do not show them as their link usually takes at most."""
+    messages = run.met.messages
+    if not len(messages.send):
         return took_s
-    start_s, end_s, _ = instants(run.axis.frame)
-    rank = run.axis.frame["rank"].to_numpy()
-    link = dense_codes(rank[send], rank[receive])
-    of_messages = took_s[len(run.met.parts.first) :]
-    shows = (start_s[receive] <= start_s[send]) & _ended_alone(run, receive, end_s[receive])
+    link, n_collectives = links_of(run.axis.frame, messages), len(run.met.parts.first)
+    shows = message_times(run.axis, messages, run.axis.frame[PROCESS].to_numpy()).by_itself
+    of_messages = took_s[n_collectives:]
     usual = quantiles(np.where(shows, of_messages, np.nan), link, int(link.max()) + 1, [0.5])[0][link]
     limited = np.where(shows, of_messages, np.minimum(of_messages, np.nan_to_num(usual)))
-    return np.concatenate([took_s[: len(run.met.parts.first)], limited])
-
-
-def _ended_alone(run: BlockedRows, receive: Ints, end_s: Floats) -> Bools:
-    """Tell for each receive whether it did not end in the background together with another of its process."""
-    frame = run.axis.frame
-    together = dense_codes(frame[PROCESS].to_numpy()[receive], np.rint(end_s / _SAME_S))
-    in_background = each_text(coded_text(frame, "operation"), goes_on)[receive]
-    alone: Bools = (np.bincount(together)[together] == 1) | ~in_background
-    return alone
+    return np.concatenate([took_s[:n_collectives], limited])

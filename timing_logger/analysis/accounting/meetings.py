@@ -77,7 +77,9 @@ def met(rows: Frame, lines: Lines, step: Floats | None, world_size: int | None) 
     found = find_instances(frame, step)
     problems = find_problems(frame, found)
     usable = ((problems & ~Problem.MISSING) == 0) & (found.n_parts >= 2)
-    return Meetings(frame, found.only(usable), problems[usable] == 0, find_messages(frame, world_size))
+    return Meetings(
+        frame, found.only(usable), problems[usable] == 0, find_messages(frame, world_size, exchanges=True)
+    )
 
 
 def steps_by_place(rows: Frame, steps: Sequence[Ints]) -> Floats:

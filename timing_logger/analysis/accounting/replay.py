@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import NamedTuple
 
 import numpy as np
@@ -42,6 +43,18 @@ class Replay:
         self._program = program
         self._ranks = list(_ranks(program))
         self._by_step = np.argsort(program.step, kind="stable")
+
+    def with_times(self, took_s: Floats, late_s: Floats) -> Replay:
+        """Return what plays the same program with other times of its meetings.
+
+        Args:
+            took_s: how long each meeting takes.
+            late_s: how much later each node is left than it could be.
+        """
+        other = copy(self)
+        done = self._program.done._replace(took_s=took_s)
+        other._program = self._program._replace(done=done, late_s=late_s)
+        return other
 
     def ends_s(self, own_s: Floats) -> Floats:
         """Return when each step, and all before it, would have ended with other times of the lines.

@@ -105,7 +105,7 @@ def _in_order(frame: Frame, messages: Messages) -> Messages:
 def _figures(frame: Frame, messages: Messages) -> dict[str, Floats | Bools]:
     start_s, end_s, half_width_s = instants(frame)
     elapsed_ms = numbers(frame, "elapsed_ms")
-    blocked_from_s, blocked_ms = _blocked(frame, np.concatenate(messages), start_s, end_s, elapsed_ms)
+    blocked_from_s, blocked_ms = blocked_by(frame, np.concatenate(messages), start_s, end_s, elapsed_ms)
     send, receive = messages
     uncertainty_s = half_width_s[send] + half_width_s[receive]
     of_send, of_receive = np.arange(len(send)), len(send) + np.arange(len(send))
@@ -122,7 +122,7 @@ def _figures(frame: Frame, messages: Messages) -> dict[str, Floats | Bools]:
     }
 
 
-def _blocked(
+def blocked_by(
     frame: Frame, row: Ints, start_s: Floats, end_s: Floats, elapsed_ms: Floats
 ) -> tuple[Floats, Floats]:
     """Return from when on, and for how many ms, the thread of each row was blocked by its operation.

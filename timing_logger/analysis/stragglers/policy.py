@@ -180,10 +180,15 @@ class Policy:
     min_transfer_cost_share: float = share(
         0.05, "Slow transfers that cost less of the run are lost among what networks do by themselves."
     )
+    min_transfer_cost_ms: float = positive(
+        10.0, "So little time nobody notices, whatever part of a short run it is."
+    )
     mostly_transfers_share: float = share(
         0.5, "A run that mostly transfers is not called healthy, even if nothing says what is usual."
     )
-    min_transfer_steps: int = count(10, "A link that is slow in fewer steps had a bad moment.")
+    min_transfer_steps: int = count(
+        10, "A link that is slow in fewer steps had a bad moment, and what it held for fewer is not usual."
+    )
     min_costly_transfer_steps: int = count(
         3, "Fewer steps are enough if they cost more: 1 / (share of the run), but no fewer than these."
     )

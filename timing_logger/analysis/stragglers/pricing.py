@@ -39,6 +39,12 @@ class Pricing(Protocol):
     def price_of_all_ms(self, column: int) -> float:
         """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
 
+    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
+        """Return by how much the run would be shorter, in ms, with other transfers; NaN where it is unknown.
+
+        The times are those of the program's meetings, and by how much its nodes are left late.
+        """
+
 
 def pricing_of(case: Case) -> Pricing:
     """Return what prices the slow ranks of a run."""
@@ -100,6 +106,10 @@ class ByReplay:
         """Return by how much the run would be shorter, in ms, with one rank like its peers in all steps."""
         return float(self._prices.saved_ms([[Slowed(column, self._prices.steps)]])[0])
 
+    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
+        """Return by how much the run would be shorter, in ms, with other transfers."""
+        return self._prices.saved_by_transfers_ms(took_s, late_s)
+
 
 class BySteps:
     """Prices slow ranks step by step: each lasts as long as its slowest rank."""
@@ -138,6 +148,10 @@ class BySteps:
     def price_of_all_ms(self, column: int) -> float:
         """Return how long the one that waited longest waited for a rank, in ms."""
         return float(np.nansum(self._times.waits.longest_ms[:, column]))
+
+    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
+        """Return NaN: steps do not tell what a transfer was in the way of."""
+        return float("nan")
 
 
 def _slowed(chosen: Sequence[Candidate]) -> list[Slowed]:

@@ -12,13 +12,12 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.chance import chances, z_of_chance
 from timing_logger.analysis.stragglers.change_points import change_points
-from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of, usual_of
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
 
-_BETWEEN_QUANTILES = 0.7572  # from the 10% to the 30% quantile of normal noise, in sigmas
 _MEDIAN_ERROR = 1.2533  # the standard error of a median is that of the mean times sqrt(pi / 2)
 
 
@@ -152,15 +151,11 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> lis
 
 def _are_slow(ratios: Floats, ruler: _Ruler) -> Bools:
     """Tell of each step whether a rank is slower in it than usual; for all ranks that begins at one level."""
-    sigmas = sorted(_sigma_of_usual(column[~np.isnan(column)]) for column in ratios.T)
+    sigmas = sorted(_sigma_of(column[~np.isnan(column)]) for column in ratios.T)
     sigma = sigmas[(len(sigmas) - 1) // 2]  # of two ranks one seems to vary where only the other does
     slow: Bools = np.nan_to_num(ratios) > max(ruler.flagged, ruler.policy.min_z * sigma)
     return slow
 
 
-def _sigma_of_usual(values: Floats) -> float:
-    """Estimate the noise from the quicker steps: up to half of all may be slow, and these are no noise."""
-    if not len(values):
-        return 0.0
-    low, middle = np.quantile(values, (0.1, 0.3))
-    return float(middle - low) / _BETWEEN_QUANTILES
+def _sigma_of(values: Floats) -> float:
+    return usual_of(values)[1] if len(values) else 0.0

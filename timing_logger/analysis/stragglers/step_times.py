@@ -15,6 +15,7 @@ from timing_logger.analysis.accounting.meetings import joined_rows, met, steps_b
 from timing_logger.analysis.accounting.part import AccountPart, map_account
 from timing_logger.analysis.accounting.program import Program, calls_of, program_of
 from timing_logger.analysis.accounting.run import blocked_rows
+from timing_logger.analysis.accounting.ties import Ties
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.epochs import epochs_of
 from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
@@ -49,12 +50,14 @@ class Played(NamedTuple):
         program: its steps are those of the arrays by step and rank.
         call: for each node a number of what is called.
         column_of_line: for each line the column of its rank.
+        ties: the ties of rows of communication to the meetings of the program.
         restarts: whether some rank was started again: its runs are no one program.
     """
 
     program: Program
     call: Ints
     column_of_line: Ints
+    ties: Ties
     restarts: bool
 
 
@@ -318,5 +321,6 @@ def _communication(
     ranks, shape = np.array(of[0], np.int64), of[1]
     blocked = blocked_rows(meetings)
     program = program_of(blocked, lines, step, max(1, shape.steps))
-    played = Played(program, calls_of(program, blocked), column_of[lines.process], len(columns) > len(ranks))
+    column_of_line, restarts = column_of[lines.process], len(columns) > len(ranks)
+    played = Played(program, calls_of(program, blocked), column_of_line, blocked.ties, restarts)
     return Communication(blocked, step, column_of[rows[PROCESS].to_numpy()], ranks, shape), played

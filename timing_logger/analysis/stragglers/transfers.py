@@ -1,7 +1,8 @@
 """Measure transfer times without waiting, by step, for each group or pair of ranks and size of message.
 
 The last rank to arrive waits for nobody, so the transfer time of a collective is the least time that a rank
-spent in it. The transfer time of a message is that of the side that came last.
+spent in it. A message takes from when both sides had come until the receiver has it; a sender that does not
+wait for the receiver need not be waited for by the message either.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.accounting.lines import PROCESS
 from timing_logger.analysis.accounting.meetings import Meetings
+from timing_logger.analysis.accounting.message_times import message_times
 from timing_logger.analysis.collectives.bandwidth import size_classes
-from timing_logger.analysis.collectives.messages import Messages
 from timing_logger.analysis.collectives.waits import transfer_times_ms, with_bytes
 from timing_logger.analysis.grouping import any_row_of
 from timing_logger.analysis.instants import durations_ms
@@ -50,13 +52,20 @@ class Transfers(NamedTuple):
 
     Attributes:
         links: the link of each column.
-        mean_ms: steps x links, the mean time of one transfer in ms; NaN in steps without transfers.
-        n: steps x links, the number of transfers.
+        mean_ms: steps x links, the mean time of one transfer in ms; NaN in steps where none is known.
+        n: steps x links, the number of transfers, with those of which the time is not known.
+        mean_bytes: steps x links, the mean size of their messages; NaN where none is known.
+        link: for each meeting of the run (the collectives, then the messages) the number of its link, also
+            where its own time is unknown; -1 for none.
+        step: for each meeting the position of its step; 0 where it has no link.
     """
 
     links: list[Link]
     mean_ms: Floats
     n: Ints
+    mean_bytes: Floats
+    link: Ints
+    step: Ints
 
     def takes_part(self, n_ranks: int) -> Bools:
         """Tell for each link and rank whether the rank takes part in the link (links x ranks)."""
@@ -68,69 +77,107 @@ class Transfers(NamedTuple):
 
 def transfers_by_step(of: Communication) -> Transfers:
     """Compute the transfer times of messages, and of collectives in which every rank needs every other."""
-    met, shape, frame = of.rows.met, of.shape, of.rows.met.frame
-    first, ends, transfer_ms = _of_collectives(met)
-    send, receive = _ended_alone(of)
-    message_ms = np.minimum(*(numbers(frame, "elapsed_ms")[side] for side in (send, receive)))
+    parts, send = of.rows.met.parts, of.rows.met.messages.send
+    row = np.concatenate([parts.row[parts.first], send])
+    elapsed_ms = np.concatenate([_collectives_ms(of.rows.met), _messages_ms(of)])
+    size = numbers(of.rows.met.frame, "message_size_bytes")[row]
+    size_class = size_classes(size)
+    counts = ~np.isnan(of.step[row]) & (size_class != 0)
+    link, example = _linked(of, row, size_class, counts, counts & (elapsed_ms > 0))
+    links = [_link(of, int(i), float(size_class[i]), int(row[i])) for i in example]
+    step = np.where(link >= 0, of.step[row], 0).astype(np.int64)
+    known = (link >= 0) & (elapsed_ms > 0)
+    cell, n_cells = step[known] * len(links) + link[known], of.shape.steps * len(links)
+    mean_ms, mean_bytes = (_means(values[known], cell, n_cells) for values in (elapsed_ms, size))
+    count = np.bincount((step * len(links) + link)[link >= 0], minlength=n_cells)
+    shape = of.shape.steps, len(links)
+    return Transfers(
+        links, mean_ms.reshape(shape), count.reshape(shape), mean_bytes.reshape(shape), link, step
+    )
+
+
+def _linked(
+    of: Communication, row: Ints, size_class: Floats, counts: Bools, is_timed: Bools
+) -> tuple[Ints, Ints]:
+    """Return the number of each meeting's link, -1 for none, and a timed meeting of each link.
+
+    Links of which no time is known do not count.
+    """
+    parts, (send, receive) = of.rows.met.parts, of.rows.met.messages
     # Groups by their number among the communicators, pairs of ranks by one beyond these.
-    pair = of.column[send] * shape.ranks + of.column[receive] + 1 + ends.max(initial=-1)
-    row = np.concatenate([met.parts.row[first], send])
-    elapsed_ms = np.concatenate([transfer_ms, message_ms])
-    size_class = size_classes(numbers(frame, "message_size_bytes")[row])
-    known = ~np.isnan(of.step[row]) & (elapsed_ms > 0) & (size_class != 0)
-    operation = np.concatenate([met.parts.operation[first], np.full(len(send), -1)])
-    group, _ = coded_text(frame, "group")
-    link = dense_codes(*(c[known] for c in (operation, group[row], size_class, np.concatenate([ends, pair]))))
-    example = np.flatnonzero(known)[any_row_of(link)]
-    links = [_link(of, first, receive, int(i), float(size_class[i]), int(row[i])) for i in example]
-    cell = of.step[row[known]].astype(np.int64) * len(links) + link
-    n_cells = shape.steps * len(links)
-    count = np.bincount(cell, minlength=n_cells).reshape(shape.steps, len(links))
-    total_ms = np.bincount(cell, elapsed_ms[known], minlength=n_cells).reshape(count.shape)
-    mean_ms = np.where(count > 0, total_ms / np.maximum(count, 1), np.nan)
-    return Transfers(links, mean_ms, count)
+    ends = parts.communicator[parts.first]
+    pair = of.column[send] * of.shape.ranks + of.column[receive] + 1 + ends.max(initial=-1)
+    operation = np.concatenate([parts.operation[parts.first], np.full(len(send), -1)])
+    group, _ = coded_text(of.rows.met.frame, "group")
+    key = (operation, group[row], size_class, np.concatenate([ends, pair]))
+    code = np.full(len(row), -1)
+    code[counts] = dense_codes(*(column[counts] for column in key))
+    timed = np.unique(code[is_timed])
+    number = np.full(int(code.max(initial=-1)) + 2, -1)  # the last is for meetings without a code
+    number[timed] = np.arange(len(timed))
+    example = np.flatnonzero(is_timed)
+    return number[code], example[any_row_of(number[code[example]])]
 
 
-def _ended_alone(of: Communication) -> Messages:
-    """Return the messages whose times are known, leaving out those that ended together with another.
+def _means(values: Floats, cell: Ints, n_cells: int) -> Floats:
+    """Return the mean of the known values of each cell; NaN without any."""
+    known = ~np.isnan(values)
+    n = np.bincount(cell[known], minlength=n_cells)
+    total = np.bincount(cell[known], values[known], minlength=n_cells)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)
+
+
+def _collectives_ms(met: Meetings) -> Floats:
+    """Return the transfer time of each collective; NaN where not all ranks need each other and have rows."""
+    parts = met.parts
+    if not len(parts.row):
+        return np.zeros(0)
+    elapsed_ms = durations_ms(met.frame)[parts.row]
+    transfer_ms = transfer_times_ms(parts, elapsed_ms, with_bytes(met.frame, parts))[parts.first]
+    return np.where(met.is_whole & parts.is_one_of(ALL_TO_ALL)[parts.first], transfer_ms, np.nan)
+
+
+# -- messages ------------------------------------------------------------------------------------------
+
+
+def _messages_ms(of: Communication) -> Floats:
+    """Return how long each message took, in ms; NaN where its rows do not show it.
+
+    Where the clocks of its ranks cannot be compared, it is the time of the side that came last.
+    """
+    messages, axis = of.rows.met.messages, of.rows.axis
+    found = message_times(axis, messages, axis.frame[PROCESS].to_numpy())
+    elapsed_ms = numbers(of.rows.met.frame, "elapsed_ms")
+    of_last_ms = np.minimum(*(elapsed_ms[side] for side in messages))
+    of_last_ms = np.where(_ended_alone(of), of_last_ms, np.nan)
+    are_comparable = axis.clocks[messages.send] == axis.clocks[messages.receive]
+    return np.where(are_comparable, 1e3 * found.took_s, of_last_ms)
+
+
+def _ended_alone(of: Communication) -> Bools:
+    """Tell of each message whether neither of its rows ended together with another.
 
     Non-blocking messages that one ``Waitall`` waits for all end with it in their rows; only the last of them
     is known to have taken as long as its row says.
     """
-    frame, messages = of.rows.met.frame, of.rows.met.messages
-    both = np.concatenate(messages)
+    frame, both = of.rows.met.frame, np.concatenate(of.rows.met.messages)
     elapsed_s = numbers(frame, "elapsed_ms")[both] / 1e3
     end_s = numbers(frame, "start_counter")[both] + elapsed_s
     together = dense_codes(of.column[both], np.rint(end_s * 1e7))
     in_background = each_text(coded_text(frame, "operation"), goes_on)[both]
     alone = (np.bincount(together)[together] == 1) | ~in_background | np.isnan(end_s)
-    is_told = np.logical_and(*np.split(alone, 2))
-    return Messages(*(side[is_told] for side in messages))
+    found: Bools = np.logical_and(*np.split(alone, 2))
+    return found
 
 
-def _of_collectives(met: Meetings) -> tuple[Ints, Ints, Floats]:
-    """Find the collectives in which every rank needs every other.
-
-    Returns:
-        For each of them the position of its first part, its communicator, and its transfer time in ms.
-    """
-    parts = met.parts
-    if not len(parts.row):
-        return parts.first, parts.first, np.zeros(0)
-    is_whole = parts.for_parts(met.is_whole)
-    first = parts.first[(is_whole & parts.is_one_of(ALL_TO_ALL))[parts.first]]
-    elapsed_ms = durations_ms(met.frame)[parts.row]
-    transfer_ms = transfer_times_ms(parts, elapsed_ms, with_bytes(met.frame, parts))[first]
-    return first, parts.communicator[first], transfer_ms
-
-
-def _link(of: Communication, first: Ints, receive: Ints, i: int, size_class: float, row: int) -> Link:
-    """Return the link of the i-th transfer; transfers of collectives come before those of messages."""
-    parts, column = of.rows.met.parts, of.column
-    group = str(of.rows.met.frame["group"][row] or "")
+def _link(of: Communication, i: int, size_class: float, row: int) -> Link:
+    """Return the link of the i-th meeting; collectives come before messages."""
+    met, column = of.rows.met, of.column
+    group = str(met.frame["group"][row] or "")
     size = -1 if np.isnan(size_class) else int(size_class)
-    if i >= len(first):
-        return Link(MESSAGE, group, size, (int(column[row]), int(column[receive[i - len(first)]])))
-    n_parts = parts.n_parts[np.searchsorted(parts.first, first[i])]
-    members = column[parts.row[first[i] : first[i] + n_parts]]
-    return Link(parts.operations[parts.operation[first[i]]], group, size, tuple(members.tolist()))
+    if i >= len(met.parts.first):
+        receive = met.messages.receive[i - len(met.parts.first)]
+        return Link(MESSAGE, group, size, (int(column[row]), int(column[receive])))
+    first = met.parts.first[i]
+    members = column[met.parts.row[first : first + met.parts.n_parts[i]]]
+    return Link(met.parts.operations[met.parts.operation[first]], group, size, tuple(members.tolist()))

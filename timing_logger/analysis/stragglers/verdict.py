@@ -57,6 +57,7 @@ from timing_logger.analysis.stragglers.step_times import (
     reduce_step_times,
 )
 from timing_logger.analysis.stragglers.systemic import diffuse, whole_role
+from timing_logger.analysis.stragglers.unlike_links import why_unlike
 from timing_logger.analysis.tables import Ints, of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
 from timing_logger.reading.named_ranks import capital
@@ -149,9 +150,11 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         return Judgement(case, verdict, are_comparable=False)
     found = _by_rows_or_gaps(case)
     hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
-    verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts))
     pricing, untimed = pricing_of(found.case), why_untimed(files)
+    verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
+    if verdict.verdict == "healthy" and verdict.judged and (why := why_unlike(case, hosts, pricing)):
+        verdict = replace(verdict, judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, case.times, mostly_transfers(case))
     if verdict.verdict == "healthy" and verdict.judged:

@@ -1,0 +1,180 @@
+"""Find the links that are slow: against their own past, others of their kind, or what they usually take.
+
+Times are compared for equally many bytes: what has more to transfer may take longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.noise import usual_of
+from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.transfers import MESSAGE, Link, Transfers
+from timing_logger.analysis.tables import Floats, Ints
+
+Than = Literal["before", "others", "usual"]
+"""What a slow link is compared with: earlier steps, others of its kind, or its own other steps."""
+
+
+class SlowLink(NamedTuple):
+    """A link that is slow in some steps.
+
+    Attributes:
+        link: index of the link in ``Transfers.links``.
+        steps: positions of the slow steps, ascending.
+        usual_ms: for each of these steps, the usual time of a transfer in ms.
+        than: what says which time is usual.
+    """
+
+    link: int
+    steps: Ints
+    usual_ms: Floats
+    than: Than
+
+
+def slow_links(case: Case, hosts: Mapping[int, str]) -> Iterator[SlowLink]:
+    """Yield every link that is slow in some steps, once for each way to tell.
+
+    Args:
+        case: the run to be judged.
+        hosts: the host of each rank, as far as known.
+    """
+    yield from _slower_than_others(case, hosts)
+    extra = _times_as_large(case.times.transfers.mean_bytes)
+    for i, mean_ms in enumerate(case.times.transfers.mean_ms.T):
+        at = np.flatnonzero(~np.isnan(mean_ms))
+        series = np.log(mean_ms[at] / extra[at, i])
+        found = [*_slower_than_before(series, case.policy), *_now_and_then(series, case.policy)]
+        for steps, usual, than in found:
+            slow = SlowLink(i, at[steps], np.exp(usual) * extra[at[steps], i], than)
+            yield slow if than == "usual" else _with_untimed(case.times.transfers, slow)
+
+
+def _with_untimed(transfers: Transfers, slow: SlowLink) -> SlowLink:
+    """Return a slow stretch with the steps in it that have transfers of which no time is known."""
+    is_timed = ~np.isnan(transfers.mean_ms[:, slow.link])
+    timed = np.flatnonzero(is_timed)
+    begin = 0 if slow.steps[0] == timed[0] else slow.steps[0]
+    end = len(is_timed) if slow.steps[-1] == timed[-1] else slow.steps[-1] + 1
+    here = np.arange(begin, end)
+    untimed = here[~is_timed[here] & (transfers.n[here, slow.link] > 0)]
+    steps = np.concatenate([slow.steps, untimed])
+    usual_ms = np.concatenate([slow.usual_ms, np.full(len(untimed), np.median(slow.usual_ms))])
+    order = np.argsort(steps)
+    return slow._replace(steps=steps[order], usual_ms=usual_ms[order])
+
+
+def _times_as_large(mean_bytes: Floats) -> Floats:
+    """Return how many times the median of its column each size is; 1 for less, and where it is unknown."""
+    usual = np.broadcast_to(column_medians(mean_bytes), mean_bytes.shape)
+    larger = np.nan_to_num(mean_bytes) > np.maximum(np.nan_to_num(usual), 1.0)
+    found = np.ones(mean_bytes.shape)
+    found[larger] = mean_bytes[larger] / np.maximum(usual[larger], 1.0)
+    return found
+
+
+# -- against others of their kind ------------------------------------------------------------------------
+
+
+def _slower_than_others(case: Case, hosts: Mapping[int, str]) -> Iterator[SlowLink]:
+    times, policy = case.times, case.policy
+    for members in families(times, hosts):
+        if len(members) < policy.min_alike_links:
+            continue
+        extra = _times_as_large(times.transfers.mean_bytes[:, members].T).T
+        mean_ms = times.transfers.mean_ms[:, members] / extra
+        usual_ms = peer_medians(mean_ms)
+        ratios = log_ratios(mean_ms, usual_ms)
+        least = np.log(policy.min_transfer_times)
+        found = [slow for slow in _persistently(ratios, policy) if slow.level >= least]
+        slow_share = len({slow.column for slow in found}) / len(members)
+        is_group = times.transfers.links[members[0]].operation != MESSAGE
+        if is_group and slow_share >= policy.max_slow_links_share:
+            continue  # they may be of another kind: the groups of a square mesh have equal sizes and numbers
+        for slow in found:
+            usual_here_ms = (usual_ms * extra)[slow.steps, slow.column]
+            found_here = SlowLink(int(members[slow.column]), slow.steps, usual_here_ms, "others")
+            yield found_here if slow.are_single else _with_untimed(times.transfers, found_here)
+
+
+def _persistently(ratios: Floats, policy: Policy) -> Iterator[SlowSteps]:
+    """Yield the slow steps of columns that are slow in at least ``min_costly_transfer_steps`` steps."""
+    with np.errstate(invalid="ignore"):
+        n_slow = np.nansum(ratios >= np.log(policy.min_transfer_times), axis=0)
+    often = n_slow >= min(policy.min_costly_transfer_steps, len(ratios))
+    for slow in slow_steps(ratios, policy) if often.any() else ():
+        if often[slow.column]:
+            yield slow
+
+
+def families(times: StepTimes, hosts: Mapping[int, str]) -> Iterator[Ints]:
+    """Yield the links of each family, by their numbers."""
+    found: dict[object, list[int]] = {}
+    for i, link in enumerate(times.transfers.links):
+        found.setdefault(family_of(times, link, hosts), []).append(i)
+    yield from map(np.array, found.values())
+
+
+def family_of(times: StepTimes, link: Link, hosts: Mapping[int, str]) -> object:
+    """Return the key of a link's family: links that do the same between other ranks, on equally many hosts.
+
+    Transfers within a host and between hosts differ, so they are not compared.
+    """
+    on = {hosts.get(times.ranks[column], "") for column in link.columns}
+    return *link.family, len(on)
+
+
+# -- against themselves ----------------------------------------------------------------------------------
+
+_Found = tuple[Ints, float, Than]
+"""The places of slow steps in a series, the usual level, and what says so."""
+
+
+def _slower_than_before(series: Floats, policy: Policy) -> Iterator[_Found]:
+    """Yield the stretches whose level is far above the least level that was held before."""
+    if not _may_have_grown(series, policy):
+        return
+    cap, min_sigma = float(np.log(policy.max_transfer_times)), policy.min_transfer_noise_sigma
+    changes = change_points(series, policy, cap=cap, min_sigma=min_sigma)
+    yield from _grown(series, list(pairwise([0, *changes, len(series)])), policy)
+
+
+def _may_have_grown(series: Floats, policy: Policy) -> bool:
+    """Tell whether enough steps are far above the quickest: most links need no search for changes."""
+    if len(series) < policy.min_transfer_steps + policy.min_costly_transfer_steps:
+        return False
+    long = np.quantile(series, policy.quick_transfers_share) + np.log(policy.min_transfer_times)
+    return bool((series >= long).sum() >= policy.min_costly_transfer_steps)
+
+
+def _grown(series: Floats, spans: Sequence[tuple[int, int]], policy: Policy) -> Iterator[_Found]:
+    least = np.inf
+    for begin, end in spans:
+        level = float(np.median(series[begin:end]))
+        if level - least >= np.log(policy.min_transfer_times):
+            yield np.arange(begin, end), least, "before"
+        if end - begin >= policy.min_transfer_steps:
+            least = min(least, level)
+
+
+def _now_and_then(series: Floats, policy: Policy) -> Iterator[_Found]:
+    """Yield the single steps, again and again, that are far above what is usual in the run.
+
+    No other link is needed to tell; so it is not known whose the delay is, but that it is one.
+    """
+    if not len(series):
+        return
+    usual, sigma = usual_of(series)
+    slow = series - usual >= max(np.log(policy.min_transfer_times), policy.min_z * sigma)
+    n_bursts = int((np.diff(slow, prepend=False) & slow).sum())
+    if n_bursts >= policy.min_bursts:
+        yield np.flatnonzero(slow), usual, "usual"
