@@ -293,7 +293,15 @@ def test_what_is_slow_now_and_then_is_told_with_how_often() -> None:
     n_slow = int((times > 1).sum())
     assert (verdict.verdict, verdict.window) == ("communication", "intermittent")
     assert verdict.cost_ms == pytest.approx(n_slow * 9 * 2.0, rel=0.05)
-    assert f"in {n_slow} of {N_STEPS} steps" in said(verdict)
+    assert f"in {n_slow} of {N_STEPS} steps, 9.6 times what they take in the others" in said(verdict)
+
+
+def test_what_is_slow_in_most_steps_is_not_said_to_be_quick_in_most() -> None:
+    times = usual(1)
+    times[np.random.default_rng(1).random(N_STEPS) < 0.7] = 10
+    verdict = stragglers(run([range(4)], times))
+    assert (verdict.verdict, verdict.window) == ("communication", "intermittent")
+    assert "in the others" in said(verdict)
 
 
 def test_larger_messages_now_and_then_are_not_slow_for_taking_longer() -> None:

@@ -33,7 +33,7 @@ _MOST_NAMED = 3  # of links, in a sentence
 _THAN = {
     "before": "they took before",
     "others": "others of their kind take",
-    "usual": "they take in most steps",
+    "usual": "they take in the others",
 }
 
 
