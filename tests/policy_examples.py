@@ -178,6 +178,18 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(80, 8, (1, 1.6, slice(40)), (2, 1.5, spans((0, 30), (37, 44))), noise=0.02, together=0.1),
          "1+2, 2", 0.4, "1+2", suspects),
     ],
+    "max_apart_correlation": [
+        (steps(90, 8, (slice(1, 3), 2.0, slice(0, 90, 2)), noise=0.02, together=0.020, host_ranks=4),
+         "rank 1 2", 0.2, "suspect 1 2"),
+        (steps(90, 8, (slice(1, 3), 2.0, slice(0, 90, 2)), noise=0.02, together=0.035, host_ranks=4),
+         "suspect 1 2", 0.7, "rank 1 2"),
+    ],
+    "min_host_share": [
+        (steps(90, 8, (slice(1, 3), 2.0, slice(0, 90, 2)), noise=0.02, host_ranks=4),
+         "rank 1 2", 0.6, "suspect 1 2"),
+        (steps(90, 10, (slice(1, 3), 2.0, slice(0, 90, 2)), noise=0.02, host_ranks=5),
+         "suspect 1 2", 0.3, "rank 1 2"),
+    ],
     # -- what it costs, and what is known --
     "max_replay_error_share": [
         (bad_clock(28.0), "146 ms", 0.03, "99 ms", cost),

@@ -82,6 +82,7 @@ ALL = slice(None)
 def steps(
     n_steps: int, n_ranks: int, *slowed: tuple[Any, float] | tuple[Any, float, Any],
     noise: float = QUIET, seed: int = 0, memory: float = 0.0, together: float = 0.0, roles: str = "",
+    host_ranks: int = 0,
 ) -> Callable[[], Timings]:  # fmt: skip
     """Make a data-parallel run.
 
@@ -91,6 +92,7 @@ def steps(
         noise, seed, memory: as in ``factors``.
         together: sigma of a noise that ranks 1 and 2 have in common.
         roles: the role of each rank, a letter each.
+        host_ranks: the number of ranks on each host; 0 if hosts are not known.
     """
 
     def run() -> Timings:
@@ -98,7 +100,11 @@ def steps(
         factor[:, 1:3] *= factors(n_steps, 1, noise=together, seed=seed + 30)
         for ranks, times, *when in slowed:
             factor[when[0] if when else ALL, ranks] *= times
-        return data_parallel(factor, phases_ms=WORK_MS), dict(enumerate(roles)) or None
+        timings = data_parallel(factor, phases_ms=WORK_MS)
+        if host_ranks:
+            hosts = [f"node{rank // host_ranks}" for rank in range(n_ranks)]
+            timings.attrs["files"] = [{"rank": r, "sidecar": {"host": host}} for r, host in enumerate(hosts)]
+        return timings, dict(enumerate(roles)) or None
 
     return run
 

@@ -51,9 +51,26 @@ def of_rank(**further: object) -> Verdict:
         (of_rank(ranks=(3, 1)), f"Ranks 1 and 3 {COSTS.replace('costs', 'cost')}."),
         (of_rank(cost_share=0.0123), "Rank 2 costs this run 0.84 s, 1.2% of the recorded time."),
         (
-            Verdict(verdict="suspect", suspects=(Suspect((4, 5), "DATA", 0.9, 0.8),), **COST),
+            Verdict(
+                verdict="suspect", bond="waiting", suspects=(Suspect((4, 5), "DATA", 0.9, 0.8),), **COST
+            ),
             "Probably one of ranks 4 and 5, which wait for each other in something that is not logged, "
             f"{COSTS}.",
+        ),
+        (
+            Verdict(
+                verdict="suspect", bond="something", suspects=(Suspect((4, 5), "DATA", 0.9, 0.8),), **COST
+            ),
+            f"Probably one of ranks 4 and 5, or something that they share, {COSTS}.",
+        ),
+        (
+            of_rank(ranks=(4, 5), hosts=("node2",), bond="host"),
+            f"The 2 ranks of node2 (ranks 4 and 5), likely the host, {COSTS.replace('costs', 'cost')}.",
+        ),
+        (
+            Verdict(verdict="role", ranks=(4, 5), hosts=("node2",), bond="host", **COST),
+            "The 2 ranks of node2 (ranks 4 and 5), or their work, are slow and "
+            f"{COSTS.replace('costs', 'cost')}.",
         ),
         (
             Verdict(verdict="role", ranks=(4, 5), labels="pipeline_stage=2", **COST),

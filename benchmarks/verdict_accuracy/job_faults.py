@@ -127,11 +127,11 @@ def host_stalls(rng: np.random.Generator, place: Place) -> Fault:
 
 
 def host_of_two_stalls(rng: np.random.Generator, place: Place) -> Fault:
-    """the same on one of two hosts; `role` is right, all but `healthy` and false names are acceptable"""
+    """the same on one of two hosts; all but `healthy` and false names are acceptable"""
     fault = host_stalls(rng, place)
     stalled = np.flatnonzero(fault.pause_ms.any(axis=0))
-    others = ("diffuse", "rank", "suspect", "not judged")
-    return fault.known_as("role", stalled, fault.pause_ms.any(axis=1), *others, phase="DATA")
+    others = ("diffuse", "role", "suspect", "not judged")
+    return fault.known_as("rank", stalled, fault.pause_ms.any(axis=1), *others, phase="DATA")
 
 
 def _of_a_host(rng: np.random.Generator, place: Place) -> Integers:

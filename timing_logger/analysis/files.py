@@ -102,6 +102,15 @@ def unread_files(aligned: Iterable[tuple[Source, Alignment]]) -> list[File]:
     ]
 
 
+def hosts_of(files: Iterable[File]) -> dict[int, str]:
+    """Return the host of each rank; "" where it is not stated, or its processes ran on several."""
+    hosts: dict[int, str] = {}
+    for file in files:
+        rank, host = file["rank"], str(sidecar_of(file).get("host") or "")
+        hosts[rank] = host if hosts.get(rank, host) == host else ""
+    return hosts
+
+
 def sidecar_of(file: File) -> Sidecar:
     """Return the content of a file's sidecar; an empty one if it has none."""
     return file.get("sidecar") or {}

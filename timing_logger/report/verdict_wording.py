@@ -91,13 +91,28 @@ def _named(verdict: Verdict) -> str:
     return f"{_who(verdict)} cost{'s' * (len(verdict.ranks) == 1)} this run {_cost(verdict)}"
 
 
+def _all_of_host(verdict: Verdict) -> str:
+    ranks = verdict.ranks_to_look_at
+    return f"the {len(ranks)} ranks of {verdict.hosts[0]} ({named_ranks(ranks)})"
+
+
 def _suspected(verdict: Verdict) -> str:
+    if verdict.bond in ("host", "part of host"):
+        return f"probably {_who(verdict)} cost this run {_cost(verdict)}"
     one_of = "" if len(verdict.ranks_to_look_at) == 1 else "one of "
-    waiting = ", which wait for each other in something that is not logged," if one_of else ""
-    return f"probably {one_of}{_who(verdict)}{waiting} costs this run {_cost(verdict)}"
+    tied = _TIED.get(verdict.bond, _TIED["something"]) if one_of else ""
+    return f"probably {one_of}{_who(verdict)}{tied} costs this run {_cost(verdict)}"
+
+
+_TIED = {
+    "waiting": ", which wait for each other in something that is not logged,",
+    "something": ", or something that they share,",
+}
 
 
 def _role(verdict: Verdict) -> str:
+    if verdict.bond == "host" and verdict.hosts:
+        return f"{_all_of_host(verdict)}, or their work, are slow and cost this run {_cost(verdict)}"
     role = f"the role {verdict.labels}" if verdict.labels else "one role"
     ranks = named_ranks(verdict.ranks)
     return f"{role} ({ranks}) is slower than the others and costs this run {_cost(verdict)}"
@@ -151,6 +166,8 @@ _WHO = {
 
 
 def _who(verdict: Verdict) -> str:
+    if verdict.bond == "host" and verdict.hosts:
+        return f"{_all_of_host(verdict)}, likely the host,"
     return f"{named_ranks(verdict.ranks_to_look_at)}{_place(verdict)}"
 
 

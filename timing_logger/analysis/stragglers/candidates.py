@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.chance import z_of_chance
-from timing_logger.analysis.stragglers.noise import robust_sigma
+from timing_logger.analysis.stragglers.gates import COST, GAP, LONGER, PEERS, STEPS, WAITED, gates_of
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
@@ -23,14 +21,7 @@ from timing_logger.analysis.stragglers.prices import Slowed
 from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.tables import Floats, Ints, known
-
-_WAITED = "share of its extra time that others waited"
-_LONGER = "share of the run that it adds"
-_STEPS = "slow steps"
-_GAP = "part of its time by which its peers are quicker"
-_PEERS = "z among the peers"
-_COST = "share of the run that it costs"
+from timing_logger.analysis.tables import Floats, Ints
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +62,7 @@ class Candidate:
         It passes all gates, except that its score may be closer to that of its peers (``half_gap_share``).
         """
         failed, part = [gate for gate in self.gates if not gate.passed], self.policy.half_gap_share
-        return all(gate.name == _GAP and gate.value >= part * gate.bound for gate in failed)
+        return all(gate.name == GAP and gate.value >= part * gate.bound for gate in failed)
 
     @property
     def may_be_suspected(self) -> bool:
@@ -82,31 +73,31 @@ class Candidate:
         """
         policy = self.policy
         for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
-        visible = any(gate.name == _COST and gate.value >= policy.visible_cost_share for gate in self.gates)
+        visible = any(gate.name == COST and gate.value >= policy.visible_cost_share for gate in self.gates)
         least_gap = policy.suspected_score_gap if for_long and visible else np.inf
-        failed = [gate for gate in self.gates if not gate.passed and gate.name not in (_STEPS, _PEERS)]
-        is_slow = all(gate.name == _GAP and gate.value >= least_gap for gate in failed)
+        failed = [gate for gate in self.gates if not gate.passed and gate.name not in (STEPS, PEERS)]
+        is_slow = all(gate.name == GAP and gate.value >= least_gap for gate in failed)
         return is_slow and (for_long or self.lasted)
 
     @property
     def is_by_little(self) -> bool:
         """Whether the rank is slower than its peers by less than matters, unless it costs the run visibly."""
-        return not self._passed(_GAP)
+        return not self._passed(GAP)
 
     @property
     def lasted(self) -> bool:
         """Whether the rank was slow in enough steps to be named."""
-        return self._passed(_STEPS)
+        return self._passed(STEPS)
 
     @property
     def is_waited_for(self) -> bool:
         """Whether other ranks wait for this rank, or it is unknown whether they do."""
-        return self._passed(_WAITED) and self._passed(_LONGER)
+        return self._passed(WAITED) and self._passed(LONGER)
 
     @property
     def is_dear(self) -> bool:
         """Whether its time beyond its peers is enough of the run, if others wait for all of it."""
-        return self._passed(_COST)
+        return self._passed(COST)
 
     def _passed(self, name: str) -> bool:
         return all(gate.passed for gate in self.gates if gate.name == name)
@@ -133,7 +124,7 @@ def candidates(case: Case, pricing: Pricing) -> list[Candidate]:
         for name, columns in case.by_role.items()
         if len(columns) > 1
         for role in [_Role.of(case, name, columns)]
-        for slow in [*_slow_together(role, policy), *_alone(case, role)]
+        for slow in [*slow_together(role.ratios, policy), *_alone(case, role)]
     ]
     return sorted(_with_waiting(case, found, pricing), key=lambda candidate: -candidate.cost_ms)
 
@@ -156,16 +147,21 @@ def _with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[
 
 
 def _adds(case: Case, one: Candidate, harm_ms: float) -> Gate:
-    return Gate.at_least(_LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
+    return Gate.at_least(LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
 
 
 def _waited(case: Case, one: Candidate, harm_ms: float) -> Gate:
-    return Gate.at_least(_WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
+    return Gate.at_least(WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
 
 
-def _slow_together(role: _Role, policy: Policy) -> list[SlowSteps]:
-    """Return the slow steps of each rank of a role, and of one with several stretches all of them."""
-    found = slow_steps(role.ratios, policy, gap_share=policy.half_gap_share)
+def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
+    """Return the slow steps of each rank of a role, and of one with several stretches all of them.
+
+    Args:
+        ratios: log(time / peer median), steps x ranks.
+        policy: the numbers that decide.
+    """
+    found = slow_steps(ratios, policy, gap_share=policy.half_gap_share)
     together = []
     for column in sorted({slow.column for slow in found}):
         its = [slow for slow in found if slow.column == column]
@@ -222,42 +218,7 @@ def _candidate(case: Case, role: _Role, slow: SlowSteps) -> Candidate:
     excess_ms = times.self_ms[slow.steps, column] - role.baseline[slow.steps, slow.column]
     scores = relative_scores(times.self_ms[np.ix_(slow.steps, role.columns)])
     cost_share = times.share_of_run(float(np.maximum(excess_ms, 0.0).sum()))
-    gates = (
-        Gate.at_least("z over the steps", slow.z, _least_z(slow, policy)),
-        *_spread_gate(column_medians(role.ratios[slow.steps]), slow.column, policy),
-        Gate.at_least(_GAP, _gap(scores, slow.column), _least_gap(role.n_steps, policy)),
-        Gate.at_least(_COST, cost_share, policy.min_cost_share),
-        *(() if slow.are_single else (_steps_gate(slow, role.n_steps, cost_share, policy),)),
-    )
+    levels = column_medians(role.ratios[slow.steps])
+    gates = gates_of(slow, levels, scores, cost_share, role.n_steps, policy)
     score = float(scores[slow.column])
     return Candidate(slow, role.name, column, role.columns, role.ratios, excess_ms, score, gates, policy)
-
-
-def _gap(scores: Floats, column: int) -> float:
-    """Return by which fraction of its time a rank would be quicker at the median score of its peers."""
-    peers = known(np.delete(scores, column))
-    return float(1 - scores[column] / np.median(peers)) if len(peers) else float("nan")
-
-
-def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
-    """Compare the rank's level with the spread of its peers; no gate if too few peers are known."""
-    peers = known(np.delete(levels, column))
-    if len(peers) < policy.min_peers_for_spread:
-        return ()
-    z = (levels[column] - float(np.median(peers))) / max(policy.min_noise_sigma, robust_sigma(peers))
-    return (Gate.at_least(_PEERS, z, policy.min_z),)
-
-
-def _least_z(slow: SlowSteps, policy: Policy) -> float:
-    return z_of_chance(policy.max_chance) if slow.are_single else policy.min_z
-
-
-def _least_gap(n_steps: int, policy: Policy) -> float:
-    return policy.min_score_gap if n_steps >= policy.few_steps else policy.min_score_gap_of_few
-
-
-def _steps_gate(slow: SlowSteps, n_steps: int, cost_share: float, policy: Policy) -> Gate:
-    """Require enough slow steps: fewer, the more of the run they cost, and no more than the run has."""
-    most = policy.min_slow_steps
-    needed = max(policy.min_costly_slow_steps, 1 / cost_share) if cost_share > 0 else most
-    return Gate.at_least(_STEPS, len(slow.steps), min(most, np.ceil(needed), n_steps))

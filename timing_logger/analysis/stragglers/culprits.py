@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.bonds import bond_of
 from timing_logger.analysis.stragglers.candidates import Candidate, candidates
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.evidence import phase_of
+from timing_logger.analysis.stragglers.hosts import with_hosts
 from timing_logger.analysis.stragglers.likelihood import likelihoods
-from timing_logger.analysis.stragglers.lockstep import Party, parties
+from timing_logger.analysis.stragglers.lockstep import parties
+from timing_logger.analysis.stragglers.party import Party
 from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.tables import Ints
+from timing_logger.analysis.tables import Bools, Ints
 
 EXPLAINED = "share of the lost time that is explained"
 
@@ -57,7 +61,8 @@ def culprits(case: Case) -> Culprits:
     """Find the slow ranks of a run, and select those that explain the lost time."""
     pricing, least_share = pricing_of(case), case.policy.min_cost_share
     found = candidates(case, pricing)
-    parted = parties(case, found)
+    bound = [replace(party, bond=bond_of(case, party)) for party in parties(case, found)]
+    parted = with_hosts(case, bound, pricing)
     chosen, last_gate = _fewest_that_explain(case, parted, found, pricing)
     cost_ms = pricing.saved_ms(_all(chosen), found) if chosen else 0.0
     if case.times.share_of_run(cost_ms) < least_share:
@@ -65,7 +70,7 @@ def culprits(case: Case) -> Culprits:
     ordered = [*chosen, *(party for party in parted if party not in chosen)]
     suspects = _suspects(case, ordered, len(chosen), found, pricing)
     none_named = Culprits(found, [], None, 0.0, last_gate, suspects)
-    if chosen and all(party.is_alone for party in chosen):
+    if chosen and all(party.may_be_named for party in chosen):
         return none_named._replace(named=chosen, cost_ms=cost_ms)
     first = next((party for party in (chosen or parted) if party.first.is_waited_for), None)
     if first is not None and _is_probable(case, first, suspects[0]):
@@ -105,19 +110,27 @@ def _too_many(case: Case, chosen: Sequence[Party]) -> bool:
     If half of a role (``max_slow_share_of_role``) is slow at once, there are no peers to be slow against; if
     more than half of it is slow in turn, the delay is not theirs in particular. Between logged communication
     there may be waiting that is not logged: then slow ranks in several roles may be one delay, passed on.
+    Where a host is slow, hosts count in place of ranks.
     """
     times, policy = case.times, case.policy
     slow = np.zeros(times.self_ms.shape, np.bool_)
     for party in chosen:
         slow[np.ix_(party.first.slow.steps, np.array(party.columns))] = True
+    by_host = any(party.bond.kind == "host" for party in chosen)
     for columns in case.by_role.values():
-        of_role = slow[:, columns]
-        too_many = policy.max_slow_share_of_role * len(columns)
+        of_role = _of_hosts(case, slow, columns) if by_host else slow[:, columns]
+        too_many = policy.max_slow_share_of_role * of_role.shape[1]
         at_once, in_turn = of_role.sum(axis=1), int(of_role.any(axis=0).sum())
         crowded = (at_once > 1) & (at_once >= too_many)
         if crowded.mean() > policy.max_crowded_steps_share or in_turn > max(1.0, too_many):
             return True
-    return times.from_gaps and len({party.first.role for party in chosen}) > 1
+    return times.from_gaps and len({candidate.role for candidate in _all(chosen)}) > 1
+
+
+def _of_hosts(case: Case, slow: Bools, columns: Ints) -> Bools:
+    """Return in which steps any rank of a role is slow on each host that has one, steps x hosts."""
+    both = (np.intersect1d(its, columns) for its in case.by_host.values())
+    return np.stack([slow[:, its].any(axis=1) for its in both if len(its)], axis=1)
 
 
 def _is_probable(case: Case, party: Party, suspect: Suspect) -> bool:

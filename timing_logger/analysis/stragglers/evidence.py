@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.lockstep import Party
+from timing_logger.analysis.stragglers.party import Party
 from timing_logger.analysis.stragglers.peers import column_medians, n_known_steps, peer_medians
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.step_times import UNLOGGED, StepTimes
 from timing_logger.reading.named_ranks import capital, named_ranks
 
 _WORTH_NAMING = 0.1  # of the waiting in the slow steps
+
+
+HOST_OR_WORK = (
+    "Half of the ranks were slower from the first step to the last: whether their host or their work is slow "
+    "cannot be told."
+)
 
 
 def phase_of(times: StepTimes, candidate: Candidate) -> tuple[str, float]:
@@ -56,8 +64,10 @@ def waited_for(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     )
 
 
-def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
+def passed_on(times: StepTimes, candidate: Candidate, named: Sequence[int]) -> tuple[str, ...]:
     """Name the ranks that are waited for without being slow: they pass on the delay of another rank.
+
+    The ranks in the columns ``named`` are slow themselves.
 
     A wait leads through them to the rank that is slow, unless rows do not tell what they waited for.
     """
@@ -68,7 +78,7 @@ def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
     longest_ms = np.nansum(times.waits.longest_ms[steps], axis=0)
     may_have_waited = times.waits.unmatched_ms[steps].sum(axis=0) > longest_ms
     late = np.flatnonzero(is_waited_for & may_have_waited & (levels < levels[candidate.column]))
-    late = late[late != candidate.column]
+    late = np.setdiff1d(late, named)
     if not len(late):
         return ()
     ranks = named_ranks(times.ranks[column] for column in late)
@@ -77,10 +87,22 @@ def passed_on(times: StepTimes, candidate: Candidate) -> tuple[str, ...]:
 
 def how_slow(times: StepTimes, candidate: Candidate) -> str:
     """State how much slower than its peers a candidate is, and when."""
-    steps = candidate.slow.steps
+    return f"Rank {times.ranks[candidate.column]}: {_by_how_much(times, candidate, 'its peers')}"
+
+
+def how_slow_together(times: StepTimes, party: Party) -> tuple[str, ...]:
+    """State how slow a party is, when, and what makes its ranks slow as one."""
+    if party.bond.kind != "host":
+        return (how_slow(times, party.first), *as_one(times, party))
+    how = _by_how_much(times, party.first, "the other hosts")
+    return (f"The typical rank of {party.bond.host}: {how}", *as_one(times, party))
+
+
+def _by_how_much(times: StepTimes, candidate: Candidate, others: str) -> str:
+    slow = candidate.slow
     return (
-        f"Rank {times.ranks[candidate.column]}: {np.exp(candidate.slow.level):.2f} times the median of its "
-        f"peers ({candidate.slow.kind}, {times.step_range(steps).in_words()}, {len(steps)} slow steps)."
+        f"{np.exp(slow.level):.2f} times the median of {others} ({slow.kind}, "
+        f"{times.step_range(slow.steps).in_words()}, {len(slow.steps)} slow steps)."
     )
 
 
@@ -101,15 +123,35 @@ def why_not(times: StepTimes, candidate: Candidate, last_gate: Gate | None) -> s
     return f"{sentence} Not named: {reasons}." if reasons else sentence
 
 
-def in_lockstep(times: StepTimes, party: Party) -> tuple[str, ...]:
-    """State that the ranks of a party act as one; nothing for a party of one rank."""
+def as_one(times: StepTimes, party: Party) -> tuple[str, ...]:
+    """State what makes the ranks of a party slow as one, and what was looked at; nothing for one rank."""
     if party.is_alone:
         return ()
-    ranks = named_ranks(times.ranks[column] for column in party.columns)
+    ranks = capital(named_ranks(times.ranks[column] for column in party.columns))
+    alike = f"{ranks} are slow in the same steps by the same amount: {_what_makes_them_slow(party)}."
+    if party.bond.together is not False:
+        return (alike,)
+    phase = explained_phase(phase_of(times, party.first)[0])
     return (
-        f"{capital(ranks)} are slow in the same steps by the same amount: they wait for each other in "
-        "something that is not logged, and it is one of them.",
+        alike,
+        f"Apart from that, {phase} varies on each by itself: nobody there waits for another in it.",
     )
+
+
+def _what_makes_them_slow(party: Party) -> str:
+    bond, unseen = party.bond, "wait for each other in something that is not logged"
+    no_other = f"of {bond.host}, and no rank of another host is as slow then"
+    only_then = " only then" if bond.together is False else ""
+    is_whole = len(party.columns) == bond.host_ranks
+    if bond.kind == "host":
+        return f"these are all ranks {no_other}"
+    if bond.kind == "part of host":
+        part = f"{len(party.columns)} of the {bond.host_ranks} ranks"
+        return f"these are {part} {no_other}, so they likely share something there"
+    if bond.kind == "waiting":
+        return f"they {unseen}, and it is one of them" + f", or {bond.host}, of which they are all" * is_whole
+    shared = "storage, a network" if bond.n_hosts else "a host, storage"
+    return f"they share something ({shared}), or {unseen}{only_then}, and it is one of them"
 
 
 def few_steps(case: Case) -> tuple[str, ...]:

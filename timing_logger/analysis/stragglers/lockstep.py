@@ -1,49 +1,25 @@
-"""Find ranks that act as one because they wait for each other in something that is not logged.
+"""Find ranks that act as one: they are slow in the same steps by the same amount.
 
 Where tensor-parallel ranks reduce inside their forward pass, and this is not logged, all ranks of a group are
-as slow as the slowest of it. Their times then rise and fall together from step to step. The times of ranks
-that are slow for separate reasons do not.
+as slow as the slowest of it. Their times then rise and fall together from step to step, as do those of ranks
+that stall together. The times of ranks that are slow for separate reasons do not. ``bonds.py`` tells the one
+from the other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.noise import MAD_TO_SIGMA
+from timing_logger.analysis.stragglers.party import Party
 from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.tables import Floats
-
-
-class Party(NamedTuple):
-    """A candidate, or several that cannot be told apart and count as one.
-
-    Attributes:
-        candidates: one for each rank, the costliest first.
-    """
-
-    candidates: tuple[Candidate, ...]
-
-    @property
-    def first(self) -> Candidate:
-        """The costliest candidate, which the others are in lockstep with."""
-        return self.candidates[0]
-
-    @property
-    def is_alone(self) -> bool:
-        """Whether the party has only one candidate."""
-        return len(self.candidates) == 1
-
-    @property
-    def columns(self) -> tuple[int, ...]:
-        """The columns of the party's ranks, ascending."""
-        return tuple(sorted(candidate.column for candidate in self.candidates))
+from timing_logger.analysis.tables import Floats, Ints
 
 
 def parties(case: Case, found: Sequence[Candidate]) -> list[Party]:
@@ -86,14 +62,23 @@ def _partners(ratios: Floats, candidate: Candidate, policy: Policy) -> list[int]
         candidate: whose partners are looked for.
         policy: the numbers that decide.
     """
-    levels = column_medians(ratios[candidate.slow.steps])
-    own = levels[candidate.column]
-    alike = np.flatnonzero(np.minimum(levels, own) >= policy.min_level_ratio * np.maximum(levels, own))
+    alike = _as_slow(ratios, candidate, policy)
     at = int(np.searchsorted(alike, candidate.column))
     together = (
         correlations(ratios[:, alike], at, policy.min_lockstep_steps) >= policy.min_lockstep_correlation
     )
     return [int(column) for column in alike[together] if column != candidate.column]
+
+
+def as_slow(case: Case, candidate: Candidate) -> Ints:
+    """Return the columns of a candidate and the ranks of any role that are as slow where it is slow."""
+    return _as_slow(_all_ratios(case), candidate, case.policy)
+
+
+def _as_slow(ratios: Floats, candidate: Candidate, policy: Policy) -> Ints:
+    levels = column_medians(ratios[candidate.slow.steps])
+    own = levels[candidate.column]
+    return np.flatnonzero(np.minimum(levels, own) >= policy.min_level_ratio * np.maximum(levels, own))
 
 
 def _all_ratios(case: Case) -> Floats:
@@ -119,8 +104,8 @@ def correlations(series: Floats, column: int, min_known: int) -> Floats:
     differences = np.diff(series, axis=0)
     mine = differences[:, [column]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        apart = _variances(differences - mine)
-        together = _variances(np.where(np.isnan(mine), np.nan, differences)) + _variances(
+        apart = variances(differences - mine)
+        together = variances(np.where(np.isnan(mine), np.nan, differences)) + variances(
             np.where(np.isnan(differences), np.nan, mine)
         )
         found = 1 - apart / together
@@ -128,5 +113,6 @@ def correlations(series: Floats, column: int, min_known: int) -> Floats:
     return np.where((known >= min_known) & np.isfinite(found), found, 0.0)
 
 
-def _variances(differences: Floats) -> Floats:
+def variances(differences: Floats) -> Floats:
+    """Return the robust variance of each column, from its absolute deviations from 0."""
     return (MAD_TO_SIGMA * column_medians(np.abs(differences))) ** 2

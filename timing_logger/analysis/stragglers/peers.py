@@ -19,7 +19,7 @@ def members(ranks: Sequence[int], roles: Mapping[int, str]) -> dict[str, Ints]:
     """
     return {
         role: np.array([i for i, rank in enumerate(ranks) if roles[rank] == role], dtype=np.int64)
-        for role in sorted(set(roles.values()))
+        for role in sorted({roles[rank] for rank in ranks})
     }
 
 

@@ -126,14 +126,21 @@ class Policy:
         0.05, "In this share of the steps more of a role may be slow at once, as in a hiccup of all."
     )
     min_lockstep_correlation: float = between(
-        0.75, "Ranks whose times vary together as much wait for each other in something not logged."
+        0.75, "Ranks whose times vary together as much are slow as one: what delays one of them delays all."
     )
     min_level_ratio: float = between(
-        0.75, "Ranks that wait for each other are equally slow, to within what noise does to a level."
+        0.75, "Ranks that are slow as one are equally slow, to within what noise does to a level."
     )
     min_lockstep_steps: int = count(5, "In fewer steps, the times of two ranks vary together by chance.")
     min_shared_steps_share: float = share(
         0.5, "Slow steps of another rank that mostly are those of the first belong to what is slow there."
+    )
+
+    max_apart_correlation: float = between(
+        0.4, "Ranks whose times vary together less where they are not slow do not wait for each other there."
+    )
+    min_host_share: float = share(
+        0.5, "If fewer ranks of a host are slow as one, what they share need not be their host."
     )
 
     # -- what it costs, and what is known --

@@ -11,6 +11,7 @@ from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
+BondKind = Literal["", "host", "part of host", "waiting", "something"]
 
 
 class Gate(NamedTuple):
@@ -43,8 +44,9 @@ class Suspect(NamedTuple):
     """A rank that may be slow, for certain or not, or several ranks that act as one.
 
     Attributes:
-        ranks: one rank; or several that act as one because they wait for each other in something that is
-            not logged: then it is one of these.
+        ranks: one rank; or several that are slow in the same steps by the same amount: all of them if they
+            are named, since what they share makes them slow, such as their host; else it may be one of them
+            for which the others wait in something that is not logged.
         phase: the operation in which they spent most beyond their peers.
         share: the fraction of the time lost to slow ranks that would be regained if they were like their
             peers, in [0, 1].
@@ -69,6 +71,7 @@ class VerdictDict(_Epochs):
     verdict: VerdictKind
     ranks: list[int]
     hosts: list[str]
+    bond: BondKind
     phase: str
     between: list[str]
     labels: str
@@ -105,6 +108,10 @@ class Verdict:
         ranks: the ranks to look at, the costliest first; for a hang those that the others wait for. Empty
             unless ``rank``, ``role`` or ``hang``.
         hosts: the hosts of these ranks, or of the first suspect's; empty where all ranks run on one host.
+        bond: what makes several ranks slow as one: ``host``: these are all ranks of the host, and no other
+            rank is slow then. ``part of host``: so many of its ranks as share something there. ``waiting``:
+            they wait for each other in something that is not logged, and one of them is slow. ``something``:
+            one of these, or another thing that they share. "" if each is slow by itself.
         phase: the operation in which the time is lost; ``UNLOGGED`` if between the rows; "" if no rank is
             slow.
         between: for ``UNLOGGED`` the operations of the rows before and after most of that time; else empty.
@@ -139,6 +146,7 @@ class Verdict:
     verdict: VerdictKind
     ranks: tuple[int, ...] = ()
     hosts: tuple[str, ...] = ()
+    bond: BondKind = ""
     phase: str = ""
     between: tuple[str, ...] = ()
     labels: str = ""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from narwhals.typing import IntoDataFrameT
 
-from timing_logger.analysis.files import File, sidecar_of
+from timing_logger.analysis.files import File, hosts_of
 from timing_logger.analysis.hangs.diagnosis import run_end_of
 from timing_logger.analysis.hangs.last_rows import last_rows
 from timing_logger.analysis.hangs.result import RunEnd
@@ -32,11 +32,12 @@ from timing_logger.analysis.stragglers.coverage import (
 )
 from timing_logger.analysis.stragglers.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.evidence import (
+    HOST_OR_WORK,
+    as_one,
     explained_phase,
     few_steps,
     few_steps_in_all,
-    how_slow,
-    in_lockstep,
+    how_slow_together,
     passed_on,
     phase_of,
     unlogged_between,
@@ -44,8 +45,9 @@ from timing_logger.analysis.stragglers.evidence import (
     what_it_rests_on,
     why_not,
 )
-from timing_logger.analysis.stragglers.lockstep import Party
+from timing_logger.analysis.stragglers.hosts import may_be_its_work
 from timing_logger.analysis.stragglers.lost_time import waited_for_ms
+from timing_logger.analysis.stragglers.party import Party
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
 from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
@@ -149,7 +151,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
         return Judgement(case, verdict, are_comparable=False)
     found = _by_rows_or_gaps(case)
-    hosts = {file["rank"]: str(sidecar_of(file).get("host") or "") for file in files}
+    hosts = hosts_of(files)
     pricing, untimed = pricing_of(found.case), why_untimed(files)
     verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
@@ -289,21 +291,24 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
 
 def _of_ranks(case: Case, found: Culprits) -> Verdict:
     times = case.times
-    named = [party.first for party in found.named]
-    first, gate = named[0], found.last_gate
+    party, first, gate = found.named[0], found.named[0].first, found.last_gate
     phase, phase_share = phase_of(times, first)
-    ranks = tuple(dict.fromkeys(times.ranks[candidate.column] for candidate in named))
+    columns = tuple(dict.fromkeys(one.column for each in found.named for one in each.candidates))
+    ranks = tuple(times.ranks[column] for column in columns)
+    is_role = may_be_its_work(case, party)
     others = [candidate for candidate in found.found if times.ranks[candidate.column] not in ranks]
     return replace(
-        _about(times, first, "rank", found),
+        _about(times, first, "role" if is_role else "rank", found),
         ranks=ranks,
+        bond=party.bond.kind if set(columns) == set(party.columns) else "",
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
-            *(how_slow(times, candidate) for candidate in named),
+            *(sentence for each in found.named for sentence in how_slow_together(times, each)),
+            *((HOST_OR_WORK,) if is_role else ()),
             f"{explained_phase(phase)} holds {phase_share:.0%} of what rank {ranks[0]} spent "
             "beyond its peers.",
             *waited_for(times, first),
-            *passed_on(times, first),
+            *passed_on(times, first, columns),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
             *few_steps(case),
         ),
@@ -317,10 +322,11 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
     others = [candidate for candidate in found.found if candidate.column not in party.columns]
     return replace(
         _about(times, first, "suspect", found),
+        bond=party.bond.kind,
         gates=(*first.gates, share),
         evidence=(
             why_not(times, first, share if not share.passed else None),
-            *in_lockstep(times, party),
+            *as_one(times, party),
             f"The costliest in {suspect.likelihood:.0%} of {policy.resamplings} runs drawn from the steps of "
             "this.",
             *(why_not(times, candidate, None) for candidate in others[:3]),
@@ -389,5 +395,6 @@ def reduce_judgement(
     files = [file for part in parts for file in part.files]
     times = reduce_step_times([part.times for part in parts], stated_world_size(files))
     known = roles or {rank: role for part in parts for rank, role in part.roles.items()}
-    found = judgement_on(Case(times, roles_of(of_pandas(), times.ranks, known), policy), files)
+    case = Case(times, roles_of(of_pandas(), times.ranks, known), policy, hosts_of(files))
+    found = judgement_on(case, files)
     return found.ending_in(end or run_end_of([part.last for part in parts], files))
