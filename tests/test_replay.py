@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from simulated_runs import data_parallel, factors
+from simulated_runs import data_parallel, factors, pipeline
 from test_account import Row, row, table
 
 from timing_logger.analysis.accounting.lines import Lines
@@ -147,6 +147,16 @@ def test_two_ranks_that_are_equally_slow_do_not_hide_each_other() -> None:
     harm_ms = prices.harm_ms([Slowed(2, ALL), Slowed(5, ALL)])
     assert alone_ms == pytest.approx(0.0, abs=1e-6)
     assert harm_ms == pytest.approx([both_ms, both_ms])
+
+
+def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited() -> None:
+    factor = factors(40, 4)
+    factor[:, 2] = 1.5
+    timings, _ = pipeline(factor, stages=4)
+    assert prices_of(timings).error < 0.002
+    waited_ms = timings.loc[timings["operation"] == "RECV"].groupby("rank")["elapsed_ms"].sum().max()
+    run_ms = 1e3 * (timings["end_counter"].max() - timings["start_counter"].min())
+    assert prices_of(timings.assign(peer=pd.NA)).error == pytest.approx(waited_ms / run_ms, rel=0.05)
 
 
 def test_pauses_that_every_rank_has_now_and_then_are_no_part_of_what_ranks_cost() -> None:

@@ -43,6 +43,11 @@ def of_rank(**further: object) -> Verdict:
             "ranks 3 and 5.",
         ),
         (
+            Verdict(verdict="healthy", not_explained=0.12),
+            "No rank is slow, but 12% of the run was waiting that nothing found here explains, for no rank in "
+            "particular.",
+        ),
+        (
             Verdict(verdict="healthy", judged=False, why="only one rank is recorded"),
             "Nobody could be judged: only one rank is recorded.",
         ),
@@ -80,6 +85,11 @@ def of_rank(**further: object) -> Verdict:
         (
             Verdict(verdict="diffuse", **COST),
             "No rank in particular, but much time is lost to late ranks in turn: "
+            "0.84 s, 50% of the recorded time.",
+        ),
+        (
+            Verdict(verdict="diffuse", waited_for=(3,), **COST),
+            "No rank can be named, but much time is lost, most of it to rank 3: "
             "0.84 s, 50% of the recorded time.",
         ),
         (Verdict(verdict="hang"), "The run hung, and until then no rank is known to have been slow."),
@@ -173,3 +183,12 @@ def test_a_run_in_which_nothing_is_slow_has_none() -> None:
 )
 def test_a_condition_says_on_which_side_of_its_limit_it_is(gate: Gate, said: str) -> None:
     assert side_of_limit(gate) == said
+
+
+def test_waits_that_recur_and_those_for_nobody_knows_whom_are_told_of_a_run_without_slow_ranks() -> None:
+    verdict = Verdict(verdict="healthy", recurring=0.23, recurring_for=(4, 5), unmatched=0.3)
+    assert particulars(verdict) == (
+        "23% of the run was waiting that recurs in most steps, mostly for ranks 4 and 5: ranks have unequal "
+        "work. 30% of the run was communication of which the rows do not tell for whom ranks waited."
+    )
+    assert what_next(verdict) == "timing-logger waits shows who waited for whom."

@@ -64,7 +64,8 @@ def _is_fine(verdict: Any, run: SimulatedRun, found: Outcome) -> bool:
 
 def _says_nothing(verdict: Any) -> bool:
     """Tell whether a verdict says that no rank is slow, and nothing else."""
-    return bool(verdict.verdict == "healthy" and verdict.judged and verdict.not_explained < VISIBLE)
+    told = max(verdict.not_explained, verdict.recurring, verdict.unmatched)
+    return bool(verdict.verdict == "healthy" and verdict.judged and told < VISIBLE)
 
 
 def _phase_right(verdict: Any, run: SimulatedRun, found: Outcome) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from timing_logger.analysis import Gate, Verdict
 from timing_logger.analysis.stragglers.step_times import UNLOGGED
@@ -38,7 +38,8 @@ def particulars(verdict: Verdict) -> str:
     An example is ``26 ms in each of 32 steps, throughout (iterations 1 to 32), in DATA. Certain.``
     """
     lost = escape_text(", ".join(_lost(verdict)))
-    return " ".join(sentence for sentence in (lost and f"{capital(lost)}.", _how_sure(verdict)) if sentence)
+    sentences = (lost and f"{capital(lost)}.", _how_sure(verdict), *_further_waits(verdict))
+    return " ".join(sentence for sentence in sentences if sentence)
 
 
 def what_next(verdict: Verdict) -> str:
@@ -46,7 +47,7 @@ def what_next(verdict: Verdict) -> str:
     if not verdict.judged:
         return "timing-logger summary shows where the time went."
     if verdict.verdict == "healthy":
-        told = verdict.not_explained >= VISIBLE
+        told = max(verdict.not_explained, verdict.recurring, verdict.unmatched) >= VISIBLE
         return "timing-logger waits shows who waited for whom." if told else ""
     if verdict.phase == UNLOGGED:
         return 'To see what it does there, put with logger.phase("NAME"): around parts of that code.'
@@ -131,6 +132,9 @@ def _communication(verdict: Verdict) -> str:
 
 def _diffuse(verdict: Verdict) -> str:
     cost = f": {_cost(verdict)}" if verdict.cost_ms > 0 else ""
+    if verdict.waited_for:
+        whom = named_ranks(verdict.waited_for)
+        return f"no rank can be named, but much time is lost, most of it to {whom}{cost}"
     return f"no rank in particular, but much time is lost to late ranks in turn{cost}"
 
 
@@ -141,9 +145,29 @@ def _healthy(verdict: Verdict) -> str:
         found = f"no rank that could be judged is slow; {unjudged} could not be judged"
     if verdict.not_explained < VISIBLE:
         return found
-    mostly = f", mostly for {named_ranks(verdict.waited_for)}" if verdict.waited_for else ""
     part = f"{verdict.not_explained:.0%} of the run"
-    return f"{found}, but {part} was waiting that nothing found here explains{mostly}"
+    return f"{found}, but {part} was waiting that nothing found here explains{_mostly(verdict.waited_for)}"
+
+
+def _mostly(ranks: Sequence[int]) -> str:
+    return f", mostly for {named_ranks(ranks)}" if ranks else ", for no rank in particular"
+
+
+def _further_waits(verdict: Verdict) -> Iterable[str]:
+    """Yield what else of a run without slow ranks was waiting, so that the answer adds up."""
+    if verdict.verdict != "healthy" or not verdict.judged:
+        return
+    if verdict.recurring >= VISIBLE:
+        whom = _mostly(verdict.recurring_for)
+        yield (
+            f"{verdict.recurring:.0%} of the run was waiting that recurs in most steps{whom}: ranks have "
+            "unequal work."
+        )
+    if verdict.unmatched >= VISIBLE:
+        yield (
+            f"{verdict.unmatched:.0%} of the run was communication of which the rows do not tell for whom "
+            "ranks waited."
+        )
 
 
 def _hang(verdict: Verdict) -> str:

@@ -70,6 +70,7 @@ class Program(NamedTuple):
         gives, needs: the meetings to which it gives, and those that it needs.
         done: the times of the meetings.
         start_s: for each line when it began.
+        unknown_s: for each line how long it was in calls of which it is unknown for whom it waited.
         n_steps: the number of steps.
         rank: a number that is greater than those of all nodes and meetings before it; nodes of one rank are
             of different lines.
@@ -88,6 +89,7 @@ class Program(NamedTuple):
     needs: Lists
     done: Done
     start_s: Floats
+    unknown_s: Floats
     n_steps: int
     rank: Ints
     n_forced: int
@@ -128,9 +130,10 @@ def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Pr
         nodes.line.tolist(), gives.each(), needs.each(), done.before.tolist(), nodes.end_s.tolist()
     )
     done = done._replace(rank=np.array(ranks_of_meetings, np.int64))
+    unknown_s = _unknown_s(nodes, run.ties, late_s, len(start_s))
     return Program(
         nodes.line, nodes.kind, nodes.row, _steps(nodes, step), own_s, late_s, nodes.end_s, gives, needs,
-        done, start_s, n_steps, np.array(ranks, np.int64), n_forced,
+        done, start_s, unknown_s, n_steps, np.array(ranks, np.int64), n_forced,
     )  # fmt: skip
 
 
@@ -248,6 +251,13 @@ def _late_s(nodes: _Nodes, needs: Lists, done: Done) -> Floats:
     could_s = nodes.begin_s.copy()
     np.maximum.at(could_s, node, done.at_s[needs.values])
     return np.where(nodes.kind == WAIT, np.maximum(nodes.end_s - could_s, 0.0), 0.0)
+
+
+def _unknown_s(nodes: _Nodes, ties: Ties, late_s: Floats, n_lines: int) -> Floats:
+    is_tied = np.zeros(int(max(nodes.row.max(initial=-1), ties.row.max(initial=-1))) + 2, np.bool_)
+    is_tied[ties.row] = True  # the last, which stands for no row, is never tied
+    unknown = (nodes.kind == WAIT) & ~is_tied[nodes.row]
+    return np.bincount(nodes.line[unknown], late_s[unknown], minlength=n_lines).astype(np.float64)
 
 
 def _steps(nodes: _Nodes, step: Floats) -> Ints:

@@ -12,9 +12,9 @@ from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.tables import Floats
 
 _MOST_NAMED = 3
-_WORTH_NAMING = 0.1  # of the waiting that is not explained
 
 _MOST_NAMES = 4  # of functions, in a sentence
 
@@ -132,12 +132,40 @@ class NotExplained(NamedTuple):
 
     not_explained: float
     waited_for: tuple[int, ...]
+    recurring: float
+    recurring_for: tuple[int, ...]
+    unmatched: float
 
 
 def not_explained(times: StepTimes) -> NotExplained:
     """Return how much of a run in which nothing was found ranks waited all the same, and for whom."""
-    varying_ms = times.waits.varying_ms
-    part = times.share_of_run(float(varying_ms.sum()) / max(1, len(times.ranks)))
-    order = np.argsort(-varying_ms, kind="stable")[:_MOST_NAMED]
-    worth = [int(column) for column in order if varying_ms[column] >= _WORTH_NAMING * varying_ms.sum() > 0]
-    return NotExplained(part, tuple(times.ranks[column] for column in worth if column < len(times.ranks)))
+    waits = times.waits
+    return NotExplained(
+        _part(times, waits.varying_ms),
+        most_of(times.ranks, waits.varying_ms),
+        _part(times, waits.recurring_ms),
+        most_of(times.ranks, waits.recurring_ms),
+        _part(times, waits.unmatched_ms),
+    )
+
+
+def _part(times: StepTimes, waited_ms: Floats) -> float:
+    return times.share_of_run(float(waited_ms.sum()) / max(1, len(times.ranks)))
+
+
+def most_of(ranks: Sequence[int], lost_ms: Floats) -> tuple[int, ...]:
+    """Return the fewest ranks to which most of a time goes, the most first.
+
+    None if it takes more than three, or than a third of the ranks: then it goes to no rank in particular.
+
+    Args:
+        ranks: the rank of each entry of ``lost_ms``, which may have one more, for what is of no rank.
+        lost_ms: what goes to each.
+    """
+    most = min(_MOST_NAMED, max(1, len(ranks) // 3))
+    order = np.argsort(-lost_ms, kind="stable")[:most]
+    enough = np.cumsum(lost_ms[order]) > lost_ms.sum() / 2
+    if not enough.any():
+        return ()
+    fewest = order[: int(np.argmax(enough)) + 1].tolist()
+    return tuple(ranks[column] for column in fewest) if max(fewest) < len(ranks) else ()

@@ -59,12 +59,17 @@ class Prices:
 
     @property
     def error(self) -> float:
-        """By how much the length of the run as played differs from that recorded, as a fraction of that."""
+        """The part of the run that playing it again does not reproduce.
+
+        It is by how much the length as played differs from that recorded, or for how long a line was in calls
+        of which it is unknown for whom it waited: these take as long, whoever is late.
+        """
         program = self._program
         first_s, last_s = float(np.nanmin(program.start_s)), float(program.end_s.max(initial=-np.inf))
         if not last_s > first_s:
             return 0.0
-        return abs(float(self._replay.ends_s(program.own_s[:, None])[-1, 0]) - last_s) / (last_s - first_s)
+        differs_s = abs(float(self._replay.ends_s(program.own_s[:, None])[-1, 0]) - last_s)
+        return max(differs_s, float(program.unknown_s.max(initial=0.0))) / (last_s - first_s)
 
     def saved_ms(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
         """Return for each set of slow ranks by how much the run would be shorter with them like their peers.

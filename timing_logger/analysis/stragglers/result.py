@@ -88,6 +88,9 @@ class VerdictDict(_Epochs):
     why: str
     not_explained: float
     waited_for: list[int]
+    recurring: float
+    recurring_for: list[int]
+    unmatched: float
     unjudged_ranks: list[int]
     gates: list[dict[str, object]]
     evidence: list[str]
@@ -134,7 +137,11 @@ class Verdict:
         why: why the run is not judged; "" if it is.
         not_explained: the fraction of the run that ranks waited, on average, without anything being found
             that explains it: waits that recur in most steps, as those of pipeline stages, do not count.
-        waited_for: the ranks for which most of that was, at most three; empty for transfers between others.
+        waited_for: the fewest ranks for which most of that was, at most three; for ``diffuse`` those to which
+            most of the time is lost. Empty if these would be more, as where ranks are late in turn.
+        recurring, recurring_for: likewise for waits that recur in most steps, as ranks have unequal work.
+        unmatched: the fraction of the run that ranks were in communication of which the rows do not tell for
+            whom they waited.
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
         gates: the conditions that decided, in the order in which they were checked.
         evidence: what decided, in sentences, and what the judgement is based on.
@@ -165,6 +172,9 @@ class Verdict:
     why: str = ""
     not_explained: float = 0.0
     waited_for: tuple[int, ...] = ()
+    recurring: float = 0.0
+    recurring_for: tuple[int, ...] = ()
+    unmatched: float = 0.0
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
     evidence: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.coverage import most_of
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
@@ -18,6 +19,7 @@ from timing_logger.analysis.stragglers.result import Gate, Verdict
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.reading.named_ranks import named_ranks
 
 
 def whole_role(case: Case) -> Verdict | None:
@@ -129,17 +131,28 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
     gate = Gate("share of the time lost to the slowest of each step", lost, most, too_much)
     if not too_much and not without_owner:
         return Verdict(verdict="healthy", gates=(gate,))
-    slowest = np.fmax.reduce(times.self_ms, axis=1, initial=0.0).sum()
+    late_ms = _late_ms(times, case.by_role)
+    whom = most_of(times.ranks, late_ms)
+    mostly = f"most of that to {named_ranks(whom)}" if whom else "no one in particular"
     return Verdict(
-        verdict="diffuse", cost_ms=float(lost * slowest), gates=(gate,),
-        evidence=(f"{lost:.0%} of the time is lost to the slowest rank of each step, no one in particular.",),
+        verdict="diffuse", cost_ms=float(late_ms.sum()), gates=(gate,), waited_for=whom,
+        evidence=(f"{lost:.0%} of the time is lost to the slowest rank of each step, {mostly}.",),
     )  # fmt: skip
 
 
 def _lost_share(times: StepTimes, by_role: Mapping[str, Ints]) -> float:
-    if not by_role or not len(times.iterations):
-        return float("nan")
-    typical = np.fmax.reduce([row_medians(times.self_ms[:, columns]) for columns in by_role.values()])
-    slowest = np.fmax.reduce(times.self_ms, axis=1)
-    total = float(np.nansum(slowest))
-    return 1 - float(np.nansum(typical)) / total if total > 0 else float("nan")
+    total_ms = float(np.nansum(np.fmax.reduce(times.self_ms, axis=1, initial=np.nan)))
+    return float(_late_ms(times, by_role).sum()) / total_ms if total_ms > 0 else float("nan")
+
+
+def _late_ms(times: StepTimes, by_role: Mapping[str, Ints]) -> Floats:
+    """Return for each rank how much longer it took than the typical rank where it was the slowest."""
+    lost_ms = np.zeros(len(times.ranks))
+    known = np.flatnonzero(~np.isnan(times.self_ms).all(axis=1))
+    if not by_role or not len(known):
+        return lost_ms
+    typical_ms = np.fmax.reduce([row_medians(times.self_ms[:, columns]) for columns in by_role.values()])
+    slowest = np.nanargmax(times.self_ms[known], axis=1)
+    beyond_ms = np.nan_to_num(times.self_ms[known, slowest] - typical_ms[known])
+    np.add.at(lost_ms, slowest, beyond_ms)
+    return lost_ms

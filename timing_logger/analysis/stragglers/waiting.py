@@ -54,6 +54,7 @@ class Waits(NamedTuple):
         varying_ms: for each rank, and at last for transfers between others, how long others waited for it
             beyond what each waited for it in half of the steps or more: waits that recur so are how the ranks
             share their work.
+        recurring_ms: likewise, those waits that recur so.
     """
 
     own_ms: Floats
@@ -62,6 +63,7 @@ class Waits(NamedTuple):
     unmatched_ms: Floats
     pending_ms: Floats
     varying_ms: Floats
+    recurring_ms: Floats
 
 
 def waits_by_step(of: Communication) -> Waits:
@@ -89,9 +91,10 @@ def waits_by_step(of: Communication) -> Waits:
     owner = np.where(to_rank, owner, shape.ranks)
     counts = waits & (owner != by)
     varying_ms = _varying_ms(of, owner[counts], by[counts], at[counts].astype(np.int64), ms[counts])
+    recurring_ms = np.bincount(owner[counts], ms[counts], minlength=shape.ranks + 1) - varying_ms
     own_ms, for_it_ms, longest = (np.where(is_told, values, np.nan) for values in found)
     unmatched_ms = _sum(cell + by, ms, inside & ~known, shape)
-    return Waits(own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms)
+    return Waits(own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms, recurring_ms)
 
 
 def _pending_ms(of: Communication) -> Floats:
