@@ -44,8 +44,8 @@ def of_rank(**further: object) -> Verdict:
         ),
         (
             Verdict(verdict="healthy", not_explained=0.12),
-            "No rank is slow, but 12% of the run was waiting that nothing found here explains, for no rank in "
-            "particular.",
+            "No rank is slow, but 12% of the run was waiting that nothing found here explains, for no rank "
+            "in particular.",
         ),
         (
             Verdict(verdict="healthy", judged=False, why="only one rank is recorded"),
