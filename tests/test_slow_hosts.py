@@ -99,6 +99,19 @@ def test_half_of_a_host_that_stalls_is_named_and_the_host_is_said_to_be_where() 
     assert "these are 4 of the 8 ranks of node1" in said(verdict)
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_host_that_stalls_for_longer_or_shorter_in_every_step_is_named(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    stalls_ms = np.zeros((120, 32))
+    stalls_ms[:, 8:16] = rng.exponential(20.0, (120, 1))
+    usual_ms = {"DATA": 2.0, "FORWARD": 10.0, "BACKWARD": 20.0, "OPTIMIZER": 3.0}
+    times_ms = {name: ms * np.exp(rng.normal(0.0, 0.05, (120, 32))) for name, ms in usual_ms.items()}
+    times_ms["DATA"] += stalls_ms
+    verdict = stragglers(on_hosts(of_phases(times_ms)))
+    assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
+    assert "varies on each by itself" not in said(verdict)
+
+
 # -- a host, or its work ------------------------------------------------------------------------------------
 
 
@@ -107,6 +120,12 @@ def test_half_of_the_ranks_that_are_always_slower_may_have_more_to_do() -> None:
     assert (verdict.verdict, verdict.ranks, verdict.hosts) == ("role", NODE1, ("node1",))
     assert "The 8 ranks of node1 (ranks 8 to 15), or their work, are slow" in said(verdict)
     assert "whether their host or their work is slow cannot be told" in said(verdict)
+
+
+def test_one_of_two_hosts_of_a_stated_role_is_named_since_its_ranks_have_as_much_to_do() -> None:
+    roles = dict.fromkeys(range(16), "stage 0")
+    verdict = stragglers(on_hosts(throttled(16, slice(8, 16))), roles=roles)
+    assert (verdict.verdict, verdict.ranks, verdict.bond) == ("rank", NODE1, "host")
 
 
 def test_half_of_the_ranks_are_nobody_in_particular_where_the_hosts_are_not_known() -> None:

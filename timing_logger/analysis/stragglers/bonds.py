@@ -39,22 +39,21 @@ def bond_of(case: Case, party: Party) -> Bond:
 def vary_together(case: Case, party: Party) -> bool | None:
     """Tell whether the times of a party's ranks vary together also where these are not slow; None if unknown.
 
-    Looked at is the phase in which they are slow. If they always are, their times either vary by themselves
-    even so, or it is the ranks of the other hosts that show whether those of a host wait for each other.
+    Looked at is the phase in which they are slow; all of its steps if they always are. If ranks of the other
+    hosts vary by themselves, it is not how the job works that ties these, and their times may vary together
+    because what delays them all does so more or less in every step.
     """
     times, policy, columns = case.times, case.policy, np.array(party.columns)
     phase, _ = phase_of(times, party.first)
     phase_ms = times.phase_ms[times.phases.index(phase)]
     logs = np.log(np.where(phase_ms > 0, phase_ms, np.nan))
     found = _likeness(case, np.delete(logs, party.first.slow.steps, axis=0), columns)
-    if np.isnan(found):
-        found = _likeness(case, logs, columns)
-        if not found < policy.max_apart_correlation:
-            elsewhere = known(np.array([_likeness(case, logs, its) for its in _other_hosts(case, columns)]))
-            found = float(np.median(elsewhere)) if len(elsewhere) else float("nan")
-    if found >= policy.min_lockstep_correlation:
-        return True
-    return False if found < policy.max_apart_correlation else None
+    found = _likeness(case, logs, columns) if np.isnan(found) else found
+    if found < policy.max_apart_correlation:
+        return False
+    elsewhere = known(np.array([_likeness(case, logs, its) for its in _other_hosts(case, columns)]))
+    is_of_job = not len(elsewhere) or np.median(elsewhere) >= policy.max_apart_correlation
+    return True if found >= policy.min_lockstep_correlation and is_of_job else None
 
 
 def _other_hosts(case: Case, columns: Ints) -> Iterator[Ints]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from timing_logger.analysis.roles import NO_ROLE
 from timing_logger.analysis.stragglers.bonds import vary_together
 from timing_logger.analysis.stragglers.candidates import Candidate, slow_together
 from timing_logger.analysis.stragglers.case import Case
@@ -74,10 +75,13 @@ def slow_hosts(case: Case, pricing: Pricing) -> list[Party]:
 
 
 def may_be_its_work(case: Case, party: Party) -> bool:
-    """Tell whether a slow host may as well have more to do: it has half of the ranks, and always is slow."""
-    halves = (np.isin(its, party.columns).mean() for its in case.by_role.values())
-    is_half = max(halves) >= case.policy.max_slow_share_of_role
-    return party.bond.kind == "host" and is_half and party.first.slow.kind == "persistent"
+    """Tell whether a slow host may as well have more to do: it has half of the ranks, and always is slow.
+
+    Where roles are stated, ranks of one role do equal work.
+    """
+    is_half = len(party.columns) >= case.policy.max_slow_share_of_role * len(case.times.ranks)
+    is_always_slow = party.first.slow.kind == "persistent"
+    return party.bond.kind == "host" and is_half and is_always_slow and set(case.by_role) == {NO_ROLE}
 
 
 def _slow_of_hosts(ratios: Floats, policy: Policy) -> list[SlowSteps]:
