@@ -95,7 +95,7 @@ def test_why_shows_every_number_with_its_reason_and_marks_those_that_differ() ->
     found = stragglers_and_windows(data_parallel(factors(30, 4)), policy=Policy(min_bursts=4))
     shown = stragglers_text(found.verdict, found.windows, 80, why=True)
     assert max(map(len, shown.splitlines())) <= 80
-    assert "\n* min_bursts 4 (standard 3): So many slow stretches of a rank" in shown
+    assert "\n* min_bursts 4 (standard 2): So many slow stretches of a rank" in shown
     for field in fields(Policy):
         assert re.search(rf"^(\* )?{field.name} ", shown, re.MULTILINE)
     assert shown.count("\n* ") == 1

@@ -127,3 +127,18 @@ def test_two_fences_and_a_reduction_are_one_round_also_in_a_short_run() -> None:
     assert set(rounds_of(opened(timings), timings["rank"].to_numpy())) == set(range(40))
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
+
+
+def test_rounds_of_a_solver_that_reduces_more_or_less_often_are_found() -> None:
+    """As when an iteration converges after three steps, or after seven."""
+    loop, often = Loop(), np.random.default_rng(1).integers(3, 8, N_ROUNDS)
+    for n in often.tolist():
+        loop.work(10.0)
+        for _ in range(n):
+            loop.work(3.0, extra_of_rank_2=1.5)
+            loop.meet("ALLREDUCE", 8)
+        loop.meet("ALLGATHER", 8000)
+    verdict = stragglers(loop.table())
+    assert (verdict.verdict, verdict.ranks, verdict.window) == ("rank", (2,), "persistent")
+    assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
+    assert 0.75 < verdict.cost_ms / (1.5 * often.sum()) < 1  # the others are late now and then, too

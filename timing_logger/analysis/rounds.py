@@ -75,7 +75,8 @@ def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
 
     A kind that comes now and then, as a checkpoint's, makes rounds long: the rarest kinds are left out as
     long as there are few rounds, and it makes many more. It does not where a kind comes once in a loop and
-    another twice, as the fences around each exchange.
+    another twice, as the fences around each exchange. A kind that comes several times on end may come more
+    often in one round than in another, as the reductions of a solver: then the last of them counts.
     """
     counts = np.bincount(kinds)
     best = np.ones(len(kinds), np.bool_), 0, 1
@@ -83,12 +84,23 @@ def _rounds(kinds: Ints) -> tuple[Bools, int, int]:
     for rarest in np.sort(np.unique(counts[counts > 0])):
         kept = counts[kinds] >= rarest
         first, period = _period(kinds[kept][:_LOOKED_AT])
+        if not period:
+            kept = _last_on_end(kinds, kept)
+            first, period = _period(kinds[kept][:_LOOKED_AT])
         n_rounds = (int(kept.sum()) - first) // period if period else 0
         if n_rounds > most * (1.0 if most < _FEW else _MANY_MORE):
             best, most = (kept, first, period), n_rounds
         if most >= ENOUGH:
             break
     return best
+
+
+def _last_on_end(kinds: Ints, wanted: Bools) -> Bools:
+    """Mark of those that are wanted the last of each stretch of equal ones."""
+    place = np.flatnonzero(wanted)
+    found = np.zeros(len(kinds), np.bool_)
+    found[place[np.diff(kinds[place], append=-1) != 0]] = True
+    return found
 
 
 def _period(kinds: Ints) -> tuple[int, int]:

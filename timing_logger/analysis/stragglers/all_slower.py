@@ -184,7 +184,7 @@ def _noise_within(series: Floats, spans: Sequence[tuple[int, int]], policy: Poli
     apart = np.full((max(end - begin for begin, end in spans), len(spans)), np.nan)
     for column, (begin, end) in enumerate(spans):
         apart[: end - begin, column] = series[begin:end]
-    return noise_of(apart, policy.min_common_stretches)
+    return noise_of(apart, policy.min_common_stretches, policy.min_noise_sigma)
 
 
 def _wandering(series: Floats, spans: Sequence[tuple[int, int]], policy: Policy) -> float:
@@ -203,7 +203,7 @@ def _little_by_little(own: Floats, took_ms: Floats, policy: Policy) -> _Slower |
     step = np.linspace(-0.5, 0.5, len(typical))
     growth = _growth(typical, step)
     rest = typical - growth * step
-    noise = noise_of(rest[:, None], policy.min_common_stretches)
+    noise = noise_of(rest[:, None], policy.min_common_stretches, policy.min_noise_sigma)
     sigma = max(policy.min_noise_sigma, sigma_of(np.diff(rest))) * noise.error_factor
     if growth < policy.min_z * sigma * (12 / len(typical)) ** 0.5:  # the standard error of a slope
         return None

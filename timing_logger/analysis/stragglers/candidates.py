@@ -165,8 +165,9 @@ def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
     together = []
     for column in sorted({slow.column for slow in found}):
         its = [slow for slow in found if slow.column == column]
-        if len(its) >= policy.min_bursts:
-            steps = np.unique(np.concatenate([slow.steps for slow in its]))
+        steps = np.unique(np.concatenate([slow.steps for slow in its]))
+        longest = max(len(slow.steps) for slow in its)
+        if len(its) >= policy.min_bursts and longest < (1 - policy.edge_steps_share) * len(steps):
             level = float(np.median([slow.level for slow in its]))
             together.append(SlowSteps(column, steps, "intermittent", level, max(slow.z for slow in its)))
     return found + together

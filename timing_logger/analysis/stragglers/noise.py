@@ -76,15 +76,16 @@ def usual_of(values: Floats) -> tuple[float, float]:
     return float(high) + _MIDDLE * sigma, sigma
 
 
-def noise_of(series: Floats, min_stretches: int) -> Noise:
+def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0) -> Noise:
     """Measure the noise that the ranks have in common.
 
     Args:
         series: steps x ranks; NaN where unknown.
         min_stretches: the least number of stretches of a length in a run, for it to tell how much they
             differ.
+        min_sigma: the least standard deviation of independent steps; what is below it is rounding.
     """
-    columns = _in_sigmas(series)
+    columns = _in_sigmas(series, min_sigma)
     lengths = _lengths(max(map(len, columns), default=0), min_stretches)
     errors = [1.0]
     for length in lengths[1:]:
@@ -93,10 +94,10 @@ def noise_of(series: Floats, min_stretches: int) -> Noise:
     return Noise(tuple(lengths), tuple(errors))
 
 
-def _in_sigmas(series: Floats) -> list[Floats]:
+def _in_sigmas(series: Floats, min_sigma: float) -> list[Floats]:
     """Return each rank's known steps, in units of the standard deviation between neighbouring steps."""
     known = [column[~np.isnan(column)] for column in series.T]
-    sigmas = [sigma_of(np.diff(column)) for column in known]
+    sigmas = [max(min_sigma, sigma_of(np.diff(column))) for column in known]
     return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
 
 

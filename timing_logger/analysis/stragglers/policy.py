@@ -101,7 +101,7 @@ class Policy:
     min_waited_share: float = share(
         0.5, "A rank for which nobody waits costs nothing, or only logs more than its peers."
     )
-    min_bursts: int = count(3, "So many slow stretches of a rank count together, as one that comes and goes.")
+    min_bursts: int = count(2, "So many slow stretches of a rank count together, as one that comes and goes.")
     min_peers_for_spread: int = count(2, "One peer alone has no spread, so there is no z among the peers.")
     half_gap_share: float = share(
         0.5, "Beside a rank that is named, another may be named that is slower by this share of what matters."

@@ -86,7 +86,8 @@ def slow_steps(ratios: Floats, policy: Policy, *, gap_share: float = 1.0) -> lis
         gap_share: which part of the least difference of scores is enough for a slow stretch.
     """
     least = -float(np.log(1 - gap_share * policy.min_score_gap))
-    ruler = _Ruler(policy, noise_of(ratios, policy.min_compared_stretches), least)
+    noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma)
+    ruler = _Ruler(policy, noise, least)
     columns = range(ratios.shape[1])
     stretches = [found for column in columns for found in _stretches(ratios[:, column], column, ruler)]
     return stretches + _recurring(ratios, stretches, ruler)
