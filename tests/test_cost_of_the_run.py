@@ -59,3 +59,14 @@ def test_the_part_of_the_run_counts_time_outside_of_steps() -> None:
     run_ms = at_once.cost_ms / at_once.cost_share
     assert later.cost_ms == pytest.approx(at_once.cost_ms, rel=0.001)
     assert later.cost_share == pytest.approx(at_once.cost_ms / (run_ms + 1e3 * set_up_s), rel=0.001)
+
+
+def test_a_loop_that_reduces_in_every_tenth_iteration_only_is_no_sampled_run() -> None:
+    """Collectives are numbered without a gap, so none of them is missing."""
+    whole = slow_run(40)
+    rows = whole[whole["operation"] == "ALLREDUCE"].reset_index(drop=True)
+    rows["iteration"] = 10 * rows["iteration"] + 9
+    verdict = stragglers(rows)
+    assert (verdict.ranks, verdict.recorded_every, verdict.phase) == ((2,), 1, "UNLOGGED")
+    assert verdict.cost_ms == pytest.approx(stragglers(whole).cost_ms, rel=0.1)
+    assert stragglers(rows.assign(seq=10 * rows["seq"])).recorded_every == 10

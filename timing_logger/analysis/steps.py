@@ -15,8 +15,6 @@ from timing_logger.analysis.epochs import Epochs, Meaning, epochs_of
 from timing_logger.analysis.tables import Column, Floats, Frame, Ints, nullable_integers, numbers
 from timing_logger.record import LARGEST
 
-_MOSTLY = 0.75  # of the distances of recorded iterations: then they follow a rule
-
 
 class StepRange(NamedTuple):
     """The first and last step of a range; the epochs are None where iterations do not restart."""
@@ -76,16 +74,6 @@ class Numbering(NamedTuple):
         ends = steps[[0, -1]]
         iterations = (int(iteration) for iteration in self.iterations(ends))
         return StepRange(*iterations, *(None if np.isnan(e) else int(e) for e in self.epochs_of(ends)))
-
-    def distance(self, steps: Ints) -> int:
-        """Return by how much iterations usually grow from step to step; 1 if they follow no rule."""
-        iterations, epochs = self.iterations(steps), self.epochs_of(steps)
-        grows = np.diff(iterations)
-        grows = grows[(grows > 0) & (np.isnan(epochs[1:]) | (epochs[1:] == epochs[:-1]))]
-        if not len(grows):
-            return 1
-        usual = int(np.median(grows))
-        return usual if np.mean(grows == usual) > _MOSTLY else 1
 
 
 class Steps(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 from timing_logger.analysis.blocking import lanes_of, unblocked_work
 from timing_logger.analysis.grouping import greatest_of_each
 from timing_logger.analysis.intervals import union_lengths
-from timing_logger.analysis.operations import needs_no_other_rank
+from timing_logger.analysis.operations import is_collective, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.steps import Numbering
 from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms
@@ -28,6 +28,8 @@ class RankSteps(NamedTuple):
             operation, NaN if unknown.
         gap_ms: time from the end of the last communication of the step before to that of this step, less
             the communication; per iteration, also where only some iterations are recorded.
+        stands_for: how many iterations the step stands for: 10 where every 10th was recorded; NaN for the
+            first.
         blocked_ms: how long a thread or stream of the process was blocked in communication.
         unlogged_ms: the time for which the process has no row, over all steps but the first, by the
             operations before and after it.
@@ -37,13 +39,14 @@ class RankSteps(NamedTuple):
     iterations: Ints
     work_ms: dict[str, Floats]
     gap_ms: Floats
+    stands_for: Floats
     blocked_ms: Floats
     unlogged_ms: Mapping[tuple[str, str], float]
 
     def without_steps(self) -> RankSteps:
         """Return the times of the same process as if it had recorded no step."""
         none = self.gap_ms[:0]
-        return RankSteps(self.rank, self.iterations[:0], {}, none, none, {})
+        return RankSteps(self.rank, self.iterations[:0], {}, none, none, none, {})
 
 
 class WorkRows(NamedTuple):
@@ -56,6 +59,7 @@ class WorkRows(NamedTuple):
         elapsed_ms: duration of the row; NaN where it is unknown or the operation failed.
         start_s, end_s: on the time axis of the process, in seconds.
         lane, blocks: as ``lanes_of`` returns them.
+        group, number: the group of the row's collective, and its number there; NaN where it has none.
     """
 
     operations: list[str]
@@ -66,6 +70,8 @@ class WorkRows(NamedTuple):
     end_s: Floats
     lane: Ints
     blocks: Bools
+    group: Ints
+    number: Floats
 
     @classmethod
     def of(cls, frame: Frame, step: Floats) -> WorkRows:
@@ -87,6 +93,8 @@ class WorkRows(NamedTuple):
             end_s=numbers(frame, "end_counter"),
             lane=lanes.lane,
             blocks=lanes.blocks,
+            group=coded_text(frame, "group")[0],
+            number=np.where(each_text((operation, operations), is_collective), numbers(frame, "seq"), np.nan),
         )
 
     def only(self, wanted: Bools | Rows) -> WorkRows:
@@ -116,11 +124,12 @@ def rank_steps(rows: WorkRows, rank: int, numbering: Numbering) -> RankSteps:
         for code, name in enumerate(rows.operations)
         if needs_no_other_rank(name) and (here := rows.operation == code).any()
     }
-    gap_ms = _gap_ms(rows, own, at, recorded)
+    stands_for = _stands_for(rows, at, recorded)
+    gap_ms = _gap_ms(rows, own, at, stands_for)
     blocked = rows.only(rows.blocks)
     blocked_s = union_lengths(at[rows.blocks], blocked.start_s, blocked.end_s, len(steps))
     later = rows.only((at > 0) & (own | rows.blocks))
-    return RankSteps(rank, steps, work_ms, gap_ms, 1000 * blocked_s, _unlogged_ms(later))
+    return RankSteps(rank, steps, work_ms, gap_ms, stands_for, 1000 * blocked_s, _unlogged_ms(later))
 
 
 def _since(iterations: Ints) -> Floats:
@@ -134,12 +143,31 @@ def _alone_ms(rows: WorkRows, held: Bools) -> Floats:
     return alone
 
 
-def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
+def _stands_for(rows: WorkRows, at: Ints, iterations: Ints) -> Floats:
+    """Return the iterations since the step before; 1 where no collective was left out in between.
+
+    A loop that communicates in every 40th iteration only has no row in the others, if its own work is not
+    recorded. Then the collectives are numbered without a gap, and nothing is missing.
+    """
+    since = _since(iterations)
+    row = np.flatnonzero(~np.isnan(rows.number))
+    row = row[np.lexsort((rows.number[row], rows.group[row]))]
+    of_one_group = rows.group[row[1:]] == rows.group[row[:-1]]
+    follows = of_one_group & (at[row[1:]] == at[row[:-1]] + 1)
+    missing = np.diff(rows.number[row]) > 1
+    shows, contradicts = (
+        np.bincount(at[row[1:]][follows & ones], minlength=len(iterations)) > 0
+        for ones in (~missing, missing)
+    )
+    return np.where(shows & ~contradicts & (since > 0), 1.0, since)
+
+
+def _gap_ms(rows: WorkRows, own: Bools, at: Ints, stands_for: Floats) -> Floats:
     """Compute ``gap_ms``; NaN for the first step, also of an epoch, and wherever an instant is unknown."""
     placed = ~np.isnan(rows.start_s) & ~np.isnan(rows.end_s)
     blocked = placed & rows.blocks
-    gaps = np.full(len(iterations), np.nan)
-    last_ends = greatest_of_each(rows.end_s[blocked], at[blocked], len(iterations))
+    gaps = np.full(len(stands_for), np.nan)
+    last_ends = greatest_of_each(rows.end_s[blocked], at[blocked], len(stands_for))
     known = np.flatnonzero(~np.isnan(last_ends))
     since, until = last_ends[known[:-1]], last_ends[known[1:]]
     # Communication beside own work delays nothing, so only its time outside of the work is subtracted. A
@@ -149,9 +177,17 @@ def _gap_ms(rows: WorkRows, own: Bools, at: Ints, iterations: Ints) -> Floats:
     starts = np.concatenate([work.start_s, rows.start_s[blocked]])
     ends = np.concatenate([work.end_s, rows.end_s[blocked]])
     held_s = covered_s(since, until, starts, ends) - covered_s(since, until, work.start_s, work.end_s)
-    span_s = np.diff(last_ends[known]) / _since(iterations[known])[1:]
+    span_s = np.diff(last_ends[known]) / _means_between(stands_for, known)
     gaps[known[1:]] = 1000 * np.maximum(span_s - held_s, 0.0)
     return gaps
+
+
+def _means_between(values: Floats, places: Ints) -> Floats:
+    """Return the mean of the values after each place up to the next one; NaN where one of them is NaN."""
+    sums = np.cumsum(np.append(0.0, np.nan_to_num(values)))
+    unknown = np.cumsum(np.append(0, np.isnan(values)))
+    begin, end = places[:-1] + 1, places[1:] + 1
+    return np.where(unknown[end] > unknown[begin], np.nan, (sums[end] - sums[begin]) / (end - begin))
 
 
 def _unlogged_ms(rows: WorkRows) -> dict[tuple[str, str], float]:

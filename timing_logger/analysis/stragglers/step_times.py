@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +37,8 @@ from timing_logger.analysis.tables import (
 )
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.record import DEVICE_CLOCK
+
+_FOLLOW_A_RULE = 0.75  # of the steps: then what most of them stand for is what was chosen to be recorded
 
 UNLOGGED = "UNLOGGED"
 """The phase of the time for which a rank has no row, neither of work nor of communication."""
@@ -83,6 +84,7 @@ class StepTimes:
         unlogged_ms: for each rank the time without any row, by the operations before and after it.
         played: the run as a program that can be played again.
         wall_ms: how long the run lasted on the rank that was there longest; NaN if unknown.
+        recorded_every: how many iterations a recorded step stands for: 10 where every 10th is recorded.
     """
 
     ranks: list[int]
@@ -101,6 +103,7 @@ class StepTimes:
     unlogged_ms: Sequence[Mapping[tuple[str, str], float]] = ()
     played: Played | None = None
     wall_ms: float = float("nan")
+    recorded_every: int = 1
 
     def step_range(self, steps: Ints) -> StepRange:
         """Return the range from the first to the last of the steps at these positions."""
@@ -139,11 +142,6 @@ class StepTimes:
         """Return a cost, over the steps recorded, as a fraction of the run; 0 if its length is unknown."""
         length_ms = self.run_ms
         return self.recorded_every * cost_ms / length_ms if length_ms > 0 else 0.0
-
-    @cached_property
-    def recorded_every(self) -> int:
-        """How many iterations a recorded step stands for: 10 where every 10th is recorded."""
-        return self.numbering.distance(self.iterations) if self.has_iterations else 1
 
 
 def step_times(timings: IntoDataFrameT) -> StepTimes:
@@ -291,7 +289,18 @@ def _assembled(
         from_gaps=False, has_iterations=has_iterations, numbering=numbering,
         unlogged_ms=list({steps.rank: steps.unlogged_ms for steps in found}.values()),
         on_device=any(part.on_device for part in parts), played=played, wall_ms=_wall_ms(parts),
+        recorded_every=_recorded_every(found) if has_iterations else 1,
     )  # fmt: skip
+
+
+def _recorded_every(found: Sequence[RankSteps]) -> int:
+    """Return what most steps stand for; 1 where they follow no rule."""
+    stands_for = np.concatenate([steps.stands_for for steps in found])
+    stands_for = stands_for[~np.isnan(stands_for)]
+    if not len(stands_for):
+        return 1
+    usual = int(np.median(stands_for))
+    return usual if np.mean(stands_for == usual) > _FOLLOW_A_RULE else 1
 
 
 def _wall_ms(parts: Sequence[StepTimesPart]) -> float:
