@@ -62,9 +62,9 @@ def blocked_times(
     first = np.searchsorted(found.line, np.arange(int(line.max(initial=-1)) + 2))
     waits_until_s = np.minimum(np.where(np.isnan(until_s), found.start_s, until_s), found.end_s)
     order = np.argsort(waits_until_s, kind="stable")
-    pieces = origins(first, found.start_s, found.end_s, until_s, needed, order, blocks[found.row])
-    hold, leads_to = (np.array(pieces[i], np.int64) for i in (0, 3))
-    begins_s, ends_s = (np.array(pieces[i], np.float64) for i in (1, 2))
+    hold, begins_s, ends_s, leads_to = origins(
+        first, found.start_s, found.end_s, until_s, needed, order, blocks[found.row]
+    )
     waits = begins_s < until_s[hold]
     is_known = (leads_to != UNKNOWN) & (waits | is_whole[found.row[hold]])
     what = np.where(is_known, np.where(waits, WAITING, TRANSFER), NOT_MATCHED)

@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.loops import apart
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 
@@ -47,3 +46,22 @@ def holds_of(
     starts_s, ends_s = apart(line[row], start_s[row], end_s[row])
     found = Holds(row, line[row], starts_s, ends_s)
     return found.only(ends_s > starts_s)
+
+
+def apart(line: Ints, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
+    """Return starts and ends with which the intervals of each line do not overlap.
+
+    None begins before the one before it has ended; of one inside of another, nothing is left.
+
+    Args:
+        line: the line of each interval, ascending; those of a line are in the order of their starts.
+        start_s, end_s: the intervals, in seconds; none ends before it starts.
+    """
+    starts_s, ends_s = start_s.copy(), end_s.copy()
+    follows = line[1:] == line[:-1]
+    overlaps = follows & (start_s[1:] < end_s[:-1])
+    for number in np.unique(line[1:][overlaps]).tolist():
+        its = slice(*np.searchsorted(line, [number, number + 1]).tolist())
+        ends_s[its] = np.maximum.accumulate(end_s[its])
+    starts_s[1:] = np.where(follows, np.maximum(start_s[1:], ends_s[:-1]), start_s[1:])
+    return starts_s, ends_s

@@ -1,4 +1,4 @@
-"""Loops of the account, which go through rows one by one.
+"""Loops of the account, which go through rows one by one where these depend on each other.
 
 They are plain Python over NumPy arrays of numbers, and say nothing of tables: what they mean stands in the
 modules that call them.
@@ -7,7 +7,7 @@ modules that call them.
 from __future__ import annotations
 
 from bisect import bisect_right
-from math import isnan
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,32 +19,49 @@ TRANSFER = -1
 UNKNOWN = -2
 """In place of a line: it is unknown for whom a line waited."""
 
+Ragged: TypeAlias = "tuple[list[int], list[int]]"
+"""Lists of numbers, one after the other: where each begins, and at last where all end; and the numbers."""
 
-def innermost(start_s: Floats, end_s: Floats, holds: Bools) -> tuple[list[float], list[float], list[int]]:
+
+def innermost(start_s: Floats, end_s: Floats, holds: Bools) -> tuple[Floats, Floats, Ints]:
     """Give each instant of one line to one of the intervals that cover it.
 
     It goes to the interval that began last; but one that ``holds`` the line keeps its time, since a thread
     that is blocked does nothing else.
 
     Args:
-        start_s, end_s: the intervals, in seconds, in the order of their starts.
+        start_s, end_s: the intervals, in seconds, in the order of their starts; each ends after it starts.
         holds: for each interval whether the line is blocked in it; such intervals do not overlap.
 
     Returns:
         Starts, ends and the number of the interval of each piece, in the order of time.
     """
+    begins = np.append(True, start_s[1:] >= np.maximum.accumulate(end_s)[:-1])[: len(start_s)]
+    alone = begins & np.append(begins[1:], True)[: len(start_s)]  # most are, and are one piece each
+    if alone.all():
+        return start_s, end_s, np.arange(len(start_s))
+    whole, shared = np.flatnonzero(alone), np.flatnonzero(~alone)
+    starts, ends, owners = _divided(start_s[shared].tolist(), end_s[shared].tolist(), holds[shared].tolist())
+    starts_s, ends_s = np.concatenate([start_s[whole], starts]), np.concatenate([end_s[whole], ends])
+    order = np.argsort(starts_s, kind="stable")
+    return starts_s[order], ends_s[order], np.concatenate([whole, shared[owners]])[order]
+
+
+def _divided(
+    start_s: list[float], end_s: list[float], holds: list[bool]
+) -> tuple[list[float], list[float], list[int]]:
+    """Return the pieces of intervals of which some overlap, as :func:`innermost` does."""
     starts: list[float] = []
     ends: list[float] = []
     owners: list[int] = []
     under_way: list[int] = []  # the innermost last
-    begin_s, until_s, holding = start_s.tolist(), end_s.tolist(), holds.tolist()  # faster, one by one
-    n = len(begin_s)
-    now = begin_s[0] if n else 0.0
+    n = len(start_s)
+    now = start_s[0]
     for i in range(n + 1):
-        until = begin_s[i] if i < n else float("inf")
+        until = start_s[i] if i < n else float("inf")
         while under_way and now < until:
             top = under_way[-1]
-            end = until_s[top]
+            end = end_s[top]
             if end > now:
                 piece_end = end if end < until else until
                 starts.append(now)
@@ -56,33 +73,16 @@ def innermost(start_s: Floats, end_s: Floats, holds: Bools) -> tuple[list[float]
         if i < n:
             if until > now:
                 now = until
-            if under_way and holding[under_way[-1]] and until_s[under_way[-1]] > now:
+            if under_way and holds[under_way[-1]] and end_s[under_way[-1]] > now:
                 under_way.insert(len(under_way) - 1, i)
             else:
                 under_way.append(i)
     return starts, ends, owners
 
 
-def apart(line: Ints, start_s: Floats, end_s: Floats) -> tuple[Floats, Floats]:
-    """Return starts and ends with which the intervals of each line do not overlap.
-
-    None begins before the one before it has ended; of one inside of another, nothing is left.
-
-    Args:
-        line: the line of each interval; those of a line follow each other, in the order of their starts.
-        start_s, end_s: the intervals, in seconds.
-    """
-    lines, starts_s, ends_s = line.tolist(), start_s.tolist(), end_s.tolist()
-    for i in range(1, len(lines)):
-        if lines[i] == lines[i - 1]:
-            starts_s[i] = max(starts_s[i], ends_s[i - 1])
-            ends_s[i] = max(starts_s[i], ends_s[i])
-    return np.array(starts_s, np.float64), np.array(ends_s, np.float64)
-
-
 def origins(
     first: Ints, start_s: Floats, end_s: Floats, until_s: Floats, needed: Ints, order: Ints, wanted: Bools
-) -> tuple[list[int], list[float], list[float], list[int]]:
+) -> tuple[Ints, Floats, Floats, Ints]:
     """Find for each instant in which a line was blocked what it waited for in the end.
 
     A line that is blocked waits for the line that it needs, until that has come; then the operation itself
@@ -101,11 +101,12 @@ def origins(
         For each piece its hold, its start and end in seconds, and the line that it leads to, ``TRANSFER`` or
         ``UNKNOWN``; hold by hold, in the order of time.
     """
+    waits_until_s = np.where(until_s > start_s, np.minimum(until_s, end_s), start_s)
+    follows = np.where(waits_until_s > start_s, needed, -1)
+    rest = np.where(np.isnan(until_s), UNKNOWN, TRANSFER)
     walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist())
-    lasts_s, lines = until_s.tolist(), needed.tolist()
-    for hold in order.tolist():
-        walk.tell(hold, lasts_s[hold], lines[hold])
-    return walk.told(np.flatnonzero(wanted).tolist())
+    walk.tell(order.tolist(), waits_until_s.tolist(), follows.tolist(), rest.tolist())
+    return walk.told(np.flatnonzero(wanted))
 
 
 class _Walk:
@@ -113,18 +114,25 @@ class _Walk:
 
     def __init__(self, first: list[int], start_s: list[float], end_s: list[float]) -> None:
         self._first, self._start_s, self._end_s = first, start_s, end_s
-        self._pieces: list[tuple[float, float, int]] = []  # start, end, and the line that it leads to
-        self._of_hold: list[slice | None] = [None] * len(start_s)
+        self._from_s: list[float] = []  # of each piece, as are the next two
+        self._to_s: list[float] = []
+        self._leads_to: list[int] = []
+        self._begin, self._stop = [-1] * len(start_s), [-1] * len(start_s)  # the pieces of each hold
 
-    def tell(self, hold: int, until_s: float, line: int) -> None:
-        """Divide a hold: until a line had come, and the rest. NaN if it is unknown who was needed."""
-        begin_s, end_s, n_before = self._start_s[hold], self._end_s[hold], len(self._pieces)
-        waits_until_s = min(until_s, end_s) if until_s > begin_s else begin_s
-        if waits_until_s > begin_s and line >= 0:
-            self._follow(line, begin_s, waits_until_s)
-        if end_s > waits_until_s:
-            self._pieces.append((waits_until_s, end_s, UNKNOWN if isnan(until_s) else TRANSFER))
-        self._of_hold[hold] = slice(n_before, len(self._pieces))
+    def tell(self, order: list[int], until_s: list[float], follows: list[int], rest: list[int]) -> None:
+        """Divide each hold: until when it follows a line, if any, and what the rest of it leads to."""
+        for hold in order:
+            self._begin[hold] = len(self._from_s)
+            if follows[hold] >= 0:
+                self._follow(follows[hold], self._start_s[hold], until_s[hold])
+            if self._end_s[hold] > until_s[hold]:
+                self._add(until_s[hold], self._end_s[hold], rest[hold])
+            self._stop[hold] = len(self._from_s)
+
+    def _add(self, from_s: float, to_s: float, leads_to: int) -> None:
+        self._from_s.append(from_s)
+        self._to_s.append(to_s)
+        self._leads_to.append(leads_to)
 
     def _follow(self, line: int, begin_s: float, until_s: float) -> None:
         """Tell what a line did in a stretch of time: something itself, or what it waited for."""
@@ -133,7 +141,7 @@ class _Walk:
         while now_s < until_s:
             held_from_s = min(self._start_s[hold], until_s) if hold < stop else until_s
             if held_from_s > now_s:
-                self._pieces.append((now_s, held_from_s, line))
+                self._add(now_s, held_from_s, line)
                 now_s = held_from_s
             if now_s < until_s:
                 held_until_s = min(self._end_s[hold], until_s)
@@ -142,24 +150,25 @@ class _Walk:
 
     def _copy(self, hold: int, line: int, begin_s: float, end_s: float) -> None:
         """Tell what is known of a part of a hold; if clocks contradict the order, that is nothing yet."""
-        known = self._of_hold[hold]
-        if known is None:
-            self._pieces.append((begin_s, end_s, line))
+        if self._stop[hold] < 0:
+            self._add(begin_s, end_s, line)
             return
-        for start_s, stop_s, leads_to in self._pieces[known]:
+        for i in range(self._begin[hold], self._stop[hold]):
+            start_s, stop_s = self._from_s[i], self._to_s[i]
             if stop_s > begin_s and start_s < end_s:
-                self._pieces.append((max(start_s, begin_s), min(stop_s, end_s), leads_to))
+                self._add(max(start_s, begin_s), min(stop_s, end_s), self._leads_to[i])
 
-    def told(self, holds: list[int]) -> tuple[list[int], list[float], list[float], list[int]]:
+    def told(self, holds: Ints) -> tuple[Ints, Floats, Floats, Ints]:
         """Return the pieces of some holds, in columns, each with its hold."""
-        rows = [(hold, *piece) for hold in holds for piece in self._pieces[self._of_hold[hold] or slice(0)]]
-        columns = zip(*rows, strict=True) if rows else ([], [], [], [])
-        owner, starts_s, ends_s, leads_to = map(list, columns)
-        return owner, starts_s, ends_s, leads_to
+        begin, stop = np.array(self._begin, np.int64)[holds], np.array(self._stop, np.int64)[holds]
+        n = stop - begin
+        piece = np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(int(n.sum()))
+        from_s, to_s = (np.array(values, np.float64)[piece] for values in (self._from_s, self._to_s))
+        return np.repeat(holds, n), from_s, to_s, np.array(self._leads_to, np.int64)[piece]
 
 
 def ranked(
-    line: list[int], gives: list[list[int]], needs: list[list[int]], before: list[int], end_s: list[float]
+    line: list[int], gives: Ragged, needs: Ragged, before: list[int], end_s: list[float]
 ) -> tuple[list[int], list[int], int]:
     """Rank the nodes of all lines, and the meetings, so that each comes after what it needs.
 
@@ -174,10 +183,10 @@ def ranked(
         that they need, as the rows contradict each other. Nodes of one rank are of different lines.
     """
     n = len(line)
+    (gives_at, given), (needs_at, needed) = gives, needs
     to_come = [0] * len(before)
-    for node in range(n):
-        for meeting in gives[node]:
-            to_come[meeting] += 1
+    for meeting in given:
+        to_come[meeting] += 1
     of_node, of_meeting = [0] * n, [0] * len(before)
     waiting: dict[int, list[int]] = {}
     ready = [node for node in range(n) if node == 0 or line[node] != line[node - 1]]
@@ -188,27 +197,31 @@ def ranked(
             ready.append(min(stuck, key=end_s.__getitem__))
             stuck.discard(ready[0])
             forced += 1
-            for meeting in needs[ready[0]]:
+            for meeting in needed[needs_at[ready[0]] : needs_at[ready[0] + 1]]:
                 to_come[meeting] = min(to_come[meeting], 0)
         node = ready.pop()
-        while node >= 0:
-            lacking = [meeting for meeting in needs[node] if to_come[meeting] > 0]
-            if lacking:
+        its_line = line[node]
+        after = of_node[node - 1] if node and line[node - 1] == its_line else 0
+        while node < n and line[node] == its_line:
+            its_needs = needed[needs_at[node] : needs_at[node + 1]]
+            if its_needs and (lacking := [meeting for meeting in its_needs if to_come[meeting] > 0]):
                 waiting.setdefault(lacking[0], []).append(node)
                 stuck.add(node)
                 break
-            after = of_node[node - 1] if node and line[node] == line[node - 1] else 0
-            for meeting in needs[node]:
+            for meeting in its_needs:
                 if before[meeting] >= 0:
                     of_meeting[meeting] = max(of_meeting[meeting], of_meeting[before[meeting]] + 1)
-                after = max(after, of_meeting[meeting])
-            of_node[node] = after + 1
-            for meeting in gives[node]:
-                of_meeting[meeting] = max(of_meeting[meeting], after + 2)
+                if of_meeting[meeting] > after:
+                    after = of_meeting[meeting]
+            after += 1
+            of_node[node] = after
+            for meeting in given[gives_at[node] : gives_at[node + 1]]:
+                if of_meeting[meeting] <= after:
+                    of_meeting[meeting] = after + 1
                 to_come[meeting] -= 1
                 if to_come[meeting] == 0:
                     freed = [one for one in waiting.pop(meeting, ()) if one in stuck]
                     stuck.difference_update(freed)
                     ready += freed
-            node = node + 1 if node + 1 < n and line[node + 1] == line[node] else -1
+            node += 1
     return of_node, of_meeting, forced

@@ -7,13 +7,13 @@ was recorded, a program lasts as long as the run did; with other times of its li
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
+from timing_logger.analysis.accounting.holds import apart
 from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
-from timing_logger.analysis.accounting.loops import apart, ranked
+from timing_logger.analysis.accounting.loops import Ragged, ranked
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
@@ -50,10 +50,9 @@ class Lists(NamedTuple):
         order = np.argsort(owner, kind="stable")
         return cls(np.searchsorted(owner[order], np.arange(n + 1)), values[order])
 
-    def each(self) -> list[list[int]]:
-        """Return each list."""
-        values, at = self.values.tolist(), self.at.tolist()
-        return [values[begin:end] for begin, end in pairwise(at)]
+    def ragged(self) -> Ragged:
+        """Return the lists for a loop: as one list of numbers, since many small ones take long to make."""
+        return self.at.tolist(), self.values.tolist()
 
 
 class Program(NamedTuple):
@@ -127,7 +126,7 @@ def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Pr
     own_s = np.maximum(nodes.begin_s - before_s, 0.0)
     late_s = _late_s(nodes, needs, done)
     ranks, ranks_of_meetings, n_forced = ranked(
-        nodes.line.tolist(), gives.each(), needs.each(), done.before.tolist(), nodes.end_s.tolist()
+        nodes.line.tolist(), gives.ragged(), needs.ragged(), done.before.tolist(), nodes.end_s.tolist()
     )
     done = done._replace(rank=np.array(ranks_of_meetings, np.int64))
     unknown_s = _unknown_s(nodes, run.ties, late_s, len(start_s))

@@ -81,8 +81,8 @@ def _of_line(
     )
     is_hold = np.arange(len(row)) >= len(works.row)
     order = np.lexsort((is_hold, -end_s, start_s))
-    found = innermost(start_s[order], end_s[order], is_hold[order])
-    begins_s, ends_s, owner = np.array(found[0]), np.array(found[1]), order[np.array(found[2], np.int64)]
+    begins_s, ends_s, of_piece = innermost(start_s[order], end_s[order], is_hold[order])
+    owner = order[of_piece]
     own = ~is_hold[owner]
     gap_starts_s = np.concatenate([lines.begin_s[[line]], ends_s])
     gap_ends_s = np.concatenate([begins_s, lines.end_s[[line]]])

@@ -250,7 +250,8 @@ def _failed(
     broken_off = rows["status"].isin(INTERRUPTED)
     for rank, one in words.items():
         left_s = _left_by_signal_s(one, seen_s.get(rank, math.inf))
-        broken_off |= (rows["rank"] != rank) & (rows["ended_s"] >= left_s)
+        if left_s < math.inf:  # of few ranks, and there may be thousands
+            broken_off |= (rows["rank"] != rank) & (rows["ended_s"] >= left_s)
     failed: pd.Series[bool] = rows["status"].map(has_failed).astype(bool) & (~broken_off | lasted)
     return failed
 

@@ -17,7 +17,7 @@ from timing_logger.analysis.stragglers.hosts import with_hosts
 from timing_logger.analysis.stragglers.likelihood import likelihoods
 from timing_logger.analysis.stragglers.lockstep import parties
 from timing_logger.analysis.stragglers.party import Party
-from timing_logger.analysis.stragglers.pricing import Pricing, pricing_of
+from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate, Suspect
 from timing_logger.analysis.stragglers.step_times import StepTimes
 from timing_logger.analysis.tables import Bools, Ints
@@ -57,9 +57,14 @@ class Culprits(NamedTuple):
         return found
 
 
-def culprits(case: Case) -> Culprits:
-    """Find the slow ranks of a run, and select those that explain the lost time."""
-    pricing, least_share = pricing_of(case), case.policy.min_cost_share
+def culprits(case: Case, pricing: Pricing) -> Culprits:
+    """Find the slow ranks of a run, and select those that explain the lost time.
+
+    Args:
+        case: the run to be judged.
+        pricing: what slow ranks cost.
+    """
+    least_share = case.policy.min_cost_share
     found = candidates(case, pricing)
     bound = [replace(party, bond=bond_of(case, party)) for party in parties(case, found)]
     parted = with_hosts(case, bound, pricing)

@@ -45,6 +45,9 @@ class Pricing(Protocol):
         The times are those of the program's meetings, and by how much its nodes are left late.
         """
 
+    def on(self, times: StepTimes) -> Pricing:
+        """Return what prices the slow ranks of the same run by other step times."""
+
 
 def pricing_of(case: Case) -> Pricing:
     """Return what prices the slow ranks of a run."""
@@ -64,12 +67,15 @@ def pricing_of(case: Case) -> Pricing:
 
 def _shows_who_waits(program: Program, n_ranks: int, column_of_line: Ints) -> bool:
     """Tell whether all ranks are held together by collectives and messages that have rows."""
-    group = list(range(n_ranks + len(program.done.took_s)))
-    for lists in (program.gives, program.needs):
-        node = np.repeat(np.arange(len(program.line)), np.diff(lists.at))
-        column, meeting = column_of_line[program.line[node]], n_ranks + lists.values
-        for one, other in zip(column.tolist(), meeting.tolist(), strict=True):
-            group[_root(group, one)] = _root(group, other)
+    both = (program.gives, program.needs)
+    line = np.concatenate([np.repeat(program.line, np.diff(lists.at)) for lists in both])
+    column, meeting = column_of_line[line], np.concatenate([lists.values for lists in both])
+    any_column = np.zeros(len(program.done.took_s), np.int64)
+    any_column[meeting] = column
+    met = np.unique(column * n_ranks + any_column[meeting])  # few, as the same ranks meet again and again
+    group = list(range(n_ranks))
+    for one, other in zip((met // n_ranks).tolist(), (met % n_ranks).tolist(), strict=True):
+        group[_root(group, one)] = _root(group, other)
     return len({_root(group, column) for column in range(n_ranks)}) == 1
 
 
@@ -109,6 +115,10 @@ class ByReplay:
     def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
         """Return by how much the run would be shorter, in ms, with other transfers."""
         return self._prices.saved_by_transfers_ms(took_s, late_s)
+
+    def on(self, times: StepTimes) -> Pricing:
+        """Return the same: what is played again does not depend on step times."""
+        return self
 
 
 class BySteps:
@@ -152,6 +162,10 @@ class BySteps:
     def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
         """Return NaN: steps do not tell what a transfer was in the way of."""
         return float("nan")
+
+    def on(self, times: StepTimes) -> Pricing:
+        """Return what prices the slow ranks of the same run by other step times."""
+        return BySteps(times)
 
 
 def _slowed(chosen: Sequence[Candidate]) -> list[Slowed]:

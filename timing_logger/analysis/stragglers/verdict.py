@@ -150,9 +150,9 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         why = f"the files look like those of different runs: {mixed}"
         verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
         return Judgement(case, verdict, are_comparable=False)
-    found = _by_rows_or_gaps(case)
-    hosts = hosts_of(files)
-    pricing, untimed = pricing_of(found.case), why_untimed(files)
+    pricing, hosts, untimed = pricing_of(case), hosts_of(files), why_untimed(files)
+    found = _by_rows_or_gaps(case, pricing)
+    pricing = pricing.on(found.case.times)
     verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
     if verdict.verdict == "healthy" and verdict.judged and (why := why_unlike(case, hosts, pricing)):
@@ -210,18 +210,19 @@ def _as_far_as_known(
     return replace(verdict, unjudged_ranks=tuple(sorted(unjudged)))
 
 
-def _by_rows_or_gaps(case: Case) -> Judgement:
+def _by_rows_or_gaps(case: Case, pricing: Pricing) -> Judgement:
     """Judge by the rows of own work and, unless they show all, also by the time between communication.
 
     What the rows show remains true where they do not cover all time. So if the time between communication, in
     which waiting may hide, shows no slow rank, the verdict by the rows is kept, unless they cover too little
     to call the run healthy.
     """
-    by_rows, they_suffice = _Found.on(case), case.times.rows_cover(case.policy.min_work_share)
+    by_rows, they_suffice = _Found.on(case, pricing), case.times.rows_cover(case.policy.min_work_share)
     is_healthy = by_rows.verdict.verdict == "healthy"
     if they_suffice and not is_healthy:
         return by_rows.judgement()
-    by_gaps = _Found.on(case.with_times(case.times.by_gaps()))
+    times = case.times.by_gaps()
+    by_gaps = _Found.on(case.with_times(times), pricing.on(times))
     if by_rows.verdict.verdict == "rank" and not _outdone(by_rows, by_gaps):
         return by_rows.judgement()
     if by_gaps.verdict.verdict in ("rank", "suspect") or (is_healthy and not they_suffice):
@@ -237,8 +238,8 @@ class _Found(NamedTuple):
     culprits: Culprits
 
     @classmethod
-    def on(cls, case: Case) -> _Found:
-        found = culprits(case)
+    def on(cls, case: Case, pricing: Pricing) -> _Found:
+        found = culprits(case, pricing)
         return cls(case, _verdict(case, found), found)
 
     def judgement(self) -> Judgement:
