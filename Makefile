@@ -70,9 +70,9 @@ help:
 	@echo "make conformance mpi4py's own tests, plain and timed, on 1 to 4 ranks (half an hour on 2 cores)"
 	@echo "make faults     every promise under real faults, and docs/reliability.md (hours; FAULTS_ARGS=--short for a minute)"
 	@echo "make sanitize   the native core under AddressSanitizer, ThreadSanitizer and valgrind (SANITIZERS=\"address\")"
-	@echo "make numbers    the tables of all numbers that decide a verdict, in docs/stragglers.md"
+	@echo "make numbers    the tables of all numbers that decide a verdict, in docs/stragglers-numbers.md"
 	@echo "make notebook   run the notebooks of examples/notebooks"
-	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, again"
+	@echo "make picture    draw docs/terminal.svg, the terminal session at the head of README.md, and docs/account.svg again"
 	@echo "make sample     make logs/sample again    (and make sample-compressed: logs/sample-compressed)"
 	@echo "make lock       make constraints.txt again, keeping the versions in it (LOCK_ARGS='-P NAME' takes the newest NAME)"
 
@@ -200,13 +200,14 @@ faults: $(TEST)
 sanitize: $(TEST)
 	@tests/sanitize/run.sh $(BIN)/python $(SANITIZERS)
 
-# The tables of all numbers that decide a verdict, in docs/stragglers.md.
+# The tables of all numbers that decide a verdict, in docs/stragglers-numbers.md.
 numbers: $(TEST)
 	$(BIN)/python website/numbers_page.py
 
-# The moving picture of a terminal at the head of README.md.
+# The moving picture of a terminal at the head of README.md, and that of an account in docs/stragglers.md.
 picture: $(DEV)
 	$(BIN)/python website/terminal_picture.py
+	$(BIN)/python website/account_picture.py
 
 notebook: $(TEST)
 	@mkdir -p logs/notebooks

@@ -22,6 +22,7 @@ from timing_logger.report.verdict_text import stragglers_text
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "stragglers.md").read_text(encoding="utf-8")
+NUMBERS = (ROOT / "docs" / "stragglers-numbers.md").read_text(encoding="utf-8")
 
 # -- the numbers ---------------------------------------------------------------------------------------
 
@@ -77,11 +78,11 @@ def test_every_analysis_of_slow_ranks_goes_by_the_policy() -> None:
 
 
 def test_the_page_has_the_tables_of_the_numbers(tmp_path: Path) -> None:
-    copy = tmp_path / "stragglers.md"
-    copy.write_text(PAGE.replace("| Transfers |", "| Yesterday's |"), encoding="utf-8")
+    copy = tmp_path / "stragglers-numbers.md"
+    copy.write_text(NUMBERS.replace("| Transfers |", "| Yesterday's |"), encoding="utf-8")
     made = subprocess.run([sys.executable, "website/numbers_page.py", str(copy)], cwd=ROOT, check=False)
     assert made.returncode == 0
-    assert copy.read_text(encoding="utf-8") == PAGE, "make numbers rewrites it"
+    assert copy.read_text(encoding="utf-8") == NUMBERS, "make numbers rewrites it"
 
 
 def test_what_the_page_says_of_a_number_is_so() -> None:

@@ -1,4 +1,4 @@
-"""Rewrites the tables of the policy's numbers in docs/stragglers.md, from the fields of ``Policy``.
+"""Rewrites the tables of the policy's numbers in docs/stragglers-numbers.md, from the fields of ``Policy``.
 
 make numbers runs it. Another page may be named: website/numbers_page.py PAGE.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from timing_logger.analysis import Policy
 
-PAGE = Path(__file__).parent.parent / "docs" / "stragglers.md"
+PAGE = Path(__file__).parent.parent / "docs" / "stragglers-numbers.md"
 MADE = re.compile(r"(?<=<!-- made: numbers -->\n).*?(?=<!-- end -->)", re.DOTALL)
 
 
