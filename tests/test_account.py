@@ -116,6 +116,17 @@ def test_work_that_ended_in_an_exception_took_its_time() -> None:
     assert parts(timings, 0) == {("own work", "load"): 9.0}
 
 
+def test_who_sends_to_a_root_waits_for_it_where_rows_show_that_senders_are_held() -> None:
+    def gather(seq: int, *spans_ms: tuple[float, float]) -> list[Row]:
+        of = {"group_size": 3, "seq": seq, "peer": 0}
+        return [row(rank, "GATHER", *span, **of) for rank, span in enumerate(spans_ms)]
+
+    free = gather(0, (0, 6), (0, 1), (5, 6))  # rank 1 leaves before rank 2 has come
+    held = gather(1, (20, 21), (10, 21), (19.5, 21))
+    assert parts(table(*free, *held), 1)["waiting", 0] == 10.0
+    assert ("waiting", 0) not in parts(table(*free, *gather(1, (20, 21), (10, 11), (19.5, 21))), 1)
+
+
 def test_background_operations_are_waited_for_once_however_many_there_are() -> None:
     def rank(number: int, issue_ms: float) -> list[Row]:
         buckets = [row(number, "IALLREDUCE", issue_ms + k, 30 + k, seq=k, group_size=2) for k in range(4)]

@@ -43,7 +43,7 @@ def meeting_times(run: BlockedRows, end_s: Floats, gives: Lists, needs: Lists) -
         end_s: when each node was left; for one that begins something when it did.
         gives, needs: the meetings to which each node gives, and those that it needs.
     """
-    n = len(run.met.parts.first) + len(run.met.messages.send)
+    n = 2 * len(run.met.parts.first) + len(run.met.messages.send)  # see Ties.meeting
     giving, needing = (np.repeat(np.arange(len(end_s)), np.diff(lists.at)) for lists in (gives, needs))
     came_s, left_s = np.full(n, -np.inf), np.full(n, np.inf)
     np.maximum.at(came_s, gives.values, end_s[giving])
@@ -89,7 +89,7 @@ def _at_most_usual(run: BlockedRows, took_s: Floats) -> Floats:
         return took_s
     link, n_collectives = links_of(run.axis.frame, messages), len(run.met.parts.first)
     shows = message_times(run.axis, messages, run.axis.frame[PROCESS].to_numpy()).by_itself
-    of_messages = took_s[n_collectives:]
+    of_messages = took_s[n_collectives : n_collectives + len(link)]
     usual = quantiles(np.where(shows, of_messages, np.nan), link, int(link.max()) + 1, [0.5])[0][link]
     limited = np.where(shows, of_messages, np.minimum(of_messages, np.nan_to_num(usual)))
-    return np.concatenate([took_s[:n_collectives], limited])
+    return np.concatenate([took_s[:n_collectives], limited, took_s[n_collectives + len(link) :]])

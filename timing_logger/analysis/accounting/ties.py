@@ -55,8 +55,9 @@ class Ties(NamedTuple):
 
     Attributes:
         row: the row.
-        meeting: the number of the meeting: that of the collective among all instances, or after these that of
-            the message.
+        meeting: the number of the meeting: that of the collective among all instances; after these that of
+            the message; and after these again that of the collective, for those who are held in it by the
+            others though they only give to them (see ``_of_the_held``).
         gives: whether others need the row's rank to have come.
         needs: whether the row needs those to have come that give.
     """
@@ -90,7 +91,7 @@ def ties_of(frame: Frame, parts: Instances, messages: Messages) -> Ties:
     """
     start_s, end_s, _ = instants(frame)
     found = [
-        *_of_collectives(frame, parts, start_s, end_s),
+        *_of_collectives(frame, parts, start_s, end_s, len(messages.send)),
         *_of_messages(frame, messages, start_s, end_s, len(parts.first)),
     ]
     ties = Ties._make(np.concatenate(column) for column in zip(*found, strict=True))
@@ -122,7 +123,9 @@ def needs_of(ties: Ties, start_s: Floats) -> Needs:
 # -- collectives ---------------------------------------------------------------------------------------
 
 
-def _of_collectives(frame: Frame, parts: Instances, start_s: Floats, end_s: Floats) -> Iterator[Ties]:
+def _of_collectives(
+    frame: Frame, parts: Instances, start_s: Floats, end_s: Floats, n_messages: int
+) -> Iterator[Ties]:
     instance = parts.for_parts(np.arange(len(parts.first)))
     start_s, end_s = start_s[parts.row], end_s[parts.row]
     counts, root = with_bytes(frame, parts), is_root(frame, parts)
@@ -136,6 +139,30 @@ def _of_collectives(frame: Frame, parts: Instances, start_s: Floats, end_s: Floa
     needs = everybody | (from_root & ~root) | (to_root & root)
     known = gives | needs | (may_hold & ~holds_all)
     yield Ties(parts.row[known], instance[known], gives[known], needs[known])
+    held = _of_the_held(parts, gives & rooted, needs & rooted, start_s, end_s)
+    yield held._replace(meeting=held.meeting + len(parts.first) + n_messages)
+
+
+def _of_the_held(parts: Instances, gives: Bools, needs: Bools, start_s: Floats, end_s: Floats) -> Ties:
+    """Tie those who give in rooted operations to those who need them, where rows show that they are held.
+
+    Who sends to a root may have to wait until that has come (rendezvous), and a root for its receivers.
+
+    Args:
+        parts: the collectives.
+        gives, needs: for each part whether it gives, or needs.
+        start_s, end_s: for each part when it began and ended.
+    """
+    instance = parts.for_parts(np.arange(len(parts.first)))
+    came_s = np.full(len(parts.first), -np.inf)
+    np.fmax.at(came_s, instance[needs], start_s[needs])
+    shows = gives & (came_s[instance] > start_s + SEEN_HELD_S)
+    is_held = shows & (end_s >= came_s[instance])
+    kind = dense_codes(parts.communicator, parts.operation)
+    n_kinds = int(kind.max(initial=-1)) + 1
+    n_shown, n_held = (sums(seen.astype(np.float64), kind, n_kinds) for seen in (shows, is_held))
+    tied = (gives | needs) & (n_held > MOSTLY * np.maximum(n_shown, 1))[kind]
+    return Ties(parts.row[tied], instance[tied], needs[tied], gives[tied])
 
 
 def _holds_all(parts: Instances, instance: Ints, start_s: Floats, end_s: Floats) -> Bools:
