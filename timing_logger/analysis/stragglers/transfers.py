@@ -91,6 +91,8 @@ def transfers_by_step(of: Communication) -> Transfers:
     mean_ms, mean_bytes = (_means(values[known], cell, n_cells) for values in (elapsed_ms, size))
     count = np.bincount((step * len(links) + link)[link >= 0], minlength=n_cells)
     shape = of.shape.steps, len(links)
+    of_the_held = (0, len(parts.first))  # the last meetings, see Ties.meeting, are of no link
+    link, step = np.pad(link, of_the_held, constant_values=-1), np.pad(step, of_the_held)
     return Transfers(
         links, mean_ms.reshape(shape), count.reshape(shape), mean_bytes.reshape(shape), link, step
     )
