@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.program import Lists, Program
-from timing_logger.analysis.tables import Bools, Floats, Ints
+from timing_logger.analysis.accounting.program import Program
+from timing_logger.analysis.tables import Floats, Ints
 
 _AT_ONCE = 2**24
 """How many instants are held at once: the nodes of a program, for each time that it is played."""
@@ -102,35 +102,37 @@ class Replay:
 
 
 def _ranks(program: Program) -> Iterator[_Rank]:
-    n_ranks = int(program.rank.max(initial=-1)) + 1
-    meetings = _split(program.done.rank, n_ranks)
-    nodes = _split(program.rank, n_ranks)
-    for its_meetings, its_nodes in zip(meetings, nodes, strict=True):
-        needing, needed = _pairs(program.needs, its_nodes)
-        giving, given = _pairs(program.gives, its_nodes)
-        order = np.argsort(given, kind="stable")
-        waits, first_needed = _begins(needing)
-        gives, first_given = _begins(given[order])
-        yield _Rank(
-            its_meetings, its_meetings[program.done.before[its_meetings] >= 0], its_nodes, waits,
-            (needed, first_needed), gives, (giving[order], first_given),
-        )  # fmt: skip
+    n_ranks = max(1, int(program.rank.max(initial=-1)) + 1)
+    meetings, nodes = _split(program.done.rank, n_ranks), _split(program.rank, n_ranks)
+    place = np.empty(len(program.rank), np.int64)  # of each node among those of its rank
+    place[np.concatenate(nodes)] = np.concatenate([np.arange(len(its)) for its in nodes])
+    needing, giving = (
+        np.repeat(np.arange(len(place)), np.diff(lists.at)) for lists in (program.needs, program.gives)
+    )
+    needs = _grouped(program.rank[needing], place[needing], program.needs.values, n_ranks)
+    gives = _grouped(program.rank[giving], program.gives.values, place[giving], n_ranks)
+    for its_meetings, its_nodes, needed, given in zip(meetings, nodes, needs, gives, strict=True):
+        later = its_meetings[program.done.before[its_meetings] >= 0]
+        yield _Rank(its_meetings, later, its_nodes, needed[0], needed[1:], given[0], given[1:])
 
 
 def _split(rank: Ints, n_ranks: int) -> list[Ints]:
+    """Return the positions of each rank; a rank beyond the last counts as that."""
     order = np.argsort(rank, kind="stable")
     return np.split(order, np.searchsorted(rank[order], np.arange(1, n_ranks)))
 
 
-def _pairs(lists: Lists, owners: Ints) -> tuple[Ints, Ints]:
-    """Return the values of the lists of some owners, each with the place of its owner among them."""
-    begin, n = lists.at[owners], lists.at[owners + 1] - lists.at[owners]
-    place = np.repeat(np.arange(len(owners)), n)
-    return place, lists.values[np.repeat(begin - (np.cumsum(n) - n), n) + np.arange(int(n.sum()))]
+def _grouped(rank: Ints, key: Ints, values: Ints, n_ranks: int) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yield for each rank its distinct keys, the values of all of them, and where those of each begin.
 
-
-def _begins(ascending: Ints) -> tuple[Ints, Ints]:
-    """Return the distinct values, and where each begins."""
-    first: Bools = np.diff(ascending, prepend=-1) != 0
-    at = np.flatnonzero(first)
-    return ascending[at], at
+    All ranks are sorted at once, since there may be as many as rows of a process.
+    """
+    order = np.lexsort((key, rank))
+    rank, key, values = rank[order], key[order], values[order]
+    first = np.flatnonzero((np.diff(rank, prepend=-1) != 0) | (np.diff(key, prepend=-1) != 0))
+    at = np.searchsorted(rank, np.arange(n_ranks))
+    key_at = np.searchsorted(rank[first], np.arange(1, n_ranks))
+    begins = first - at[rank[first]]
+    yield from zip(
+        np.split(key[first], key_at), np.split(values, at[1:]), np.split(begins, key_at), strict=True
+    )

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from timing_logger.analysis.stragglers.noise import WHITE, Noise, sigma_of
+from timing_logger.analysis.stragglers.noise import WHITE, Noise, sigmas_of
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Floats
 
 
 class _Splits(NamedTuple):
-    """The start of each interval of one length, its best split, and the CUSUM statistic of that split."""
+    """The start of each interval of one length; for each series its best split, and the CUSUM statistic."""
 
     starts: npt.NDArray[np.int64]
     splits: npt.NDArray[np.int64]
@@ -42,27 +42,49 @@ def change_points(
         min_sigma: the least standard deviation that the noise is taken to have.
         noise: how much the level wanders by itself, without any change of level.
     """
-    if len(series) < 2 * policy.min_level_steps:
-        return []
-    centred = np.clip(series - np.median(series), -cap, cap)
-    sigma = max(min_sigma, noise.error_factor * sigma_of(np.diff(centred)))
-    found = _candidates(centred / sigma, policy)
-    return _between_neighbours(centred / sigma, _narrowest_first(found), policy)
+    return change_points_of_each(series[None], policy, cap=cap, min_sigma=min_sigma, noise=noise)[0]
 
 
-def _candidates(series: Floats, policy: Policy) -> list[tuple[int, int, int]]:
-    """Return (start, end, split) of each interval whose best split is over the threshold, narrowest first."""
-    threshold = policy.min_change_z_growth * float(np.log(len(series))) ** 0.5 + policy.min_change_z
-    sums = np.concatenate([[0.0], np.cumsum(series)])
-    found = []
-    for length in _lengths(len(series), policy):
+def change_points_of_each(
+    series: Floats, policy: Policy, *, cap: float, min_sigma: float, noise: Noise = WHITE
+) -> list[list[int]]:
+    """Return the change points of each row of ``series``, as :func:`change_points` does of one.
+
+    All are looked at together, as most of thousands of ranks have none.
+    """
+    if series.shape[1] < 2 * policy.min_level_steps:
+        return [[] for _ in series]
+    centred = np.clip(series - np.median(series, axis=1, keepdims=True), -cap, cap)
+    sigma = np.maximum(min_sigma, noise.error_factor * sigmas_of(np.diff(centred, axis=1)))
+    in_sigmas = centred / sigma[:, None]
+    return [
+        _between_neighbours(values, _narrowest_first(found), policy) if found else []
+        for values, found in zip(in_sigmas, _candidates(in_sigmas, policy), strict=True)
+    ]
+
+
+def _candidates(series: Floats, policy: Policy) -> list[list[tuple[int, int, int]]]:
+    """Return of each series (start, end, split) of the intervals whose best split is over the threshold.
+
+    The narrowest intervals come first; of equally long ones that with the strongest split.
+    """
+    n = series.shape[1]
+    threshold = policy.min_change_z_growth * float(np.log(n)) ** 0.5 + policy.min_change_z
+    sums = _sums(series)
+    found: list[list[tuple[int, int, int]]] = [[] for _ in series]
+    for length in _lengths(n, policy):
         best = _best_splits(sums, length, policy)
         over = best.strengths > threshold
-        # Of equally long intervals the one with the strongest split comes first.
-        by_strength = np.argsort(-best.strengths[over], kind="stable")
-        starts, splits = best.starts[over][by_strength], best.splits[over][by_strength]
-        found += list(zip(starts.tolist(), (starts + length).tolist(), splits.tolist(), strict=True))
+        for row in np.flatnonzero(over.any(axis=1)).tolist():
+            by_strength = np.argsort(-best.strengths[row, over[row]], kind="stable")
+            starts, splits = (values[over[row]][by_strength] for values in (best.starts, best.splits[row]))
+            found[row] += zip(starts.tolist(), (starts + length).tolist(), splits.tolist(), strict=True)
     return found
+
+
+def _sums(series: Floats) -> Floats:
+    """Return the sum of the first 0, 1, 2, ... values of each series."""
+    return np.concatenate([np.zeros((len(series), 1)), np.cumsum(series, axis=1)], axis=1)
 
 
 def _lengths(n: int, policy: Policy) -> Iterator[int]:
@@ -72,22 +94,23 @@ def _lengths(n: int, policy: Policy) -> Iterator[int]:
 
 
 def _best_splits(sums: Floats, length: int, policy: Policy) -> _Splits:
-    """Find the split with the largest CUSUM statistic in each interval of this length."""
-    n, shortest = len(sums) - 1, policy.min_level_steps
+    """Find the split with the largest CUSUM statistic in each interval of this length, of each series."""
+    n, shortest = sums.shape[1] - 1, policy.min_level_steps
     starts = np.arange(0, n - length + 1, max(1, int(length * policy.interval_shift_share)))
     if starts[-1] < n - length:
         starts = np.append(starts, n - length)
     left = np.arange(shortest, length - shortest + 1)
     scale = np.sqrt(length / (left * (length - left)))
-    best, strengths = np.empty(len(starts), np.int64), np.empty(len(starts))
-    chunk = max(1, 2_000_000 // len(left))  # bounds memory
+    shape = len(sums), len(starts)
+    best, strengths = np.empty(shape, np.int64), np.empty(shape)
+    chunk = max(1, 2_000_000 // (len(left) * len(sums)))  # bounds memory
     for at in range(0, len(starts), chunk):
-        windows = sliding_window_view(sums, length + 1)[starts[at : at + chunk]]
-        windows -= windows[:, :1]
-        left_sum = windows[:, shortest : length - shortest + 1]
-        strength = np.abs(left_sum - windows[:, -1:] * (left / length)) * scale
-        best[at : at + chunk] = strength.argmax(axis=1)
-        strengths[at : at + chunk] = strength.max(axis=1)
+        windows = sliding_window_view(sums, length + 1, axis=1)[:, starts[at : at + chunk]]
+        windows -= windows[..., :1]
+        left_sum = windows[..., shortest : length - shortest + 1]
+        strength = np.abs(left_sum - windows[..., -1:] * (left / length)) * scale
+        best[:, at : at + chunk] = strength.argmax(axis=2)
+        strengths[:, at : at + chunk] = strength.max(axis=2)
     return _Splits(starts, starts + left[best], strengths)
 
 
@@ -106,9 +129,9 @@ def _between_neighbours(series: Floats, splits: list[int], policy: Policy) -> li
     Splits are moved one after the other, so that each keeps the least distance to its neighbours, where they
     are by then.
     """
-    sums = np.concatenate([[0.0], np.cumsum(series)])
+    sums = _sums(series[None])
     edges = [0, *splits, len(series)]
     for at in range(1, len(edges) - 1):
         start, end = edges[at - 1], edges[at + 1]
-        edges[at] = start + int(_best_splits(sums[start : end + 1], end - start, policy).splits[0])
+        edges[at] = start + int(_best_splits(sums[:, start : end + 1], end - start, policy).splits[0, 0])
     return edges[1:-1]

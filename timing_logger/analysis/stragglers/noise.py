@@ -56,6 +56,15 @@ def sigma_of(differences: Floats) -> float:
     return robust_sigma(differences) / 2**0.5
 
 
+def sigmas_of(differences: Floats) -> Floats:
+    """Return :func:`sigma_of` of each row; 0 for fewer than two values."""
+    if not differences.shape[1]:
+        return np.zeros(len(differences))
+    deviations = np.abs(differences - np.median(differences, axis=1, keepdims=True))
+    sigmas: Floats = MAD_TO_SIGMA * np.median(deviations, axis=1) / 2**0.5
+    return sigmas
+
+
 def robust_sigma(values: Floats) -> float:
     """Estimate the standard deviation from the median absolute deviation; 0 for fewer than two values."""
     return MAD_TO_SIGMA * float(np.median(np.abs(values - np.median(values)))) if len(values) else 0.0

@@ -51,6 +51,7 @@ class Prices:
         self._column = column_of_line[program.line]
         self._clock = own_clocks(program, call, role_of_line)
         self._parts = _Parts.of(self._column, self._clock, min_alike)
+        self._length_s: dict[tuple[tuple[int, bytes], ...], float] = {}
 
     @property
     def steps(self) -> Ints:
@@ -68,7 +69,7 @@ class Prices:
         first_s, last_s = float(np.nanmin(program.start_s)), float(program.end_s.max(initial=-np.inf))
         if not last_s > first_s:
             return 0.0
-        differs_s = abs(float(self._replay.ends_s(program.own_s[:, None])[-1, 0]) - last_s)
+        differs_s = abs(float(self._lengths_s([[]])[0]) - last_s)
         return max(differs_s, float(program.unknown_s.max(initial=0.0))) / (last_s - first_s)
 
     def saved_ms(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
@@ -80,12 +81,27 @@ class Prices:
         Returns:
             In ms; 0 where a rank has no peers that did the same.
         """
-        own_s = [self._program.own_s[:, None]]
-        for chosen in sets:
-            own_s.append(self._clock.own_s(self._like_peers_s(chosen, self._clock.since_s))[:, None])
-        length_s = self._replay.ends_s(np.concatenate(own_s, axis=1))[-1]
+        length_s = self._lengths_s([[], *sets])
         saved_ms: Floats = 1e3 * (length_s[0] - length_s[1:])
         return saved_ms
+
+    def _lengths_s(self, sets: Sequence[Sequence[Slowed]]) -> Floats:
+        """Return for each set of slow ranks when the run would end with them like their peers.
+
+        Each is played once, however often it is asked for.
+        """
+        keys = [tuple((column, steps.tobytes()) for column, steps in chosen) for chosen in sets]
+        new = {key: chosen for key, chosen in zip(keys, sets, strict=True) if key not in self._length_s}
+        if new:
+            own_s = np.stack([self._own_s(chosen) for chosen in new.values()], axis=1)
+            self._length_s.update(zip(new, self._replay.ends_s(own_s)[-1].tolist(), strict=True))
+        return np.array([self._length_s[key] for key in keys])
+
+    def _own_s(self, chosen: Sequence[Slowed]) -> Floats:
+        """Return for each node how long its line is on its own account, with some ranks like their peers."""
+        if not chosen:
+            return self._program.own_s
+        return self._clock.own_s(self._like_peers_s(chosen, self._clock.since_s))
 
     def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
         """Return for each slow rank by how much it makes a run longer in which all others are as usual.
@@ -129,9 +145,9 @@ class Prices:
         Returns:
             In ms.
         """
-        own_s = self._program.own_s[:, None]
         other = self._replay.with_times(took_s, late_s)
-        return 1e3 * float((self._replay.ends_s(own_s) - other.ends_s(own_s))[-1, 0])
+        other_s = float(other.ends_s(self._program.own_s[:, None])[-1, 0])
+        return 1e3 * (float(self._lengths_s([[]])[0]) - other_s)
 
     def _is_in(self, chosen: Sequence[Slowed]) -> Bools:
         """Tell of each node whether it is of one of these ranks in its steps.

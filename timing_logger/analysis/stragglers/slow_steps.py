@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.chance import chances, z_of_chance
-from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.change_points import change_points_of_each
 from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of, usual_of
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.tables import Bools, Floats, Ints
@@ -88,17 +88,33 @@ def slow_steps(ratios: Floats, policy: Policy, *, gap_share: float = 1.0) -> lis
     least = -float(np.log(1 - gap_share * policy.min_score_gap))
     noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma)
     ruler = _Ruler(policy, noise, least)
-    columns = range(ratios.shape[1])
-    stretches = [found for column in columns for found in _stretches(ratios[:, column], column, ruler)]
+    stretches = [
+        found
+        for column, changes in enumerate(_changes(ratios, ruler))
+        for found in _stretches(ratios[:, column], changes, column, ruler)
+    ]
     return stretches + _recurring(ratios, stretches, ruler)
 
 
-def _stretches(series: Floats, column: int, ruler: _Ruler) -> list[SlowSteps]:
+def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
+    """Return the change points of each rank, among its known steps."""
+    policy, is_known = ruler.policy, ~np.isnan(ratios)
+    n_known = is_known.sum(axis=0)
+    found: list[list[int]] = [[] for _ in ratios.T]
+    for n in np.unique(n_known).tolist():
+        columns = np.flatnonzero(n_known == n)
+        series = ratios.T[columns][is_known.T[columns]].reshape(len(columns), n)
+        changes = change_points_of_each(
+            series, policy, cap=ruler.flagged, min_sigma=policy.min_noise_sigma, noise=ruler.noise
+        )
+        for column, its in zip(columns.tolist(), changes, strict=True):
+            found[column] = its
+    return found
+
+
+def _stretches(series: Floats, changes: list[int], column: int, ruler: _Ruler) -> list[SlowSteps]:
     known = np.flatnonzero(~np.isnan(series))
     values, policy = series[known], ruler.policy
-    changes = change_points(
-        values, policy, cap=ruler.flagged, min_sigma=policy.min_noise_sigma, noise=ruler.noise
-    )
     spans = [(a, b) for a, b in pairwise([0, *changes, len(values)]) if ruler.is_slow(values[a:b])]
     joined = _joined(values, spans, policy.min_level_steps)
     return [_stretch(values, known, span, column, ruler) for span in joined]
