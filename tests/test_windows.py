@@ -16,7 +16,7 @@ from slow import examples
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.operations import needs_no_other_rank
-from timing_logger.analysis.stragglers.change_points import change_points
+from timing_logger.analysis.stragglers.change_points import change_points, change_points_of_each
 from timing_logger.analysis.stragglers.noise import noise_of
 from timing_logger.analysis.stragglers.peers import peer_medians
 from timing_logger.analysis.stragglers.policy import STANDARD
@@ -186,6 +186,15 @@ def test_noise_has_next_to_no_change_points() -> None:
     rng = np.random.default_rng(5)
     found = [change_points(rng.normal(0, 0.1, 300), STANDARD, cap=0.29, min_sigma=0.02) for _ in range(100)]
     assert sum(map(bool, found)) <= 2
+
+
+def test_ranks_that_are_looked_at_together_change_where_each_does_alone() -> None:
+    series = np.random.default_rng(6).normal(0, 0.1, (20, 150))
+    for i in range(0, 20, 3):
+        series[i, 5 * i : 100] += 0.3
+    together = change_points_of_each(series, STANDARD, cap=0.29, min_sigma=0.02)
+    assert together == [change_points(each, STANDARD, cap=0.29, min_sigma=0.02) for each in series]
+    assert [bool(found) for found in together] == [i % 3 == 0 for i in range(20)]
 
 
 @pytest.mark.parametrize(("memory", "error"), [(0.0, 1 / 10), (0.8, 0.69)])

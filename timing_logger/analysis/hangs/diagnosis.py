@@ -199,9 +199,10 @@ def _rank_ends(ending: Ending, gone: Collection[int], dead: Collection[int]) -> 
     last = ended.loc[ended.groupby("rank")["ended_s"].idxmax()].set_index("rank").to_dict("index")
     is_open = rows[rows["is_open"]]
     busy = rows_by_rank(is_open[is_open["operation"].map(is_own_work).astype(bool)].sort_values("began_s"))
+    none = rows[:0]
     for rank in ending.words:
         yield _rank_end(
-            ending, rank, last.get(rank), busy.get(rank, rows[:0]), gone=rank in gone, dead=rank in dead
+            ending, rank, last.get(rank), busy.get(rank, none), gone=rank in gone, dead=rank in dead
         )
 
 

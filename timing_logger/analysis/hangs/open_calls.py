@@ -84,13 +84,20 @@ def ending_of(rows: pd.DataFrame, words: Mapping[int, LastWords], moment: Moment
     # A process that closed its log is in no call any more, but it was in this one.
     rows.loc[is_open & closed, "status"] = UNRESOLVED
     rows["is_open"] = is_open & ~closed
-    rows["is_collective"] = rows["operation"].map(is_collective).astype(bool)
+    rows["is_collective"] = _are_collective(rows)
     rows["failed"] = _failed(rows, everyone, seen_s)
     rows["hangs"] = False
     for rank, mine in rows_by_rank(rows[rows["rank"].isin(rows["rank"][rows["is_open"]])]).items():
         for i in mine.index[mine["is_open"]]:
             rows.loc[i, "hangs"] = _hangs(mine, mine.loc[i], everyone[rank], last_sign_s)
     return Ending(rows, dict(sorted(everyone.items())), seen_s, last_sign_s)
+
+
+def _are_collective(rows: pd.DataFrame) -> Bools:
+    """Tell of each row whether it is of a collective, asking once for each name."""
+    are = {name: is_collective(name) for name in rows["operation"].unique().tolist()}
+    found: Bools = rows["operation"].map(are).to_numpy(np.bool_)
+    return found
 
 
 def rows_by_rank(rows: pd.DataFrame) -> dict[int, pd.DataFrame]:
@@ -114,7 +121,7 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
     """Tell for each row whether its group was later created again under its old name, in the same process."""
     import pandas as pd
 
-    collective = rows["operation"].map(is_collective).to_numpy(np.bool_) & rows["seq"].notna().to_numpy()
+    collective = _are_collective(rows) & rows["seq"].notna().to_numpy()
     row = np.flatnonzero(collective)
     group, _ = pd.factorize(rows["group"].to_numpy()[row])
     key = dense_codes(rows["rank"].to_numpy()[row], group, rows["group_size"].to_numpy()[row])
@@ -133,9 +140,10 @@ def _is_of_earlier_life(rows: pd.DataFrame) -> Bools:
 def _with_told_calls(rows: pd.DataFrame, words: Mapping[int, LastWords]) -> pd.DataFrame:
     import pandas as pd
 
-    told, of_rank = [], rows_by_rank(rows)
-    for one in words.values():
-        mine = of_rank.get(one.rank, rows[:0])
+    told, telling = [], [one for one in words.values() if one.open_calls]
+    of_rank, none = rows_by_rank(rows[rows["rank"].isin([one.rank for one in telling])]), rows[:0]
+    for one in telling:
+        mine = of_rank.get(one.rank, none)
         told += [_row_of(call, one, mine) for call in one.open_calls if not _has_row(mine, call)]
     if not told:
         return rows
