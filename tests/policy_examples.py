@@ -59,6 +59,14 @@ EXAMPLES: dict[str, list[Any]] = {
     "event_block_times": [
         (steps(60, 4, (1, 2.0, slice(4, 22, 3))), "1 intermittent 4 19", 4, "", windows),
     ],
+    "max_suspected_chance": [
+        (steps(60, 8, (1, 20.0, slice(10, 60, 15))), "suspect 1", 0.0015, "diffuse"),
+        (steps(60, 8, (1, 20.0, slice(10, 55, 20))), "diffuse", 0.02, "suspect 1"),
+    ],
+    "very_slow_times": [
+        (steps(80, 4, *((rank, 1.5, slice(rank, 80, 4)) for rank in range(4)), (1, 3.6, slice(7, 80, 11))),
+         "rank 1", 4.0, "diffuse"),
+    ],
     "min_steps_alone": [
         (saving(20, 40), "rank 1", 3, "not judged"),
         (saving(40), "not judged", 1, "rank 1"),

@@ -46,10 +46,24 @@ def test_saves_that_are_not_timed_are_named_if_chance_would_not_have_them_all_on
     assert judged(saving(33, phase="")) == ("rank", (3,), "UNLOGGED", 6)
 
 
-def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
+def test_a_rank_is_suspected_of_saves_that_chance_would_seldom_have_on_one_rank() -> None:
     verdict = stragglers(saving(40, phase=""))
+    assert (verdict.verdict, verdict.ranks_to_look_at, verdict.slow_steps) == ("suspect", (3,), 4)
+    assert 0.9 < verdict.suspects[0].likelihood <= 1 - 8**-3
+
+
+def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
+    verdict = stragglers(saving(50, phase=""))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
     assert "for rank 3" in verdict.why
+
+
+def test_saves_are_found_among_small_delays_that_all_ranks_have() -> None:
+    factor = factors(200, 8, 0.03)
+    factor[np.arange(200), np.arange(200) % 8] *= 1.5
+    factor[20::20, 3] = 10.0
+    verdict = stragglers(data_parallel(factor))
+    assert (verdict.verdict, verdict.ranks, verdict.slow_steps) == ("rank", (3,), 9)
 
 
 def paused(seed: int) -> Factors:

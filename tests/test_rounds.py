@@ -142,3 +142,24 @@ def test_rounds_of_a_solver_that_reduces_more_or_less_often_are_found() -> None:
     assert (verdict.verdict, verdict.ranks, verdict.window) == ("rank", (2,), "persistent")
     assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
     assert 0.75 < verdict.cost_ms / (1.5 * often.sum()) < 1  # the others are late now and then, too
+
+
+def test_the_loop_of_a_smaller_group_counts_where_all_ranks_meet_seldom() -> None:
+    """As of the workers of a server, which reduce among themselves."""
+    loop = Loop()
+    for size in (8, 16):
+        loop.meet("ALLREDUCE", size)
+    server_waits_from = loop.now[0]
+    for _ in range(N_ROUNDS):
+        loop.work(5.0, extra_of_rank_2=5.0)
+        loop.meet("ALLREDUCE", 24)
+    loop.now[0] = server_waits_from
+    loop.meet("BARRIER", 0)
+    timings = loop.table()
+    of_workers = (timings["message_size_bytes"] == 24) & (timings["rank"] > 0)
+    of_server = (timings["message_size_bytes"] == 24) & (timings["rank"] == 0)
+    timings["group"] = timings["group"].mask(of_workers, "workers")
+    timings["group_size"] = timings["group_size"].mask(of_workers, 3)
+    verdict = stragglers(timings[~of_server].reset_index(drop=True))
+    assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
+    assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)

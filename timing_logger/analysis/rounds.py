@@ -37,7 +37,8 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
     """Return the number of each row's round, from 0; NaN before the first, and for processes without any.
 
     A round ends with the last collective in it: what a rank does before a collective belongs to that one.
-    Those of the largest group count that synchronise its ranks, since all of them make these alike.
+    Those of the largest group count that synchronise its ranks, since all of them make these alike; those of
+    a smaller one, as of the workers of a server, if the process makes few in the largest and many more there.
 
     Args:
         frame: a table that ``opened`` returned.
@@ -51,11 +52,22 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
     )
     found = np.full(len(start_s), np.nan)
     for rows in rows_of_each(process):
-        largest = group_size[rows][alike[rows]].max(initial=0)
-        marked, starts_s = alike[rows] & (group_size[rows] >= largest), start_s[rows]
+        size, starts_s = group_size[rows], start_s[rows]
+        marked = alike[rows] & (size == _size_in_which_it_loops(size[alike[rows]]))
         in_order = np.argsort(starts_s[marked], kind="stable")
         found[rows] = _numbered(starts_s, starts_s[marked][in_order], kind[rows][marked][in_order])
     return found
+
+
+def _size_in_which_it_loops(sizes: Floats) -> float:
+    """Return the size of the groups whose collectives count, of the sizes of a process's collectives."""
+    best, most = 0.0, 0
+    for size, n in zip(
+        *(found[::-1].tolist() for found in np.unique(sizes, return_counts=True)), strict=True
+    ):
+        if not most or (most < _FEW and n > _MANY_MORE * most):
+            best, most = size, n
+    return best
 
 
 def _numbered(starts_s: Floats, marks_s: Floats, kinds: Ints) -> Floats:

@@ -8,7 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.gates import COST, GAP, LONGER, PEERS, STEPS, WAITED, gates_of
+from timing_logger.analysis.stragglers.gates import (
+    COST,
+    GAP,
+    LONGER,
+    PEERS,
+    STEPS,
+    WAITED,
+    Z,
+    gates_of,
+    least_z,
+)
 from timing_logger.analysis.stragglers.peers import (
     column_medians,
     log_ratios,
@@ -75,9 +85,10 @@ class Candidate:
         for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
         visible = any(gate.name == COST and gate.value >= policy.visible_cost_share for gate in self.gates)
         least_gap = policy.suspected_score_gap if for_long and visible else np.inf
-        failed = [gate for gate in self.gates if not gate.passed and gate.name not in (STEPS, PEERS)]
+        minor = (STEPS, PEERS, Z) if self.slow.are_single else (STEPS, PEERS)
+        failed = [gate for gate in self.gates if not gate.passed and gate.name not in minor]
         is_slow = all(gate.name == GAP and gate.value >= least_gap for gate in failed)
-        return is_slow and (for_long or self.lasted)
+        return is_slow and (for_long or self.lasted or self.slow.are_single)
 
     @property
     def is_by_little(self) -> bool:
@@ -87,7 +98,7 @@ class Candidate:
     @property
     def lasted(self) -> bool:
         """Whether the rank was slow in enough steps to be named."""
-        return self._passed(STEPS)
+        return self._passed(Z) if self.slow.are_single else self._passed(STEPS)
 
     @property
     def is_waited_for(self) -> bool:
@@ -161,10 +172,10 @@ def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
         ratios: log(time / peer median), steps x ranks.
         policy: the numbers that decide.
     """
-    found = slow_steps(ratios, policy, gap_share=policy.half_gap_share)
-    together = []
-    for column in sorted({slow.column for slow in found}):
-        its = [slow for slow in found if slow.column == column]
+    found = slow_steps(ratios, policy, gap_share=policy.half_gap_share, suspected=True)
+    together, certain = [], [slow for slow in found if slow.z >= least_z(slow, policy)]
+    for column in sorted({slow.column for slow in certain}):
+        its = [slow for slow in certain if slow.column == column]
         steps = np.unique(np.concatenate([slow.steps for slow in its]))
         longest = max(len(slow.steps) for slow in its)
         if len(its) >= policy.min_bursts and longest < (1 - policy.edge_steps_share) * len(steps):

@@ -164,7 +164,7 @@ def _suspects(
             tuple(times.ranks[column] for column in columns),
             phase_of(times, party.first)[0],
             _share(pricing, party, found),
-            likelihood[columns],
+            min(likelihood[columns], party.first.slow.likelihood),
         )
         for columns, party in list(first_of.items())[:_MAX_SUSPECTS]
     )

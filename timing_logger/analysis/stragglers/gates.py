@@ -18,6 +18,7 @@ LONGER = "share of the run that it adds"
 STEPS = "slow steps"
 GAP = "part of its time by which its peers are quicker"
 PEERS = "z among the peers"
+Z = "z over the steps"
 COST = "share of the run that it costs"
 
 
@@ -35,7 +36,7 @@ def gates_of(
         policy: the numbers that decide.
     """
     return (
-        Gate.at_least("z over the steps", slow.z, _least_z(slow, policy)),
+        Gate.at_least(Z, slow.z, least_z(slow, policy)),
         *_spread_gate(levels, slow.column, policy),
         Gate.at_least(GAP, _gap(scores, slow.column), _least_gap(n_steps, policy)),
         Gate.at_least(COST, cost_share, policy.min_cost_share),
@@ -58,7 +59,8 @@ def _spread_gate(levels: Floats, column: int, policy: Policy) -> Sequence[Gate]:
     return (Gate.at_least(PEERS, z, policy.min_z),)
 
 
-def _least_z(slow: SlowSteps, policy: Policy) -> float:
+def least_z(slow: SlowSteps, policy: Policy) -> float:
+    """Return the least z of slow steps that are certain; single ones are gathered by chance as seldom."""
     return z_of_chance(policy.max_chance) if slow.are_single else policy.min_z
 
 

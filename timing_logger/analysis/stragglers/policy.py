@@ -55,6 +55,12 @@ class Policy:
     event_block_times: int = count(
         2, "Slow steps of a rank are one event in a block of so many times the usual length of an event."
     )
+    max_suspected_chance: float = share(
+        0.01, "A rank may be suspected of single slow steps that chance gathers on one as rarely as this."
+    )
+    very_slow_times: float = factor(
+        3.0, "Steps so many times as long are tested apart: small delays of other ranks do not hide them."
+    )
     min_steps_alone: int = count(
         2, "What no other rank of a role does is the rank's own. Once, it may be the start of the run."
     )

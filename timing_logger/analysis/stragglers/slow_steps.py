@@ -6,6 +6,7 @@ They are stretches between change points, or single steps that recur.
 from __future__ import annotations
 
 from itertools import pairwise
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -40,6 +41,11 @@ class SlowSteps(NamedTuple):
     level: float
     z: float
     are_single: bool = False
+
+    @property
+    def likelihood(self) -> float:
+        """How likely it is no chance that single steps gathered on this rank; 1 for stretches."""
+        return NormalDist().cdf(self.z) if self.are_single else 1.0
 
 
 class _Ruler(NamedTuple):
@@ -77,13 +83,16 @@ class _Ruler(NamedTuple):
         )
 
 
-def slow_steps(ratios: Floats, policy: Policy, *, gap_share: float = 1.0) -> list[SlowSteps]:
+def slow_steps(
+    ratios: Floats, policy: Policy, *, gap_share: float = 1.0, suspected: bool = False
+) -> list[SlowSteps]:
     """Find the slow steps of every rank.
 
     Args:
         ratios: log(time / peer median), steps x ranks of one role; NaN where unknown.
         policy: the numbers that decide.
         gap_share: which part of the least difference of scores is enough for a slow stretch.
+        suspected: whether single slow steps also count that chance gathers less seldom.
     """
     least = -float(np.log(1 - gap_share * policy.min_score_gap))
     noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma)
@@ -93,7 +102,8 @@ def slow_steps(ratios: Floats, policy: Policy, *, gap_share: float = 1.0) -> lis
         for column, changes in enumerate(_changes(ratios, ruler))
         for found in _stretches(ratios[:, column], changes, column, ruler)
     ]
-    return stretches + _recurring(ratios, stretches, ruler)
+    most = policy.max_suspected_chance if suspected else policy.max_chance
+    return stretches + _recurring(ratios, stretches, ruler, most)
 
 
 def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
@@ -150,15 +160,29 @@ def _stretch(values: Floats, known: Ints, span: tuple[int, int], column: int, ru
     return SlowSteps(column, known[slice(*span)], kind, float(np.median(inside)), ruler.z_of_level(inside))
 
 
-def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> list[SlowSteps]:
-    """Find single slow steps outside of the stretches, of ranks that have more than chance explains."""
+def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler, most: float) -> list[SlowSteps]:
+    """Find single slow steps outside of the stretches, of ranks that have more than chance explains.
+
+    Steps that are slow, and steps that are very slow (``very_slow_times``), are tested apart: a few saves may
+    be hidden among the small delays that all ranks have.
+    """
     outside = ~np.isnan(ratios)
     for stretch in stretches:
         outside[stretch.steps, stretch.column] = False
-    single = outside & _are_slow(ratios, ruler)
-    chance = chances(single, outside, ruler.policy.event_block_times)
+    least = _least_of_slow(ratios, ruler)
+    found = _gathered(ratios, outside, least, most, ruler.policy)
+    very_slow = max(least, float(np.log(ruler.policy.very_slow_times)))
+    very = _gathered(ratios, outside, very_slow, most, ruler.policy)
+    columns = {slow.column for slow in found}
+    return found + [slow for slow in very if slow.column not in columns]
+
+
+def _gathered(ratios: Floats, outside: Bools, least: float, most: float, policy: Policy) -> list[SlowSteps]:
+    """Find the steps above a level, of ranks for which the chance of having as many is ``most`` at most."""
+    single = outside & (np.nan_to_num(ratios) > least)
+    chance = chances(single, outside, policy.event_block_times)
     found: list[SlowSteps] = []
-    for column in np.flatnonzero(chance <= ruler.policy.max_chance).tolist():
+    for column in np.flatnonzero(chance <= most).tolist():
         steps = np.flatnonzero(single[:, column])
         level = float(np.median(ratios[steps, column]))
         z = z_of_chance(float(chance[column]))
@@ -166,12 +190,11 @@ def _recurring(ratios: Floats, stretches: list[SlowSteps], ruler: _Ruler) -> lis
     return found
 
 
-def _are_slow(ratios: Floats, ruler: _Ruler) -> Bools:
-    """Tell of each step whether a rank is slower in it than usual; for all ranks that begins at one level."""
+def _least_of_slow(ratios: Floats, ruler: _Ruler) -> float:
+    """Return the level above which a single step is slower than usual; it is the same for all ranks."""
     sigmas = sorted(_sigma_of(column[~np.isnan(column)]) for column in ratios.T)
     sigma = sigmas[(len(sigmas) - 1) // 2]  # of two ranks one seems to vary where only the other does
-    slow: Bools = np.nan_to_num(ratios) > max(ruler.flagged, ruler.policy.min_z * sigma)
-    return slow
+    return max(ruler.flagged, ruler.policy.min_z * sigma)
 
 
 def _sigma_of(values: Floats) -> float:

@@ -129,9 +129,10 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
     lost = _lost_share(times, case.by_role)
     too_much = lost > most
     gate = Gate("share of the time lost to the slowest of each step", lost, most, too_much)
-    if not too_much and not without_owner:
-        return Verdict(verdict="healthy", gates=(gate,))
     late_ms = _late_ms(times, case.by_role)
+    matters = times.share_of_run(float(late_ms.sum())) >= case.policy.visible_cost_share
+    if not matters or (not too_much and not without_owner):
+        return Verdict(verdict="healthy", gates=(gate,))
     whom = most_of(times.ranks, late_ms)
     mostly = f"most of that to {named_ranks(whom)}" if whom else "no one in particular"
     return Verdict(
