@@ -137,7 +137,7 @@ def known(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{key: None if pd.isna(value) else value for key, value in one.items()} for one in rows]
 
 
-@pytest.mark.parametrize("seed", [*range(4), *map(slow, range(4, 20))])
+@pytest.mark.parametrize("seed", [*range(4), *map(slow, range(4, 50))])
 def test_waits_summary_and_the_page_show_the_account_of_the_analysis(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], seed: int
 ) -> None:

@@ -28,7 +28,9 @@ def bond_of(case: Case, party: Party) -> Bond:
     mine = {host: len(its) for host, its in case.by_host.items() if np.isin(its, columns).any()}
     host, of_host = next(iter(mine.items())) if len(mine) == 1 < len(case.by_host) else ("", 0)
     bond = Bond("something", len(mine), host, of_host, together)
-    if mine and together is not False:
+    if together is None:
+        return bond
+    if mine and together:
         return replace(bond, kind="waiting")
     enough = len(columns) >= case.policy.min_host_share * of_host
     if not (host and enough and np.array_equal(as_slow(case, party.first), columns)):
