@@ -77,11 +77,11 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     "min_change_z": [
         (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=1), "1 bounded 20 29", 1.5, "", windows),
-        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 0.5, "1 bounded 22 29", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=79), "", 0.5, "1 bounded 20 29", windows),
     ],
     "min_change_z_growth": [
         (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=1), "1 bounded 20 29", 2.5, "", windows),
-        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 1.7, "1 bounded 22 29", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=79), "", 1.7, "1 bounded 20 29", windows),
     ],
     "interval_length_ratio": [
         (steps(80, 4, (1, 1.3, slice(20, 25)), noise=0.08, seed=56), "1 bounded 20 24", 0.6, "", windows),
@@ -89,7 +89,7 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     "interval_shift_share": [
         (steps(80, 4, (1, 1.3, slice(20, 25)), noise=0.08, seed=22), "1 bounded 20 24", 0.5, "", windows),
-        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=27), "", 0.15, "1 bounded 22 29", windows),
+        (steps(60, 4, (1, 1.2, slice(20, 30)), noise=0.08, seed=79), "", 0.15, "1 bounded 20 29", windows),
     ],
     "min_compared_stretches": [
         (steps(60, 4, (1, 1.3, slice(20, 40)), noise=0.08, seed=10, memory=0.5),

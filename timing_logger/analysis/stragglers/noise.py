@@ -85,7 +85,7 @@ def usual_of(values: Floats) -> tuple[float, float]:
     return float(high) + _MIDDLE * sigma, sigma
 
 
-def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0) -> Noise:
+def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0, cap: float = float("inf")) -> Noise:
     """Measure the noise that the ranks have in common.
 
     Args:
@@ -93,8 +93,9 @@ def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0) -> Nois
         min_stretches: the least number of stretches of a length in a run, for it to tell how much they
             differ.
         min_sigma: the least standard deviation of independent steps; what is below it is rounding.
+        cap: values are capped at +- cap around the median of their rank: a spike is no wandering level.
     """
-    columns = _in_sigmas(series, min_sigma)
+    columns = _in_sigmas(series, min_sigma, cap)
     lengths = _lengths(max(map(len, columns), default=0), min_stretches)
     errors = [1.0]
     for length in lengths[1:]:
@@ -103,11 +104,16 @@ def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0) -> Nois
     return Noise(tuple(lengths), tuple(errors))
 
 
-def _in_sigmas(series: Floats, min_sigma: float) -> list[Floats]:
+def _in_sigmas(series: Floats, min_sigma: float, cap: float) -> list[Floats]:
     """Return each rank's known steps, in units of the standard deviation between neighbouring steps."""
-    known = [column[~np.isnan(column)] for column in series.T]
+    known = [_capped(column[~np.isnan(column)], cap) for column in series.T]
     sigmas = [max(min_sigma, sigma_of(np.diff(column))) for column in known]
     return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
+
+
+def _capped(values: Floats, cap: float) -> Floats:
+    middle = float(np.median(values)) if len(values) else 0.0
+    return np.clip(values, middle - cap, middle + cap)
 
 
 def _lengths(n_steps: int, min_stretches: int) -> list[int]:

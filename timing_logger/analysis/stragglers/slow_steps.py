@@ -95,7 +95,8 @@ def slow_steps(
         suspected: whether single slow steps also count that chance gathers less seldom.
     """
     least = -float(np.log(1 - gap_share * policy.min_score_gap))
-    noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma)
+    cap = -float(np.log(policy.flagged_score))
+    noise = noise_of(ratios, policy.min_compared_stretches, policy.min_noise_sigma, cap)
     ruler = _Ruler(policy, noise, least)
     stretches = [
         found
