@@ -95,7 +95,7 @@ def test_an_idle_rank_does_not_hide_a_slow_one() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_rank_a_hundred_times_slower_is_named_however_much_its_quick_peer_varies(seed: int) -> None:
-    """Of two ranks on a busy machine: one sleeps for 10 ms, and the other now and then is delayed for 4 ms."""
+    """Of two ranks on a busy machine one sleeps for 10 ms; the other is delayed for 4 ms now and then."""
     rng = np.random.default_rng(seed)
     factor = np.exp(rng.normal(0, 0.1, (60, 2))) * (0.1, 10.0)
     factor[:, 0] += 4.0 * (rng.random(60) < 0.2)
