@@ -198,7 +198,7 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     # -- what it costs, and what is known --
     "max_replay_error_share": [
-        (bad_clock(28.0), "146 ms", 0.03, "99 ms", cost),
+        (bad_clock(28.0), "146 ms", 0.03, "100 ms", cost),
         (bad_clock(25.0), "107 ms", 0.01, "150 ms", cost),
     ],
     "min_alike_ranks": [

@@ -149,6 +149,21 @@ def test_two_ranks_that_are_equally_slow_do_not_hide_each_other() -> None:
     assert harm_ms == pytest.approx([both_ms, both_ms])
 
 
+def test_a_rank_costs_as_much_in_steps_in_which_it_has_no_wait_as_all_was_done() -> None:
+    """As in a training with buckets: who comes last finds the all-reduce done when it would wait for it."""
+    rows, now = [], 0.0
+    for step in range(40):
+        came = [now + 2.0, now + 22.0]
+        for rank, at in enumerate(came):
+            of = {"group_size": 2, "seq": step, "iteration": step}
+            rows.append(row(rank, "IALLREDUCE", at, now + 22.5, **of))
+            if rank == 0 or step % 3:
+                rows.append(row(rank, "WAIT", at + 0.1, now + 22.5, **of))
+        now += 23.0
+    prices = prices_of(table(*rows))
+    assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 20.0, rel=0.05)
+
+
 def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited() -> None:
     factor = factors(40, 4)
     factor[:, 2] = 1.5

@@ -1,6 +1,6 @@
 """What a line usually takes for its own work in a step: what its peers took that did the same.
 
-Lines are peers in a step if they have one role and made the same calls in it, in whatever order. Compared is
+Lines are peers in a step if they have one role and began the same calls in it, in whatever order. Compared is
 the own clock: how long a line was on its own account since the step began, when it came to a call. The calls
 of a step may be made in another order by microseconds, so times between them could not be compared one by
 one.
@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.tables import Floats, Ints, dense_codes
+from timing_logger.analysis.accounting.program import WAIT, Program
+from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
 
 
 class OwnClock(NamedTuple):
@@ -58,9 +58,20 @@ def own_clocks(program: Program, call: Ints, role: Ints) -> OwnClock:
     first = np.flatnonzero(np.diff(part, prepend=-1))
     since_s = total_s - (total_s - program.own_s)[first][part]
     alike = _alike(part, call)
-    peers = dense_codes(program.step, role[program.line], _signature(part, call), call, alike)
-    n_alike = np.bincount(peers)[peers] if len(peers) else peers
-    return OwnClock(since_s, *_medians(since_s, peers), n_alike - 1, part)
+    begins_something = program.kind != WAIT  # what is done already when it is waited for has no wait
+    signature = _signature(part, call, begins_something)
+    peers = dense_codes(program.step, role[program.line], signature, call, alike)
+    n_peers = (np.bincount(peers)[peers] if len(peers) else peers) - 1
+    last = _last_with_peers(part, n_peers)
+    usual_s, others_s = (since_s + (found - since_s)[last] for found in _medians(since_s, peers))
+    return OwnClock(since_s, usual_s, others_s, n_peers[last], part)
+
+
+def _last_with_peers(part: Ints, n_peers: Ints) -> Ints:
+    """Return for each node the last one up to it in its part that has peers; itself where there is none."""
+    place = np.arange(len(part))
+    last = np.maximum.accumulate(np.where(n_peers > 0, place, -1)) if len(part) else place
+    return np.where((last >= 0) & (part[last] == part), last, place)
 
 
 def _alike(part: Ints, call: Ints) -> Ints:
@@ -73,11 +84,11 @@ def _alike(part: Ints, call: Ints) -> Ints:
     return found
 
 
-def _signature(part: Ints, call: Ints) -> Ints:
-    """Return for each node a number that stands for the calls of its part, in whatever order."""
+def _signature(part: Ints, call: Ints, counts: Bools) -> Ints:
+    """Return for each node a number that stands for those calls of its part that count, in whatever order."""
     rng = np.random.default_rng(0)
     weight = rng.integers(1, 2**40, int(call.max(initial=-1)) + 1)
-    return np.bincount(part, weight[call].astype(np.float64)).astype(np.int64)[part]
+    return np.bincount(part, np.where(counts, weight[call], 0).astype(np.float64)).astype(np.int64)[part]
 
 
 def _medians(values: Floats, group: Ints) -> tuple[Floats, Floats]:
