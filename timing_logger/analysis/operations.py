@@ -20,7 +20,7 @@ from timing_logger.record import WAIT as WAIT
 if TYPE_CHECKING:
     from timing_logger.analysis.tables import Floats
 
-_CONSTRUCTION = frozenset({
+CONSTRUCTION = frozenset({
     "COMM_DUP", "COMM_DUP_WITH_INFO", "COMM_SPLIT", "COMM_SPLIT_TYPE", "COMM_CREATE", "COMM_CREATE_GROUP",
     "COMM_SHRINK", "CART_CREATE", "CART_SUB", "GRAPH_CREATE", "DIST_GRAPH_CREATE",
     "DIST_GRAPH_CREATE_ADJACENT", "INTERCOMM_CREATE", "INTERCOMM_MERGE",
@@ -29,7 +29,7 @@ _CONSTRUCTION = frozenset({
 })  # fmt: skip
 """Calls of MPI that make or end communicators, windows and files, and need all ranks of a group."""
 
-SYNCHRONISING = _CONSTRUCTION | {
+SYNCHRONISING = CONSTRUCTION | {
     "ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER", "WIN_FENCE",
 }  # fmt: skip
 """Operations that no rank leaves before every rank has arrived, so that early ranks wait in them."""
@@ -52,7 +52,7 @@ MAY_SYNCHRONISE = frozenset({
 })  # fmt: skip
 """Calls of MPI that all ranks of a group make, and from which some may return before others have arrived."""
 
-_ONLY_AS_THEY_STAND = _CONSTRUCTION | ONE_SIDED | MAY_SYNCHRONISE | {"WIN_FENCE"}
+_ONLY_AS_THEY_STAND = CONSTRUCTION | ONE_SIDED | MAY_SYNCHRONISE | {"WIN_FENCE"}
 """Names that begin no others: ``FILE_OPEN_CHECKPOINT`` may be anybody's own work."""
 
 COMMUNICATION = SYNCHRONISING | ONE_SIDED | MAY_SYNCHRONISE | {

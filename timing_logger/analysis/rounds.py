@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.operations import synchronises_all_ranks
+from timing_logger.analysis.operations import CONSTRUCTION, base_operation, synchronises_all_ranks
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -45,7 +45,7 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
         process: the number of each row's process.
     """
     start_s = numbers(frame, "start_counter")
-    alike = each_text(coded_text(frame, "operation"), synchronises_all_ranks) & ~np.isnan(start_s)
+    alike = each_text(coded_text(frame, "operation"), _may_repeat) & ~np.isnan(start_s)
     group_size = np.nan_to_num(numbers(frame, "group_size"), nan=np.inf)  # unknown: that of all ranks
     kind = dense_codes(
         coded_text(frame, "operation")[0], np.nan_to_num(numbers(frame, "message_size_bytes"), nan=-1)
@@ -57,6 +57,11 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
         in_order = np.argsort(starts_s[marked], kind="stable")
         found[rows] = _numbered(starts_s, starts_s[marked][in_order], kind[rows][marked][in_order])
     return found
+
+
+def _may_repeat(name: str) -> bool:
+    """Tell whether a collective of this name may end a round: making a communicator belongs to the set-up."""
+    return synchronises_all_ranks(name) and base_operation(name) not in CONSTRUCTION
 
 
 def _size_in_which_it_loops(sizes: Floats) -> float:
