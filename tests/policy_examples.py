@@ -16,6 +16,7 @@ from policy_runs import (
     likelihood,
     logged,
     saving,
+    short_between,
     slow_groups,
     slower_later,
     spans,
@@ -98,6 +99,10 @@ EXAMPLES: dict[str, list[Any]] = {
          "", 16, "1 bounded 20 39", windows),
     ],
     # -- the gates of a rank --
+    "min_step_share": [
+        (short_between(0.012, 1.0), "rank 1", 0.004, "diffuse"),
+        (short_between(0.02, 2.0), "diffuse", 0.02, "rank 1"),
+    ],
     "min_slow_steps": [
         (steps(100, 4, (1, 1.2, slice(40, 60))), "rank 1", 21, "suspect 1"),
         (steps(100, 4, (1, 1.2, slice(40, 59))), "suspect 1", 19, "rank 1"),

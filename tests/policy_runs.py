@@ -120,6 +120,18 @@ def slower_later(n_steps: int, times: float, varying: float) -> Callable[[], Tim
     return run
 
 
+def short_between(times: float, varying: float) -> Callable[[], Timings]:
+    """Make a run in which rank 1 is slow in every other step; those between are short, and vary."""
+
+    def run() -> Timings:
+        factor = factors(80, 3, noise=QUIET)
+        factor[::2] = times * factors(40, 3, noise=varying, seed=5)
+        factor[1::2, 1] *= 3
+        return data_parallel(factor, phases_ms=WORK_MS), None
+
+    return run
+
+
 def unequal(n_steps: int, *times: float) -> Callable[[], Timings]:
     """Make a run of ranks that are each so many times slower."""
     return steps(n_steps, len(times), *enumerate(times))

@@ -163,3 +163,16 @@ def test_the_loop_of_a_smaller_group_counts_where_all_ranks_meet_seldom() -> Non
     verdict = stragglers(timings[~of_server].reset_index(drop=True))
     assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
     assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
+
+
+def test_a_program_of_pickled_reductions_keeps_its_steps_beside_the_making_of_a_communicator() -> None:
+    """Below MPI they are messages to a root and broadcasts from it, as a library sees that is preloaded."""
+    loop = Loop()
+    loop.meet("COMM_DUP", 0)
+    for _ in range(N_ROUNDS):
+        loop.work(0.05, extra_of_rank_2=10.0)
+        loop.meet("BCAST", 8)
+        loop.meet("BCAST", 5)
+    verdict = stragglers(loop.table())
+    assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
+    assert verdict.cost_ms == pytest.approx(N_ROUNDS * 10.0, rel=0.1)

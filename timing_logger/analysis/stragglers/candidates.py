@@ -31,7 +31,7 @@ from timing_logger.analysis.stragglers.prices import Slowed
 from timing_logger.analysis.stragglers.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.tables import Bools, Floats, Ints, known
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +222,17 @@ class _Role(NamedTuple):
         its_ms = case.times.self_ms[:, columns]
         baseline = peer_medians(its_ms)
         ratios = log_ratios(its_ms, baseline)
+        ratios[_take_hardly_any_time(its_ms, case.policy)] = np.nan
         return cls(name, columns, baseline, ratios, n_known_steps(ratios))
+
+
+def _take_hardly_any_time(its_ms: Floats, policy: Policy) -> Bools:
+    """Tell of which steps ratios are noise: those in which every rank takes a small part of other steps."""
+    longest_ms = np.fmax.reduce(its_ms, axis=1, initial=np.nan)
+    of_steps_ms = known(longest_ms)
+    long_ms = np.quantile(of_steps_ms, 0.75) if len(of_steps_ms) else 0.0
+    hardly_any: Bools = longest_ms < policy.min_step_share * long_ms
+    return hardly_any
 
 
 def _candidate(case: Case, role: _Role, slow: SlowSteps) -> Candidate:

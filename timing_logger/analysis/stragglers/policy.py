@@ -83,6 +83,10 @@ class Policy:
         8, "A run tells how far levels wander in stretches of which it has as many, and of no longer ones."
     )
 
+    min_step_share: float = share(
+        0.01, "Steps that take a smaller part of a long one (the third quartile) cost nothing, and are noise."
+    )
+
     # -- what a rank must be to be named --
 
     min_slow_steps: int = count(
