@@ -174,5 +174,6 @@ def test_a_program_of_pickled_reductions_keeps_its_steps_beside_the_making_of_a_
         loop.meet("BCAST", 8)
         loop.meet("BCAST", 5)
     verdict = stragglers(loop.table())
-    assert (verdict.verdict, verdict.ranks) == ("rank", (2,))
+    assert (verdict.verdict, verdict.ranks, verdict.window) == ("rank", (2,), "persistent")
+    assert verdict.slow_steps == pytest.approx(N_ROUNDS, abs=2)
     assert verdict.cost_ms == pytest.approx(N_ROUNDS * 10.0, rel=0.1)

@@ -9,7 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from timing_logger.analysis.grouping import rows_of_each
-from timing_logger.analysis.operations import CONSTRUCTION, base_operation, synchronises_all_ranks
+from timing_logger.analysis.operations import (
+    CONSTRUCTION,
+    base_operation,
+    is_collective,
+    synchronises_all_ranks,
+)
 from timing_logger.analysis.tables import (
     Bools,
     Floats,
@@ -39,29 +44,37 @@ def rounds_of(frame: Frame, process: Ints) -> Floats:
     A round ends with the last collective in it: what a rank does before a collective belongs to that one.
     Those of the largest group count that synchronise its ranks, since all of them make these alike; those of
     a smaller one, as of the workers of a server, if the process makes few in the largest and many more there.
+    A process that makes none that synchronise has rounds of what else it makes together with all others, as
+    broadcasts.
 
     Args:
         frame: a table that ``opened`` returned.
         process: the number of each row's process.
     """
     start_s = numbers(frame, "start_counter")
-    alike = each_text(coded_text(frame, "operation"), _may_repeat) & ~np.isnan(start_s)
-    group_size = np.nan_to_num(numbers(frame, "group_size"), nan=np.inf)  # unknown: that of all ranks
-    kind = dense_codes(
-        coded_text(frame, "operation")[0], np.nan_to_num(numbers(frame, "message_size_bytes"), nan=-1)
+    named, has_start = coded_text(frame, "operation"), ~np.isnan(start_s)
+    synchronise, are_collective = (
+        each_text(named, tell) & has_start for tell in (_synchronises, _of_all_ranks)
     )
+    group_size = np.nan_to_num(numbers(frame, "group_size"), nan=np.inf)  # unknown: that of all ranks
+    kind = dense_codes(named[0], np.nan_to_num(numbers(frame, "message_size_bytes"), nan=-1))
     found = np.full(len(start_s), np.nan)
     for rows in rows_of_each(process):
         size, starts_s = group_size[rows], start_s[rows]
-        marked = alike[rows] & (size == _size_in_which_it_loops(size[alike[rows]]))
+        alike = synchronise[rows] if synchronise[rows].any() else are_collective[rows]
+        marked = alike & (size == _size_in_which_it_loops(size[alike]))
         in_order = np.argsort(starts_s[marked], kind="stable")
         found[rows] = _numbered(starts_s, starts_s[marked][in_order], kind[rows][marked][in_order])
     return found
 
 
-def _may_repeat(name: str) -> bool:
+def _of_all_ranks(name: str) -> bool:
     """Tell whether a collective of this name may end a round: making a communicator belongs to the set-up."""
-    return synchronises_all_ranks(name) and base_operation(name) not in CONSTRUCTION
+    return is_collective(name) and base_operation(name) not in CONSTRUCTION
+
+
+def _synchronises(name: str) -> bool:
+    return synchronises_all_ranks(name) and _of_all_ranks(name)
 
 
 def _size_in_which_it_loops(sizes: Floats) -> float:
