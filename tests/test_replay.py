@@ -174,6 +174,17 @@ def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited(
     assert prices_of(timings.assign(peer=pd.NA)).error == pytest.approx(waited_ms / run_ms, rel=0.05)
 
 
+def test_the_set_up_of_communication_keeps_no_run_from_being_played_again() -> None:
+    timings = data_parallel(factors(40, 4, 0.05))
+    before = timings.groupby("rank").head(1).assign(operation="MPI_INIT", iteration=pd.NA, elapsed_ms=2000.0)
+    before = before.assign(
+        start_counter=before["start_counter"] - 2.0, end_counter=before["start_counter"]
+    ).astype({"iteration": "Int64"})
+    begun = pd.concat([before, timings], ignore_index=True)
+    assert prices_of(begun).error < 0.001
+    assert step_times(begun).waits.unmatched_ms.sum() == 0
+
+
 def test_pauses_that_every_rank_has_now_and_then_are_no_part_of_what_ranks_cost() -> None:
     rng = np.random.default_rng(5)
     timings = data_parallel(factors(100, 8, noise=0.02) * np.where(rng.random((100, 8)) < 0.05, 3.0, 1.0))

@@ -99,6 +99,11 @@ def lines_of(frame: Frame, process: Ints) -> tuple[Lines, Roles]:
     return _described(frame, process, roles), roles
 
 
+def is_set_up(frame: Frame) -> Bools:
+    """Tell of each row whether it is of the set-up of communication, as ``MPI_INIT``: no step waits in it."""
+    return each_text(coded_text(frame, "operation"), lambda name: base_operation(name) in SET_UP)
+
+
 def is_kept(name: str) -> bool:
     """Tell whether rows of an operation are needed to tell who waited for whom."""
     return _holds(name) or goes_on(name)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.holds import apart
-from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines, is_set_up
 from timing_logger.analysis.accounting.loops import Ragged, ranked
 from timing_logger.analysis.accounting.meeting_times import Done, meeting_times
 from timing_logger.analysis.accounting.part import BLOCKS
@@ -129,7 +129,7 @@ def program_of(run: BlockedRows, lines: Lines, step: Floats, n_steps: int) -> Pr
         nodes.line.tolist(), gives.ragged(), needs.ragged(), done.before.tolist(), nodes.end_s.tolist()
     )
     done = done._replace(rank=np.array(ranks_of_meetings, np.int64))
-    unknown_s = _unknown_s(nodes, run.ties, late_s, len(start_s))
+    unknown_s = _unknown_s(nodes, run, late_s, len(start_s))
     return Program(
         nodes.line, nodes.kind, nodes.row, _steps(nodes, step), own_s, late_s, nodes.end_s, gives, needs,
         done, start_s, unknown_s, n_steps, np.array(ranks, np.int64), n_forced,
@@ -252,10 +252,10 @@ def _late_s(nodes: _Nodes, needs: Lists, done: Done) -> Floats:
     return np.where(nodes.kind == WAIT, np.maximum(nodes.end_s - could_s, 0.0), 0.0)
 
 
-def _unknown_s(nodes: _Nodes, ties: Ties, late_s: Floats, n_lines: int) -> Floats:
-    is_tied = np.zeros(int(max(nodes.row.max(initial=-1), ties.row.max(initial=-1))) + 2, np.bool_)
-    is_tied[ties.row] = True  # the last, which stands for no row, is never tied
-    unknown = (nodes.kind == WAIT) & ~is_tied[nodes.row]
+def _unknown_s(nodes: _Nodes, run: BlockedRows, late_s: Floats, n_lines: int) -> Floats:
+    is_known = np.append(is_set_up(run.axis.frame), True)  # the last stands for no row
+    is_known[run.ties.row] = True
+    unknown = (nodes.kind == WAIT) & ~is_known[nodes.row]
     return np.bincount(nodes.line[unknown], late_s[unknown], minlength=n_lines).astype(np.float64)
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, WAITING
+from timing_logger.analysis.accounting.lines import is_set_up
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each
@@ -49,6 +50,7 @@ class Waits(NamedTuple):
         for_it_ms: how long all others together waited for the rank.
         longest_ms: how long that one waited for it which waited longest.
         unmatched_ms: how long the rank was blocked in communication that does not tell for whom it waited.
+            The set-up of communication, as ``MPI_INIT``, does not count.
         pending_ms: how long that operation of the rank in the background waited for others that waited
             longest: a stream of a device may stand still for it, and no row tells.
         varying_ms: for each rank, and at last for transfers between others, how long others waited for it
@@ -93,7 +95,7 @@ def waits_by_step(of: Communication) -> Waits:
     varying_ms = _varying_ms(of, owner[counts], by[counts], at[counts].astype(np.int64), ms[counts])
     recurring_ms = np.bincount(owner[counts], ms[counts], minlength=shape.ranks + 1) - varying_ms
     own_ms, for_it_ms, longest = (np.where(is_told, values, np.nan) for values in found)
-    unmatched_ms = _sum(cell + by, ms, inside & ~known, shape)
+    unmatched_ms = _sum(cell + by, ms, inside & ~known & ~is_set_up(of.rows.axis.frame)[blocked.row], shape)
     return Waits(own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms, recurring_ms)
 
 
