@@ -94,8 +94,8 @@ def on_the_unmatched(figures: AccountFigures) -> Iterable[str]:
     """Yield the sentence that explains time in communication that was not matched, if there is any."""
     if figures.ranks[PARTS[_NOT_ALWAYS]].any():
         yield (
-            "not matched: in communication of which the rows of other ranks are missing or do not fit, so it "
-            "is not known for whom."
+            "not matched: in communication of which the rows of other ranks are missing or do not fit, or in "
+            "its set-up, such as MPI_INIT. It is not known for whom."
         )
 
 
