@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from timing_logger.analysis.stragglers import chance
+from timing_logger.analysis.stragglers.slow import chance
 
 
 def chances(events: Bools) -> npt.NDArray[np.float64]:

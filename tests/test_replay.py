@@ -20,8 +20,8 @@ from timing_logger.analysis.accounting.program import WAIT, Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import blocked_rows
 from timing_logger.analysis.columns import COLUMNS_OF
-from timing_logger.analysis.stragglers.prices import Prices, Slowed
-from timing_logger.analysis.stragglers.step_times import step_times
+from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.times.step_times import step_times
 from timing_logger.analysis.tables import Floats, numbers, opened, processes_of
 
 

@@ -11,7 +11,7 @@ import pytest
 from straggler_trace import load, readers
 
 from timing_logger.analysis import stragglers, windows
-from timing_logger.analysis.stragglers.step_times import step_times
+from timing_logger.analysis.stragglers.times.step_times import step_times
 
 TRACE = Path(
     os.environ.get("TIMING_LOGGER_STRAGGLER_TRACE")

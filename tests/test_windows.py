@@ -16,13 +16,13 @@ from slow import examples
 
 from timing_logger.analysis import scores, windows
 from timing_logger.analysis.operations import needs_no_other_rank
-from timing_logger.analysis.stragglers.change_points import change_points, change_points_of_each
-from timing_logger.analysis.stragglers.noise import noise_of
-from timing_logger.analysis.stragglers.peers import peer_medians
 from timing_logger.analysis.stragglers.policy import STANDARD
 from timing_logger.analysis.stragglers.scores import individual_score
-from timing_logger.analysis.stragglers.self_time import exclusive_ms
-from timing_logger.analysis.stragglers.step_times import step_times
+from timing_logger.analysis.stragglers.slow.change_points import change_points, change_points_of_each
+from timing_logger.analysis.stragglers.slow.noise import noise_of
+from timing_logger.analysis.stragglers.slow.peers import peer_medians
+from timing_logger.analysis.stragglers.times.self_time import exclusive_ms
+from timing_logger.analysis.stragglers.times.step_times import step_times
 
 
 def of_self_time(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,14 +1,18 @@
-"""What is judged, and by what: the times of a run, the roles of its ranks, and the policy."""
+"""What is judged, and by what: the times of a run, the roles of its ranks, the policy; and the judgement."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from types import MappingProxyType
+from typing import NamedTuple
 
-from timing_logger.analysis.stragglers.peers import members
+from timing_logger.analysis.hangs.result import RunEnd
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.result import Verdict
+from timing_logger.analysis.stragglers.slow.peers import members
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Ints
 
 
@@ -42,3 +46,31 @@ class Case:
     def with_times(self, times: StepTimes) -> Case:
         """Return the case of the same ranks with other times."""
         return replace(self, times=times)
+
+
+class Judgement(NamedTuple):
+    """A verdict, and what it is based on.
+
+    Attributes:
+        case: the times by step and rank, the role of each rank, and the policy.
+        verdict: the verdict on these times.
+        are_comparable: whether the ranks are of one run, as far as can be seen.
+        slow: the positions of the slow steps of each rank that is named, or suspected, against its peers.
+    """
+
+    case: Case
+    verdict: Verdict
+    are_comparable: bool = True
+    slow: Mapping[int, Ints] = MappingProxyType({})
+
+    def ending_in(self, end: RunEnd) -> Judgement:
+        """Return the judgement with the end of the run, and the policy.
+
+        The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
+        """
+        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
+        verdict = replace(self.verdict, end=end, evidence=warned, policy=self.case.policy)
+        says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
+        if end.hangs and self.are_comparable and (says_little or not verdict.judged):
+            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+        return self._replace(verdict=verdict)

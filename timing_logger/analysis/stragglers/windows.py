@@ -12,14 +12,13 @@ from narwhals.typing import IntoDataFrameT
 from timing_logger.analysis.analysis import Analysis
 from timing_logger.analysis.columns import COLUMNS_OF
 from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.peers import log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 from timing_logger.analysis.stragglers.result import Verdict
-from timing_logger.analysis.stragglers.slow_steps import slow_steps
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.slow.peers import log_ratios, peer_medians, relative_scores
+from timing_logger.analysis.stragglers.slow.slow_steps import slow_steps
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.verdict import (
-    Judgement,
     JudgementPart,
     judgement_of,
     map_judgement,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from timing_logger.analysis.stragglers.verdict import Judgement
+from timing_logger.analysis.stragglers.case import Judgement
 from timing_logger.analysis.tables import Floats, Ints
 
 

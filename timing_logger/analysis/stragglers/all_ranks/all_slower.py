@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.change_points import change_points
-from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of
-from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, row_medians
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Gate, Verdict
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.slow.change_points import change_points
+from timing_logger.analysis.stragglers.slow.noise import Noise, noise_of, robust_sigma, sigma_of
+from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, row_medians
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 

@@ -9,17 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.bonds import bond_of
-from timing_logger.analysis.stragglers.candidates import Candidate, candidates
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.evidence import phase_of
-from timing_logger.analysis.stragglers.hosts import with_hosts
-from timing_logger.analysis.stragglers.likelihood import likelihoods
-from timing_logger.analysis.stragglers.lockstep import parties
-from timing_logger.analysis.stragglers.party import Party
-from timing_logger.analysis.stragglers.pricing import Pricing
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.result import Gate, Suspect
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
+from timing_logger.analysis.stragglers.who.bonds import bond_of
+from timing_logger.analysis.stragglers.who.candidates import candidates
+from timing_logger.analysis.stragglers.who.hosts import with_hosts
+from timing_logger.analysis.stragglers.who.likelihood import likelihoods
+from timing_logger.analysis.stragglers.who.lockstep import parties
+from timing_logger.analysis.stragglers.who.party import Party
+from timing_logger.analysis.stragglers.who.phase import phase_of
 from timing_logger.analysis.tables import Bools, Ints
 
 EXPLAINED = "share of the lost time that is explained"

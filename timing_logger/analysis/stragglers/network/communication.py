@@ -12,17 +12,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.result import Gate, Verdict
-from timing_logger.analysis.stragglers.slow_links import SlowLink, family_of, slow_links
-from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.transfer_prices import (
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.network.slow_links import SlowLink, family_of, slow_links
+from timing_logger.analysis.stragglers.network.transfer_prices import (
     blocked_at_most,
     excess_ms,
     lost_ms,
     saved_ms,
 )
-from timing_logger.analysis.stragglers.transfers import MESSAGE, Link
+from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
+from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Ints
 from timing_logger.reading.named_ranks import named_ranks
 

@@ -12,13 +12,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.change_points import change_points
-from timing_logger.analysis.stragglers.noise import usual_of
-from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.transfers import MESSAGE, Link, Transfers
+from timing_logger.analysis.stragglers.slow.change_points import change_points
+from timing_logger.analysis.stragglers.slow.noise import usual_of
+from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
+from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.tables import Floats, Ints
 
 Than = Literal["before", "others", "usual"]

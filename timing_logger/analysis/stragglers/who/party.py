@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.result import BondKind
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from timing_logger.analysis.grouping import n_earlier_alike, rows_of_each
 from timing_logger.analysis.operations import needs_no_other_rank
 from timing_logger.analysis.rounds import rounds_of
 from timing_logger.analysis.steps import Numbering, StepRange, numbered_by_epoch, steps_of
-from timing_logger.analysis.stragglers.rank_steps import RankSteps, WorkRows, rank_steps
-from timing_logger.analysis.stragglers.transfers import Transfers, transfers_by_step
-from timing_logger.analysis.stragglers.waiting import Communication, Shape, Waits, waits_by_step
+from timing_logger.analysis.stragglers.times.rank_steps import RankSteps, WorkRows, rank_steps
+from timing_logger.analysis.stragglers.times.transfers import Transfers, transfers_by_step
+from timing_logger.analysis.stragglers.times.waiting import Communication, Shape, Waits, waits_by_step
 from timing_logger.analysis.tables import (
     Bools,
     Floats,

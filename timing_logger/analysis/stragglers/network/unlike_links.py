@@ -11,13 +11,13 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.communication import ends_in_words
-from timing_logger.analysis.stragglers.peers import column_medians
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.network.communication import ends_in_words
+from timing_logger.analysis.stragglers.network.slow_links import SlowLink, families
+from timing_logger.analysis.stragglers.network.transfer_prices import saved_ms
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.slow_links import SlowLink, families
-from timing_logger.analysis.stragglers.step_times import StepTimes
-from timing_logger.analysis.stragglers.transfer_prices import saved_ms
+from timing_logger.analysis.stragglers.slow.peers import column_medians
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 
 _SAME_SIZE = 0.01  # messages whose mean sizes differ by less are equally large

@@ -6,18 +6,18 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.coverage import most_of
-from timing_logger.analysis.stragglers.peers import (
+from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,
     log_ratios,
     peer_medians,
     relative_scores,
     row_medians,
 )
-from timing_logger.analysis.stragglers.result import Gate, Verdict
-from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
 from timing_logger.reading.named_ranks import named_ranks
 

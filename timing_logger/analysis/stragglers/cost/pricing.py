@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from timing_logger.analysis.accounting.program import Program
-from timing_logger.analysis.stragglers import lost_time
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.prices import Prices, Slowed
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.cost.by_steps import BySteps
+from timing_logger.analysis.stragglers.cost.prices import Prices, Slowed
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
-
-if TYPE_CHECKING:
-    from timing_logger.analysis.stragglers.candidates import Candidate
 
 
 class Pricing(Protocol):
@@ -119,53 +117,6 @@ class ByReplay:
     def on(self, times: StepTimes) -> Pricing:
         """Return the same: what is played again does not depend on step times."""
         return self
-
-
-class BySteps:
-    """Prices slow ranks step by step: each lasts as long as its slowest rank."""
-
-    plays_again = False
-
-    def __init__(self, times: StepTimes) -> None:
-        self._times = times
-
-    def harm_ms(self, ones: Sequence[Slowed]) -> Floats:
-        """Return how long the one that waited longest in each step waited for each slow rank.
-
-        Others wait for work after the last collective of a step only in the next step. It is unknown where
-        the others spent more time in communication of which rows do not tell for whom they waited.
-        """
-        return np.array([self._longest_ms(one) for one in ones])
-
-    def _longest_ms(self, one: Slowed) -> float:
-        waits = self._times.waits
-        longest_ms = waits.longest_ms[:, one.column]
-        steps = np.unique(np.concatenate([one.steps, one.steps + 1]))
-        steps = steps[steps < len(longest_ms)]
-        known_ms = float(np.nansum(longest_ms[steps]))
-        unmatched_ms = np.delete(waits.unmatched_ms[steps], one.column, axis=1).max(axis=1, initial=0.0)
-        is_unknown = np.isnan(longest_ms[one.steps]).all() or unmatched_ms.sum() > known_ms
-        return float("nan") if is_unknown else known_ms
-
-    def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
-        """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers."""
-        return lost_time.saved_ms(self._times, chosen, found)
-
-    def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
-        """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""
-        return lost_time.explained(self._times, chosen, found)
-
-    def price_of_all_ms(self, column: int) -> float:
-        """Return how long the one that waited longest waited for a rank, in ms."""
-        return float(np.nansum(self._times.waits.longest_ms[:, column]))
-
-    def saved_by_transfers_ms(self, took_s: Floats, late_s: Floats) -> float:
-        """Return NaN: steps do not tell what a transfer was in the way of."""
-        return float("nan")
-
-    def on(self, times: StepTimes) -> Pricing:
-        """Return what prices the slow ranks of the same run by other step times."""
-        return BySteps(times)
 
 
 def _slowed(chosen: Sequence[Candidate]) -> list[Slowed]:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
 
-from timing_logger.analysis.stragglers.noise import WHITE, Noise, sigmas_of
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.slow.noise import WHITE, Noise, sigmas_of
 from timing_logger.analysis.tables import Floats
 
 

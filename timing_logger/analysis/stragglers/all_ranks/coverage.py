@@ -10,8 +10,8 @@ import numpy as np
 
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.step_times import StepTimes
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
 _MOST_NAMED = 3

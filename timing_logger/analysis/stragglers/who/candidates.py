@@ -2,121 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.gates import (
-    COST,
-    GAP,
+from timing_logger.analysis.stragglers.cost.prices import Slowed
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.result import Gate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.gates import (
     LONGER,
-    PEERS,
-    STEPS,
     WAITED,
-    Z,
     gates_of,
     least_z,
 )
-from timing_logger.analysis.stragglers.peers import (
+from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,
     log_ratios,
     n_known_steps,
     peer_medians,
     relative_scores,
 )
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.prices import Slowed
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.result import Gate
-from timing_logger.analysis.stragglers.slow_steps import SlowSteps, slow_steps
+from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.tables import Bools, Floats, Ints, known
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A rank that is slow in some steps, and the times of its role.
-
-    Attributes:
-        slow: the slow steps; ``slow.column`` is the column of the rank within its role.
-        role: the role of the rank.
-        column: the column of the rank among all ranks.
-        columns: the columns of all ranks of its role.
-        ratios: log(time / peer median) of the role, steps x ranks.
-        excess_ms: one entry per slow step: time beyond the peer median.
-        score: relative score in the slow steps.
-        gates: the conditions for naming the rank, except the lost time that it explains.
-        policy: the numbers that decide.
-    """
-
-    slow: SlowSteps
-    role: str
-    column: int
-    columns: Ints
-    ratios: Floats
-    excess_ms: Floats
-    score: float
-    gates: tuple[Gate, ...]
-    policy: Policy
-
-    @property
-    def may_be_named(self) -> bool:
-        """Whether the rank passes all gates."""
-        return all(gate.passed for gate in self.gates)
-
-    @property
-    def may_be_named_beside_another(self) -> bool:
-        """Whether the rank may be named once another rank is.
-
-        It passes all gates, except that its score may be closer to that of its peers (``half_gap_share``).
-        """
-        failed, part = [gate for gate in self.gates if not gate.passed], self.policy.half_gap_share
-        return all(gate.name == GAP and gate.value >= part * gate.bound for gate in failed)
-
-    @property
-    def may_be_suspected(self) -> bool:
-        """Whether the rank may be suspected.
-
-        It may be slow in rather few steps, or by no more than its peers differ among themselves. A rank that
-        costs the run visibly (``visible_cost_share``) may also be slow by little (``suspected_score_gap``).
-        """
-        policy = self.policy
-        for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
-        visible = any(gate.name == COST and gate.value >= policy.visible_cost_share for gate in self.gates)
-        least_gap = policy.suspected_score_gap if for_long and visible else np.inf
-        minor = (STEPS, PEERS, Z) if self.slow.are_single else (STEPS, PEERS)
-        failed = [gate for gate in self.gates if not gate.passed and gate.name not in minor]
-        is_slow = all(gate.name == GAP and gate.value >= least_gap for gate in failed)
-        return is_slow and (for_long or self.lasted or self.slow.are_single)
-
-    @property
-    def is_by_little(self) -> bool:
-        """Whether the rank is slower than its peers by less than matters, unless it costs the run visibly."""
-        return not self._passed(GAP)
-
-    @property
-    def lasted(self) -> bool:
-        """Whether the rank was slow in enough steps to be named."""
-        return self._passed(Z) if self.slow.are_single else self._passed(STEPS)
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether other ranks wait for this rank, or it is unknown whether they do."""
-        return self._passed(WAITED) and self._passed(LONGER)
-
-    @property
-    def is_dear(self) -> bool:
-        """Whether its time beyond its peers is enough of the run, if others wait for all of it."""
-        return self._passed(COST)
-
-    def _passed(self, name: str) -> bool:
-        return all(gate.passed for gate in self.gates if gate.name == name)
-
-    @property
-    def cost_ms(self) -> float:
-        """The time in ms that the rank spent in its slow steps beyond the peer median."""
-        return float(np.maximum(self.excess_ms, 0.0).sum())
 
 
 def candidates(case: Case, pricing: Pricing) -> list[Candidate]:

@@ -13,7 +13,7 @@ from timing_logger.analysis.intervals import union_lengths
 from timing_logger.analysis.operations import is_collective, needs_no_other_rank
 from timing_logger.analysis.step_durations import iterations_since
 from timing_logger.analysis.steps import Numbering
-from timing_logger.analysis.stragglers.self_time import covered_s, exclusive_ms
+from timing_logger.analysis.stragglers.times.self_time import covered_s, exclusive_ms
 from timing_logger.analysis.tables import Bools, Floats, Frame, Ints, Rows, coded_text, each_text, numbers
 from timing_logger.record import OK
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.party import Party
+from timing_logger.analysis.stragglers.who.party import Party
 from timing_logger.analysis.tables import Floats
 
 _SEED = 16

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.chance import z_of_chance
-from timing_logger.analysis.stragglers.noise import robust_sigma
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Gate
-from timing_logger.analysis.stragglers.slow_steps import SlowSteps
+from timing_logger.analysis.stragglers.slow.chance import z_of_chance
+from timing_logger.analysis.stragglers.slow.noise import robust_sigma
+from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
 from timing_logger.analysis.tables import Floats, known
 
 WAITED = "share of its extra time that others waited"

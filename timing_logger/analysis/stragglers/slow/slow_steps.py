@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.chance import chances, z_of_chance
-from timing_logger.analysis.stragglers.change_points import change_points_of_each
-from timing_logger.analysis.stragglers.noise import Noise, noise_of, robust_sigma, sigma_of, usual_of
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.slow.chance import chances, z_of_chance
+from timing_logger.analysis.stragglers.slow.change_points import change_points_of_each
+from timing_logger.analysis.stragglers.slow.noise import Noise, noise_of, robust_sigma, sigma_of, usual_of
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]

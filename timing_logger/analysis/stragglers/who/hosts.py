@@ -12,12 +12,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from timing_logger.analysis.roles import NO_ROLE
-from timing_logger.analysis.stragglers.bonds import vary_together
-from timing_logger.analysis.stragglers.candidates import Candidate, slow_together
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.gates import LONGER, WAITED, gates_of
-from timing_logger.analysis.stragglers.party import Bond, Party
-from timing_logger.analysis.stragglers.peers import (
+from timing_logger.analysis.stragglers.cost.prices import Slowed
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.result import Gate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.gates import LONGER, WAITED, gates_of
+from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,
     log_ratios,
     n_known_steps,
@@ -25,11 +27,10 @@ from timing_logger.analysis.stragglers.peers import (
     relative_scores,
     row_medians,
 )
-from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.prices import Slowed
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.result import Gate
-from timing_logger.analysis.stragglers.slow_steps import SlowSteps
+from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
+from timing_logger.analysis.stragglers.who.bonds import vary_together
+from timing_logger.analysis.stragglers.who.candidates import slow_together
+from timing_logger.analysis.stragglers.who.party import Bond, Party
 from timing_logger.analysis.tables import Floats, Ints
 
 

@@ -13,10 +13,10 @@ import numpy as np
 
 from timing_logger.analysis.accounting.program import WAIT
 from timing_logger.analysis.grouping import quantiles
-from timing_logger.analysis.stragglers.pricing import Pricing
-from timing_logger.analysis.stragglers.slow_links import SlowLink
-from timing_logger.analysis.stragglers.step_times import Played, StepTimes
-from timing_logger.analysis.stragglers.transfers import Transfers
+from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.network.slow_links import SlowLink
+from timing_logger.analysis.stragglers.times.step_times import Played, StepTimes
+from timing_logger.analysis.stragglers.times.transfers import Transfers
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from timing_logger.analysis.stragglers.candidates import Candidate
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.noise import MAD_TO_SIGMA
-from timing_logger.analysis.stragglers.party import Party
-from timing_logger.analysis.stragglers.peers import column_medians, log_ratios, peer_medians
 from timing_logger.analysis.stragglers.policy import Policy
+from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.noise import MAD_TO_SIGMA
+from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, peer_medians
+from timing_logger.analysis.stragglers.who.party import Party
 from timing_logger.analysis.tables import Floats, Ints
 
 

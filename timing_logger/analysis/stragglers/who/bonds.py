@@ -12,9 +12,9 @@ from dataclasses import replace
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.evidence import phase_of
-from timing_logger.analysis.stragglers.lockstep import as_slow, variances
-from timing_logger.analysis.stragglers.party import Bond, Party
+from timing_logger.analysis.stragglers.who.lockstep import as_slow, variances
+from timing_logger.analysis.stragglers.who.party import Bond, Party
+from timing_logger.analysis.stragglers.who.phase import phase_of
 from timing_logger.analysis.tables import Floats, Ints, known
 
 _MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are

@@ -1,0 +1,1 @@
+"""Find slow transfers, links and communication."""

@@ -1,0 +1,1 @@
+"""Tell whether a rank is slower than its peers: levels, single steps, chance, gates."""

@@ -1,0 +1,1 @@
+"""Who is slow: candidates, ranks that are slow as one, hosts, culprits."""
