@@ -203,12 +203,12 @@ EXAMPLES: dict[str, list[Any]] = {
     ],
     # -- what it costs, and what is known --
     "max_replay_error_share": [
-        (bad_clock(28.0), "146 ms", 0.03, "100 ms", cost),
-        (bad_clock(25.0), "107 ms", 0.01, "150 ms", cost),
+        (bad_clock(28.0), "146 ms", 0.03, "89 ms", cost),
+        (bad_clock(25.0), "97 ms", 0.01, "150 ms", cost),
     ],
     "min_alike_ranks": [
-        (steps(40, 3, (1, 1.5), noise=0.1, seed=1), "359 ms", 4, "375 ms", cost),
-        (steps(40, 2, (1, 1.5), noise=0.1, seed=1), "377 ms", 2, "373 ms", cost),
+        (steps(40, 3, (1, 1.5), noise=0.1, seed=1), "370 ms", 4, "375 ms", cost),
+        (steps(40, 2, (1, 1.5), noise=0.1, seed=1), "377 ms", 2, "374 ms", cost),
     ],
     "min_work_share": [
         (logged(40, WORK=[20] * 4, REST=[2, 5, 5, 2], END=[1] * 4, unlogged="REST"),
@@ -226,7 +226,7 @@ EXAMPLES: dict[str, list[Any]] = {
         (logged(40, WORK=[10, 13, 10, 10], REST=[10, 12.25, 10, 10], END=[1] * 4, unlogged="REST"),
          "207 ms", 1.5, "202 ms", cost),
         (logged(40, WORK=[10, 13, 10, 10], REST=[10, 14, 10, 10], END=[1] * 4, unlogged="REST"),
-         "271 ms", 2.5, "277 ms", cost),
+         "271 ms", 2.5, "278 ms", cost),
     ],
     "most_waiting_share": [
         (steps(9, 4, (1, 1.3, slice(5)), (2, 1.3, slice(5, 9))), "not judged", 0.6, "healthy"),

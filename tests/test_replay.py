@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,9 @@ from test_account import Row, row, table
 
 from timing_logger.analysis.accounting.lines import Lines
 from timing_logger.analysis.accounting.meetings import joined_rows, met
+from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.accounting.part import map_account
-from timing_logger.analysis.accounting.program import WAIT, Program, program_of
+from timing_logger.analysis.accounting.program import Program, program_of
 from timing_logger.analysis.accounting.replay import Replay
 from timing_logger.analysis.accounting.run import blocked_rows
 from timing_logger.analysis.columns import COLUMNS_OF
@@ -162,6 +164,44 @@ def test_a_rank_costs_as_much_in_steps_in_which_it_has_no_wait_as_all_was_done()
         now += 23.0
     prices = prices_of(table(*rows))
     assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 20.0, rel=0.05)
+
+
+def rounds(ranks: int, begins_ms: float, works_ms: Sequence[float], steps: range) -> tuple[list[Row], float]:
+    """Steps of some ranks, each of which works so long; their rows, and when the last of them ended."""
+    rows, now = [], begins_ms
+    for step in steps:
+        of = {"group": f"of {ranks}", "group_size": ranks, "seq": step, "iteration": step}
+        done = now + max(works_ms) + 1.0
+        for rank, ms in enumerate(works_ms):
+            rows.append(row(rank, "work", now, now + ms, iteration=step))
+            rows.append(row(rank, "ALLREDUCE", now + ms, done, **of))
+        now = done
+    return rows, now
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+def test_ranks_that_join_a_run_would_come_sooner_had_the_others_been_quicker(with_state: bool) -> None:
+    few, ended_ms = rounds(3, 0.0, [20.0, 30.0, 20.0], range(40))
+    at, state = ended_ms + 1000.0, []
+    for rank in range(5 * with_state):
+        of = {"group": "of 5", "group_size": 5, "seq": 0, "iteration": 40, "peer": 0}
+        state.append(row(rank, "BCAST", at + 3 * (rank > 0), at + (5 if rank else 0.1), **of))
+    all_of_them, _ = rounds(5, at + 5, [20.0] * 5, range(40, 80))
+    prices = prices_of(table(*few, *state, *all_of_them))
+    assert prices.saved_ms([[Slowed(1, prices.steps)]])[0] == pytest.approx(40 * 10.0, rel=0.05)
+
+
+def test_a_rank_that_the_others_wait_for_when_it_starts_comes_at_its_own_time() -> None:
+    nobody = row(0, "SEND", 1990, 1991, iteration=0, peer=2)
+    at_first = [row(0, "work", 0, 1990, iteration=0), nobody, row(1, "work", 0, 1000, iteration=0)]
+    together = [row(2, "work", 3000, 3020, iteration=0)]
+    for rank, came_ms in enumerate((2000, 1000, 3020)):
+        of = {"group": "of 3", "group_size": 3, "seq": 0, "iteration": 0}
+        together.append(row(rank, "ALLREDUCE", came_ms, 3021, **of))
+    later, _ = rounds(3, 3021, [20.0] * 3, range(1, 20))
+    run = played(table(*at_first, *together, *later))
+    quicker_s = np.where((run.program.line == 0) & (run.program.kind != WAIT), 0.0, run.program.own_s)
+    assert run.lasts_ms(quicker_s) == pytest.approx(run.lasts_ms(run.program.own_s))
 
 
 def test_a_run_is_not_played_again_where_rows_do_not_tell_for_whom_ranks_waited() -> None:

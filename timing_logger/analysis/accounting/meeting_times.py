@@ -15,7 +15,7 @@ from timing_logger.analysis.instants import instants
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 if TYPE_CHECKING:
-    from timing_logger.analysis.accounting.program import Lists
+    from timing_logger.analysis.accounting.nodes import Lists
 
 
 class Done(NamedTuple):

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.program import WAIT, Program
+from timing_logger.analysis.accounting.nodes import WAIT
+from timing_logger.analysis.accounting.program import Program
 from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
 
 

@@ -16,8 +16,6 @@ from timing_logger.analysis.accounting.usual import OwnClock, own_clocks
 from timing_logger.analysis.grouping import quantiles
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
-_SEED = 33
-
 
 class Slowed(NamedTuple):
     """A rank in some steps.
@@ -188,7 +186,9 @@ class _Parts(NamedTuple):
     def factors(self, is_fixed: Bools) -> Floats:
         """Return for each part by how much a rank like its peers differs from their median, as a factor.
 
-        As much as another rank did in another part, drawn at random. Where too few ranks are alike to tell,
+        As much as another rank did in another part: where it took longest of all its parts, as much as where
+        others did, and so on. So what delays a rank now and then does so in the same parts, but no more than
+        it delays others. Where too few ranks are alike to tell,
         the rank keeps how it differs from step to step, without the level that it has where it is slow.
 
         Args:
@@ -196,12 +196,12 @@ class _Parts(NamedTuple):
         """
         columns = np.unique(self.column[is_fixed])
         donors = np.sort(self.by_chance[~np.isin(self.column, columns) & ~np.isnan(self.by_chance)])
-        rng, found = np.random.default_rng(_SEED), np.ones(len(self.ratio))
+        found = np.ones(len(self.ratio))
         for column in columns.tolist():
             its = np.flatnonzero(is_fixed & (self.column == column) & ~np.isnan(self.ratio))
             if len(donors):  # as often as others had each factor, and not as often as chance draws it
                 even = ((np.arange(len(its)) + 0.5) / len(its) * len(donors)).astype(np.int64)
-                found[rng.permutation(its)] = donors[even]
+                found[its[np.argsort(self.ratio[its], kind="stable")]] = donors[even]
             elif len(its):
                 found[its] = self.ratio[its] / np.median(self.ratio[its])
         return found

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.program import WAIT
+from timing_logger.analysis.accounting.nodes import WAIT
 from timing_logger.analysis.grouping import quantiles
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink

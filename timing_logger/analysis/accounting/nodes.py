@@ -1,0 +1,164 @@
+"""The nodes of a run's program, in the order of time, and the meetings that they give to and need."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from timing_logger.analysis.accounting.holds import apart
+from timing_logger.analysis.accounting.lines import LINE, PROCESS, Lines
+from timing_logger.analysis.accounting.loops import Ragged
+from timing_logger.analysis.accounting.part import BLOCKS
+from timing_logger.analysis.accounting.run import BlockedRows
+from timing_logger.analysis.accounting.ties import Ties, needs_of
+from timing_logger.analysis.grouping import rows_of_each
+from timing_logger.analysis.instants import instants
+from timing_logger.analysis.operations import is_communication
+from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text, numbers
+
+ISSUE, WAIT, END, JOIN = range(4)
+"""The kinds of nodes: a line begins something, waits, comes to its end, or joins the run."""
+
+_SAME_S = 1e-6  # instants this close are one: rows of calls that follow each other overlap by rounding
+
+
+class Lists(NamedTuple):
+    """A list of numbers for each of some things: those of the i-th are ``values[at[i]:at[i + 1]]``."""
+
+    at: Ints
+    values: Ints
+
+    @classmethod
+    def by(cls, owner: Ints, values: Ints, n: int) -> Lists:
+        """Return the lists of ``n`` owners."""
+        order = np.argsort(owner, kind="stable")
+        return cls(np.searchsorted(owner[order], np.arange(n + 1)), values[order])
+
+    def pairs(self) -> tuple[Ints, Ints]:
+        """Return each owner, ascending, with each of its numbers."""
+        return np.repeat(np.arange(len(self.at) - 1), np.diff(self.at)), self.values
+
+    def ragged(self) -> Ragged:
+        """Return the lists for a loop: as one list of numbers, since many small ones take long to make."""
+        return self.at.tolist(), self.values.tolist()
+
+
+class Nodes(NamedTuple):
+    """Nodes, as in ``program.Program``; ``begin_s`` is when the line came to the node."""
+
+    line: Ints
+    kind: Ints
+    row: Ints
+    begin_s: Floats
+    end_s: Floats
+
+
+def nodes_of(run: BlockedRows, lines: Lines) -> tuple[Nodes, Floats]:
+    """Return the nodes of a run, line by line in the order of time, and when each line began.
+
+    Args:
+        run: its rows of communication.
+        lines: its lines of control.
+    """
+    waits = _waits(run)
+    start_s, ends = _ends(run, lines)
+    every = zip(waits, _issues(run, waits), ends, strict=True)
+    nodes = Nodes._make(np.concatenate(column) for column in every)
+    order = np.lexsort((nodes.kind, nodes.begin_s, nodes.line))
+    return Nodes._make(column[order] for column in nodes), start_s
+
+
+def _waits(run: BlockedRows) -> Nodes:
+    """Return a node for each row that blocked its line.
+
+    Of rows that cover the same time, as those of one call that waits for several operations, the one that
+    waited longest comes first, and so has the time.
+    """
+    start_s, end_s, _ = instants(run.axis.frame)
+    line, blocks = (run.axis.frame[name].to_numpy() for name in (LINE, BLOCKS))
+    row = np.flatnonzero(blocks & (end_s >= start_s))
+    until_s = np.nan_to_num(needs_of(run.ties, start_s).until_s[row], nan=-np.inf)
+    row = row[np.lexsort((-until_s, -end_s[row], start_s[row], line[row]))]
+    begins_s, ends_s = apart(line[row].astype(np.int64), start_s[row], end_s[row])
+    return Nodes(line[row].astype(np.int64), np.full(len(row), WAIT), row, begins_s, ends_s)
+
+
+def _issues(run: BlockedRows, waits: Nodes) -> Nodes:
+    """Return a node for each row that others may need to have come, as any but a ``WAIT``.
+
+    What begins while its line waits, as in a call that does several things, or in a thread that serves
+    another, is taken to begin when the wait does.
+    """
+    start_s, _, _ = instants(run.axis.frame)
+    line, blocks, process = (
+        run.axis.frame[name].to_numpy().astype(np.int64) for name in (LINE, BLOCKS, PROCESS)
+    )
+    begins = each_text(coded_text(run.axis.frame, "operation"), is_communication)
+    row = np.flatnonzero(begins & ~np.isnan(start_s))
+    on = _issuing_line(run, line, blocks > 0, process, row)
+    at_s = _before_any_wait(on, start_s[row], waits)
+    return Nodes(on, np.full(len(row), ISSUE), row, at_s, at_s)
+
+
+def _issuing_line(run: BlockedRows, line: Ints, blocks: Bools, process: Ints, row: Ints) -> Ints:
+    """Return the line that begins each row: of one in the background the line that waits for it."""
+    ties = run.ties
+    waiting = ties.needs & blocks[ties.row] & ~ties.gives
+    key = dense_codes(ties.meeting, process[ties.row])
+    waits_on = np.full(int(key.max(initial=-1)) + 1, -1)
+    waits_on[key[waiting]] = line[ties.row[waiting]]
+    by_row = np.full(len(line), -1)
+    by_row[ties.row] = waits_on[key]
+    has_calls = np.bincount(line[blocks], minlength=int(line.max(initial=-1)) + 1) > 0
+    main = np.full(int(process.max(initial=-1)) + 1, -1)
+    main[process[blocks]] = line[blocks]
+    elsewhere = np.where(
+        has_calls[line[row]], line[row], np.where(main[process[row]] >= 0, main[process[row]], line[row])
+    )
+    return np.where(blocks[row], line[row], np.where(by_row[row] >= 0, by_row[row], elsewhere))
+
+
+def _before_any_wait(line: Ints, at_s: Floats, waits: Nodes) -> Floats:
+    """Return instants of lines, those within a wait of the line moved to its beginning."""
+    found: Floats = at_s.copy()
+    first = np.searchsorted(
+        waits.line, np.arange(int(max(line.max(initial=0), waits.line.max(initial=0))) + 2)
+    )
+    groups = rows_of_each(line) if len(line) else iter(())
+    for rows in groups:
+        here = np.arange(len(line))[rows]
+        if not len(here):
+            continue
+        begin, end = first[line[here[0]]], first[line[here[0]] + 1]
+        if begin == end:
+            continue
+        place = begin + np.searchsorted(waits.begin_s[begin:end], at_s[here], side="right") - 1
+        within = (place >= begin) & (waits.end_s[place] > at_s[here] + _SAME_S)
+        found[here[within]] = waits.begin_s[place[within]]
+    return found
+
+
+def _ends(run: BlockedRows, lines: Lines) -> tuple[Floats, Nodes]:
+    """Return when each line began, and a node for the end of each process."""
+    start_s, _, _ = instants(run.axis.frame)
+    process = run.axis.frame[PROCESS].to_numpy().astype(np.int64)
+    ahead_s = np.full(int(lines.process.max(initial=-1)) + 1, np.nan)
+    ahead_s[process] = start_s - numbers(run.axis.frame, "start_counter")
+    begins_s, ends_s = (values + ahead_s[lines.process] for values in (lines.begin_s, lines.end_s))
+    line = np.flatnonzero(lines.is_main & ~np.isnan(ends_s))
+    none = np.full(len(line), -1)
+    return begins_s, Nodes(line, np.full(len(line), END), none, ends_s[line], ends_s[line])
+
+
+def meetings_of(nodes: Nodes, ties: Ties) -> tuple[Lists, Lists]:
+    """Return the meetings to which each node gives, and those that it needs."""
+    found = []
+    for kind, wanted in ((ISSUE, ties.gives), (WAIT, ties.needs)):
+        here = np.flatnonzero(nodes.kind == kind)
+        node_of_row = np.full(int(max(ties.row.max(initial=-1), nodes.row.max(initial=-1))) + 1, -1)
+        node_of_row[nodes.row[here]] = here
+        node = node_of_row[ties.row[wanted]]
+        meeting = ties.meeting[wanted][node >= 0]
+        found.append(Lists.by(node[node >= 0], meeting, len(nodes.line)))
+    return found[0], found[1]
