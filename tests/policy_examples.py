@@ -132,8 +132,8 @@ EXAMPLES: dict[str, list[Any]] = {
         (steps(9, 4, (1, 1.45)), "diffuse", 0.3, "rank 1"),
     ],
     "min_waited_share": [
-        (apart(13, 16.5, 13, 13, 10, 10, 10, 10), "rank 1", 0.55, "not judged"),
-        (apart(13, 15.5, 13, 13, 10, 10, 10, 10), "not judged", 0.45, "rank 1"),
+        (apart(13, 16.5, 13, 13, 10, 10, 10, 10), "rank 1", 0.55, "suspect 1"),
+        (apart(13, 15.5, 13, 13, 10, 10, 10, 10), "suspect 1", 0.45, "rank 1"),
     ],
     "min_bursts": [
         (steps(60, 4, (1, 2.0, spans((10, 16), (30, 36)))), "rank 1", 3, "not judged"),

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 import pytest
+from policy_runs import apart
 from rank_tables import as_polars
 from simulated_runs import data_parallel, factors, pipeline
 from timing_files import write_table
@@ -267,3 +268,11 @@ def test_few_steps_are_counted_whether_or_not_the_slow_rank_was_slow_in_them() -
     slow = factors(18, 4, noise=0.02)
     slow[6:, 2] *= 3
     assert "Only 18 steps are recorded." in stragglers(data_parallel(slow)).evidence
+
+
+def test_a_slow_rank_that_others_wait_for_by_a_part_of_its_delay_costs_what_they_waited() -> None:
+    """The groups never meet, so it is not known who of the other group would have waited."""
+    timings, _ = apart(13, 15.5, 13, 13, 10, 10, 10, 10)()
+    verdict = stragglers(timings)
+    assert (verdict.verdict, verdict.ranks_to_look_at) == ("suspect", (1,))
+    assert verdict.cost_ms == pytest.approx(40 * 2.5)

@@ -44,8 +44,12 @@ class BySteps:
         return float("nan") if is_unknown else known_ms
 
     def saved_ms(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
-        """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers."""
-        return _saved_ms(self._times, chosen, found)
+        """Return by how much the steps would be shorter, in ms, with the chosen ranks like their peers.
+
+        That is no more than others waited for them, if this is known.
+        """
+        most_ms = self.harm_ms([Slowed(one.column, one.slow.steps) for one in chosen]).sum()
+        return float(np.fmin(_saved_ms(self._times, chosen, found), most_ms))
 
     def explained(self, chosen: Sequence[Candidate], found: Sequence[Candidate]) -> float:
         """Return which fraction of the time lost to slow ranks the chosen explain; NaN if none is lost."""

@@ -27,6 +27,7 @@ class Candidate:
         score: relative score in the slow steps.
         gates: the conditions for naming the rank, except the lost time that it explains.
         policy: the numbers that decide.
+        waited_share: the share of the run that others waited for the rank, at least; 0 if that is unknown.
     """
 
     slow: SlowSteps
@@ -38,6 +39,7 @@ class Candidate:
     score: float
     gates: tuple[Gate, ...]
     policy: Policy
+    waited_share: float = 0.0
 
     @property
     def may_be_named(self) -> bool:
@@ -58,13 +60,19 @@ class Candidate:
         """Whether the rank may be suspected.
 
         It may be slow in rather few steps, or by no more than its peers differ among themselves. A rank that
-        costs the run visibly (``visible_cost_share``) may also be slow by little (``suspected_score_gap``).
+        costs the run visibly (``visible_cost_share``) may also be slow by little (``suspected_score_gap``),
+        and others may wait for a smaller part of its delay, if that is visible.
         """
         policy = self.policy
         for_long = len(self.slow.steps) >= policy.min_costly_slow_steps
         visible = any(gate.name == COST and gate.value >= policy.visible_cost_share for gate in self.gates)
         least_gap = policy.suspected_score_gap if for_long and visible else np.inf
-        minor = (STEPS, PEERS, Z) if self.slow.are_single else (STEPS, PEERS)
+        minor = (
+            STEPS,
+            PEERS,
+            *((Z,) if self.slow.are_single else ()),
+            *((WAITED,) if self.is_waited_for else ()),
+        )
         failed = [gate for gate in self.gates if not gate.passed and gate.name not in minor]
         is_slow = all(gate.name == GAP and gate.value >= least_gap for gate in failed)
         return is_slow and (for_long or self.lasted or self.slow.are_single)
@@ -82,7 +90,8 @@ class Candidate:
     @property
     def is_waited_for(self) -> bool:
         """Whether other ranks wait for this rank, or it is unknown whether they do."""
-        return self._passed(WAITED) and self._passed(LONGER)
+        is_visibly = self.waited_share >= self.policy.visible_cost_share
+        return is_visibly or (self._passed(WAITED) and self._passed(LONGER))
 
     @property
     def is_dear(self) -> bool:

@@ -61,19 +61,18 @@ def _with_waiting(case: Case, found: list[Candidate], pricing: Pricing) -> list[
         return found
     harm_ms = pricing.harm_ms([Slowed(one.column, one.slow.steps) for one in dear]).tolist()
     of = {id(one): ms for one, ms in zip(dear, harm_ms, strict=True) if not np.isnan(ms)}
-    gate = _adds if pricing.plays_again else _waited
-    return [
-        replace(one, gates=(*one.gates, gate(case, one, of[id(one)]))) if id(one) in of else one
-        for one in found
-    ]
+    gated = _adding if pricing.plays_again else _waited_for
+    return [gated(case, one, of[id(one)]) if id(one) in of else one for one in found]
 
 
-def _adds(case: Case, one: Candidate, harm_ms: float) -> Gate:
-    return Gate.at_least(LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
+def _adding(case: Case, one: Candidate, harm_ms: float) -> Candidate:
+    gate = Gate.at_least(LONGER, case.times.share_of_run(harm_ms), case.policy.min_cost_share)
+    return replace(one, gates=(*one.gates, gate))
 
 
-def _waited(case: Case, one: Candidate, harm_ms: float) -> Gate:
-    return Gate.at_least(WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
+def _waited_for(case: Case, one: Candidate, harm_ms: float) -> Candidate:
+    gate = Gate.at_least(WAITED, harm_ms / one.cost_ms, case.policy.min_waited_share)
+    return replace(one, gates=(*one.gates, gate), waited_share=case.times.share_of_run(harm_ms))
 
 
 def slow_together(ratios: Floats, policy: Policy) -> list[SlowSteps]:
