@@ -4,6 +4,8 @@ Timing files of 8 ranks are made in a temporary folder, and converted to Parquet
 measured in a process of its own, from its start to its end, imports included: the wall time, the processor
 time of it and its workers, and the most memory that they held together.
 
+With ``--ranks 512 4096``, runs of so many ranks are measured instead, with 1000 rows each.
+
 Run: python benchmarks/analysis.py [--millions 1 4 ...] [--engines pyarrow] [--folder LOGDIR] [--not-by-hand]
 """
 
@@ -21,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 from _tree_memory import PeakOfTree
+from many_ranks import write_many_ranks
 
 from timing_logger.record import HEADER, Record, format_records
 from timing_logger.run_info import TimingFile
@@ -47,6 +50,8 @@ main([*sys.argv[2:], sys.argv[1]])
 COMMANDS = (
     "summary", "waits", "bandwidth", "overlap", "stragglers", "hang", "compression", "report", "trace",
 )  # fmt: skip
+OF_MANY_RANKS = ("summary", "stragglers", "waits", "hang")
+ROWS_OF_MANY = 1000
 
 
 class Case(NamedTuple):
@@ -72,6 +77,7 @@ def main() -> None:
     parser.add_argument(
         "--millions", type=float, nargs="+", default=[0.5, 2.0], help="rows, of all ranks together"
     )
+    parser.add_argument("--ranks", type=int, nargs="+", help="runs of so many ranks, instead of 8")
     parser.add_argument("--engines", nargs="+", default=["pandas", "pyarrow"])
     parser.add_argument("--folder", help="timing files that are there, instead of new ones")
     parser.add_argument(
@@ -82,7 +88,9 @@ def main() -> None:
     if arguments.folder:
         measure_all(Path(arguments.folder), arguments.engines, not arguments.not_by_hand)
         return
-    for millions in arguments.millions:
+    for n_ranks in arguments.ranks or ():
+        measure_many(n_ranks)
+    for millions in () if arguments.ranks else arguments.millions:
         with tempfile.TemporaryDirectory() as folder:
             write_run(Path(folder), round(millions * 1e6))
             measure_all(Path(folder), arguments.engines, not arguments.not_by_hand)
@@ -101,6 +109,14 @@ def measure_all(folder: Path, engines: Sequence[str], by_hand_too: bool) -> None
             [Case("timing-logger convert", COMMAND, ("convert", "--to", "parquet", "-o", str(parquet)))],
         )
         show(parquet, "parquet", [*by_hand("parquet", by_hand_too), *cases("auto", report)])
+
+
+def measure_many(n_ranks: int) -> None:
+    """Measure what is asked of many ranks, on as many files, with whatever reads them without being told."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_many_ranks(Path(folder), n_ranks, ROWS_OF_MANY)
+        asked = [Case(f"{n_ranks} ranks: {name}", COMMAND, (name, "--json")) for name in OF_MANY_RANKS]
+        show(Path(folder), "csv", asked)
 
 
 def show(folder: Path, suffix: str, measured_ones: Iterable[Case]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -82,9 +82,11 @@ def _world_sizes(files: Sequence[File]) -> str:
 
 def _boots(files: Sequence[File]) -> str:
     """Name a host that was rebooted between its files; "" if there is none."""
-    for host in sorted({str(sidecar_of(file).get("host") or "") for file in files} - {""}):
-        here = [file for file in files if sidecar_of(file).get("host") == host]
-        boots = _ranks_by(here, lambda sidecar: sidecar.get("boot_id"))
+    by_host: dict[str, list[File]] = defaultdict(list)
+    for file in files:
+        by_host[str(sidecar_of(file).get("host") or "")].append(file)
+    for host in sorted(by_host.keys() - {""}):
+        boots = _ranks_by(by_host[host], lambda sidecar: sidecar.get("boot_id"))
         if len(boots) > 1:
             whose = " and those of ".join(named_ranks(ranks) for ranks in boots.values())
             return f"the host {host} was rebooted between the files of {whose}"
@@ -94,12 +96,12 @@ def _boots(files: Sequence[File]) -> str:
 def _apart(files: Sequence[File]) -> str:
     """Name files that had ended long before others began; "" if there are none."""
     lifetimes = sorted(filter(None, map(_lifetime, files)))
-    for i in range(1, len(lifetimes)):
-        ended_ns = max(earlier.ended_ns for earlier in lifetimes[:i])
-        apart_s = (lifetimes[i].began_ns - ended_ns) / NS_PER_S
+    ended_by = accumulate((life.ended_ns for life in lifetimes), max)
+    for i, (ended_ns, later) in enumerate(zip(ended_by, lifetimes[1:], strict=False), 1):
+        apart_s = (later.began_ns - ended_ns) / NS_PER_S
         if apart_s > MAX_APART_S:
-            earlier, later = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
-            return f"{named_ranks(earlier)} had ended {apart_s:.0f} s before {named_ranks(later)} began"
+            before, after = ([one.rank for one in part] for part in (lifetimes[:i], lifetimes[i:]))
+            return f"{named_ranks(before)} had ended {apart_s:.0f} s before {named_ranks(after)} began"
     return ""
 
 

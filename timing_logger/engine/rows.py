@@ -11,6 +11,7 @@ from timing_logger.errors import ConfigurationError, TooLargeError
 from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.machine import free_memory_bytes
 from timing_logger.reading.selection import as_given, in_ranges, select
+from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import Source, joined
 from timing_logger.reading.timings import TimingFiles
 
@@ -42,7 +43,7 @@ class RowsOf:
         source, clock = file
         description = source.description(clock)
         rows = joined([source.take_rows(clock)], source.columns)
-        rows.attrs.update(self.attrs, files=[description])
+        rows.attrs.update(self.attrs, files=SharedFacts([description]))
         return select(rows, ranks=self.ranks, iterations=self.iterations)
 
 
@@ -104,7 +105,7 @@ class Query:
             described += rows.attrs["files"]
             del rows  # else the rows of the last file are held beside the table
         table = joined(tables, files[0][0].columns)
-        table.attrs.update(rows_of.attrs, files=described)
+        table.attrs.update(rows_of.attrs, files=SharedFacts(described))
         return table
 
     def require_iterations(self) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from timing_logger.reading.shared_facts import SharedFacts
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -36,9 +38,9 @@ def select(
     chosen = chosen.reset_index(drop=True)
     chosen.attrs = dict(timings.attrs)
     if ranks is not None and "files" in timings.attrs:
-        chosen.attrs["files"] = [
+        chosen.attrs["files"] = SharedFacts(
             {**file, SELECTED: sorted(ranks)} for file in timings.attrs["files"] if file["rank"] in ranks
-        ]
+        )
     return chosen
 
 

@@ -21,6 +21,7 @@ from timing_logger.reading.parquet import SUFFIX as PARQUET
 from timing_logger.reading.parquet import NotConverted, is_parquet_name, parts_of
 from timing_logger.reading.recovery import recovered, timing_files_at
 from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, of_run
+from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.record import COLUMNS
 from timing_logger.run_info import TimingFile
@@ -109,7 +110,8 @@ def read_timings(
         made by this clock, ``moved_s``, how far apart they are, and ``explained_s``, how much drift and both
         uncertainties explain). ``attrs["left_out"]`` has a dict with
         ``path`` and ``reason`` for each file that was not read. ``attrs["about"]`` says which run and world
-        the rows are of; it is "" if there are no others. ``attrs["engine"]`` is "pandas" or "pyarrow".
+        the rows are of; it is "" if there are no others. ``attrs["engine"]`` is "pandas" or "pyarrow". Copies
+        of the table share these lists, so change no entry of theirs.
 
     Warns:
         UserWarning: once, if ranks that the sidecars state have no file, an empty or a shortened one.
@@ -134,7 +136,9 @@ def read_timings(
     read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
     files = [file for file, _ in read]
     table = joined([rows for _, rows in read], _in_order(columns))
-    table.attrs.update(files=files, left_out=found.left_out, about=found.about, engine=found.engine)
+    table.attrs.update(
+        files=SharedFacts(files), left_out=found.left_out, about=found.about, engine=found.engine
+    )
     if found_wrong := troubles(table.attrs):
         warnings.warn(found_wrong, UserWarning, stacklevel=2)
     return table
@@ -181,7 +185,7 @@ def timing_files(
     _warn_of_what_lacks(chosen)
     warn_of_schemas(chosen, stacklevel=4)
     clocks = alignments([(source.name, source.sidecar) for source in chosen])
-    reasons = [{"path": str(path), "reason": reason} for path, reason in left_out]
+    reasons = SharedFacts([{"path": str(path), "reason": reason} for path, reason in left_out])
     return TimingFiles(list(zip(chosen, clocks, strict=True)), reasons, read_by, n_bytes, about)
 
 
