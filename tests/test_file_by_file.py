@@ -129,7 +129,7 @@ def test_several_analyses_share_one_reading_of_each_file(
 ) -> None:
     write_run(tmp_path)
     rows, read, rows_of = read_timings(tmp_path), [], RowsOf.__call__
-    monkeypatch.setattr(RowsOf, "__call__", lambda self, file: read.append(file) or rows_of(self, file))
+    monkeypatch.setattr(RowsOf, "__call__", lambda self, files: read.extend(files) or rows_of(self, files))
     steps, whole = answers_by_file([OVERLAP, EFFICIENCIES], Query(timing_files(tmp_path)), Processes(1))
     pd.testing.assert_frame_equal(steps, analysis.overlap(rows), check_exact=True)
     pd.testing.assert_frame_equal(whole, analysis.efficiencies(rows), check_exact=True)

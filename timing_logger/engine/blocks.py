@@ -32,10 +32,11 @@ from timing_logger.engine.block_order import (
     places,
     runs,
 )
-from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
+from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.workers import Cluster, LocalWorkers
 from timing_logger.errors import TooLargeError
+from timing_logger.reading.batches import File
 from timing_logger.reading.machine import free_memory_bytes, give_back_freed_memory
 from timing_logger.reading.sources import compact, joined
 
@@ -135,7 +136,7 @@ class _Read(NamedTuple):
 
 
 def _read(file: File, plan: _Plan) -> _Read:
-    rows = plan.rows_of(file)
+    rows = plan.rows_of([file])
     attrs, rows = rows.attrs, compact(rows)
     ordered = in_order(rows, plan.columns, plan.keeps, plan.spacing)
     rows.attrs = attrs

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
+
+import pandas as pd
 
 from timing_logger.errors import ConfigurationError, TooLargeError
-from timing_logger.reading.alignment import Alignment
+from timing_logger.reading.batches import File, batches_of, read_batch
 from timing_logger.reading.machine import free_memory_bytes
 from timing_logger.reading.selection import as_given, in_ranges, select
 from timing_logger.reading.shared_facts import SharedFacts
-from timing_logger.reading.sources import Source, joined
+from timing_logger.reading.sources import joined
 from timing_logger.reading.timings import TimingFiles
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TIMES_THE_TABLE = 3
 """The memory that an analysis takes at most, as a multiple of that of the table that it is given."""
 
 
-File: TypeAlias = "tuple[Source, Alignment]"
-
-
 @dataclass(frozen=True)
 class RowsOf:
-    """A callable that reads the chosen rows of a file, in this process or another.
+    """A callable that reads the chosen rows of some files, in this process or another.
 
     Attributes:
         ranks, iterations: the chosen ranks and iterations; None for all.
@@ -38,12 +34,11 @@ class RowsOf:
     iterations: slice | None
     attrs: dict[str, Any]
 
-    def __call__(self, file: File) -> pd.DataFrame:
-        """Read the rows of ``file``, those that were chosen."""
-        source, clock = file
-        description = source.description(clock)
-        rows = joined([source.take_rows(clock)], source.columns)
-        rows.attrs.update(self.attrs, files=SharedFacts([description]))
+    def __call__(self, files: Sequence[File]) -> pd.DataFrame:
+        """Read the rows of ``files``, those that were chosen, one file after the other."""
+        batch = read_batch(files)
+        rows = pd.DataFrame(batch.columns, copy=False)
+        rows.attrs.update(self.attrs, files=SharedFacts(batch.files))
         return select(rows, ranks=self.ranks, iterations=self.iterations)
 
 
@@ -77,6 +72,11 @@ class Query:
         return [file for file in self.found.aligned if file[0].name.rank in self.ranks]
 
     @property
+    def batches(self) -> list[list[File]]:
+        """The files of the chosen ranks, in batches that are read and analysed together."""
+        return batches_of(self.files)
+
+    @property
     def rows_of(self) -> RowsOf:
         """The callable that reads the chosen rows of a file."""
         attrs = {"left_out": self.found.left_out, "about": self.found.about, "engine": self.found.engine}
@@ -89,12 +89,14 @@ class Query:
             ConfigurationError: one of the chosen ranks has no file.
             TooLargeError: an analysis of the rows would not fit into this machine's free memory.
         """
-        files, rows_of, tables, described = self.files, self.rows_of, [], []
+        batches, rows_of, tables, described = self.batches, self.rows_of, [], []
+        n_files = sum(map(len, batches))
         room_bytes, held_bytes = free_memory_bytes(), 0
-        for n_read, file in enumerate(files, 1):
-            rows = rows_of(file)
+        for batch in batches:
+            rows = rows_of(batch)
+            described += rows.attrs["files"]
             held_bytes += int(rows.memory_usage().sum())
-            needed_bytes = TIMES_THE_TABLE * held_bytes * len(files) // n_read
+            needed_bytes = TIMES_THE_TABLE * held_bytes * n_files // len(described)
             if needed_bytes > room_bytes:
                 raise TooLargeError(
                     f"These rows need about {needed_bytes / 1e9:.1f} GB of memory to be analysed together, "
@@ -102,9 +104,8 @@ class Query:
                     "--ranks LIST."
                 )
             tables.append({str(name): rows[name] for name in rows})
-            described += rows.attrs["files"]
-            del rows  # else the rows of the last file are held beside the table
-        table = joined(tables, files[0][0].columns)
+            del rows  # else the rows of the last batch are held beside the table
+        table = joined(tables, batches[0][0][0].columns)
         table.attrs.update(rows_of.attrs, files=SharedFacts(described))
         return table
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
 from timing_logger.analysis.analysis import Analysis, answers_from
 from timing_logger.engine.blocks import Analyses, answers_in_blocks
-from timing_logger.engine.rows import TIMES_THE_TABLE, File, Query, RowsOf
+from timing_logger.engine.rows import TIMES_THE_TABLE, Query, RowsOf
 from timing_logger.engine.workers import Cluster, LocalWorkers, Processes, Threads, Workers
 from timing_logger.errors import TooLargeError
+from timing_logger.reading.batches import File
 from timing_logger.reading.machine import free_memory_bytes, keep_freed_memory, usable_cores
 
 MAX_THREADS = 4
@@ -80,21 +82,22 @@ def _in_memory(query: Query, analyses: Analyses) -> Result | None:
 
 
 def answers_by_file(analyses: Analyses, query: Query, workers: Workers) -> tuple[Any, ...]:
-    """What analyses of processes say of all chosen rows, of which only some files' are held together."""
-    parts = workers.map(partial(_parts_of_file, query.rows_of, analyses), query.files)
+    """What analyses of processes say of all chosen rows, of which only some batches' are held together."""
+    parts = workers.map(partial(_parts_of_batch, query.rows_of, analyses), query.batches)
     return tuple(answers_from(analyses, parts))
 
 
-def _parts_of_file(rows_of: RowsOf, analyses: Analyses, file: File) -> list[Any]:
-    rows = rows_of(file)
+def _parts_of_batch(rows_of: RowsOf, analyses: Analyses, batch: Sequence[File]) -> list[Any]:
+    rows = rows_of(batch)
     return [one.map(rows) for one in analyses]
 
 
 def _most_workers(query: Query) -> int:
-    """As many as can hold a file's rows each."""
-    largest_bytes = max(source.n_bytes for source, _ in query.files)
+    """As many as can hold a batch's rows each."""
+    batches = query.batches
+    largest_bytes = max(sum(source.n_bytes for source, _ in batch) for batch in batches)
     fit = free_memory_bytes() / (TIMES_THE_TABLE * max(largest_bytes, 1))
-    return int(max(1, min(fit, usable_cores(), len(query.files))))
+    return int(max(1, min(fit, usable_cores(), len(batches))))
 
 
 def _threads_or_processes(most: int) -> LocalWorkers:

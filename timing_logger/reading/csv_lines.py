@@ -130,6 +130,24 @@ def parse_timings(data: bytes) -> Parsed:
     return Parsed(len(data), frame, cut, len(bad), examples, headers=headers)
 
 
+def parse_sound_lines(lines: bytes, header: bytes) -> pd.DataFrame | None:
+    """Parse whole lines below a header, of one file or several; None unless each would be a row of its file.
+
+    Nor may a word stand for what is missing: in other files it is a name.
+
+    Raises:
+        UnknownHeader: the header does not name the columns of a timing file.
+    """
+    form = _form(header)
+    if not lines:
+        return _no_rows()
+    cells = _cells(lines, form)
+    if cells is None:
+        return None
+    frame, valid = _typed(cells, escaped="status" in form.names)
+    return frame if valid.all() and not _words_for_missing(cells, frame) else None
+
+
 def _blocks(data: bytes, start: int, end: int) -> Iterator[bytes]:
     """Yield whole lines, some megabytes at a time: text takes ten times the memory of its table."""
     while start < end:

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import Any
 
 from timing_logger.reading.clock_course import clock_trouble
-from timing_logger.record import FIELDS, LARGEST
+from timing_logger.record import LARGEST
 from timing_logger.run_info import SCHEMA_VERSION, UNUSABLE, TimingFile
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _MOST_NAMED = 5
 
@@ -55,19 +50,6 @@ def uncounted(file: Mapping[str, Any]) -> Iterator[str]:
     if inexact := file.get("inexact"):
         numbers = ", ".join(f"{count} of {name}" for name, count in inexact.items())
         yield f"numbers beyond {LARGEST} either way count as blank: {numbers}"
-
-
-def inexact_numbers(frame: pd.DataFrame) -> dict[str, int]:
-    """Count in each column the integers too large to be told from their neighbours (beyond ``LARGEST``).
-
-    Columns without such integers are left out.
-    """
-    names = [field.name for field in FIELDS if field.kind == "integer" and field.name in frame]
-    numbers = {name: frame[name].to_numpy(np.int64, na_value=0) for name in names}
-    counts = {
-        name: np.count_nonzero((those > LARGEST) | (those < -LARGEST)) for name, those in numbers.items()
-    }
-    return {name: int(count) for name, count in counts.items() if count}
 
 
 def parts_trouble(file: Mapping[str, Any]) -> list[str]:

@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 _BLOCK_BYTES = 2**22
 
-_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (COLUMNS, EARLIER_COLUMNS)}
+PLAIN_HEADERS = {f"{','.join(names)}\n".encode(): names for names in (COLUMNS, EARLIER_COLUMNS)}
+"""The headers that the logger writes, in any version, and the columns that they name."""
+
 _HEXADECIMAL = re.compile(rb'[,"\n][ \t]*-?0[xX]')  # Arrow reads it as an integer
 _FIRST_YEAR = np.datetime64("1000", "us").astype(np.int64)  # Arrow knows earlier ones, down to the year 0
 
@@ -70,6 +72,22 @@ def parse_plain_file(path: Path, columns: Collection[str]) -> Parsed | None:
     return Parsed(n_bytes, frame, "", 0, [])
 
 
+def parse_plain_lines(lines: bytes, header: bytes, columns: Collection[str]) -> pd.DataFrame | None:
+    """Parse whole lines below a header, of one plain file or several; None if one is not plain.
+
+    Args:
+        lines: the lines, without headers.
+        header: the header of all these files, of :data:`PLAIN_HEADERS`.
+        columns: the columns that the frame shall have, of ``record.COLUMNS``. Text comes as categoricals.
+    """
+    fields = [field for field in FIELDS if field.name in columns]
+    try:
+        block = [_parsed_block(lines, PLAIN_HEADERS[header], fields)] if lines else []
+    except NotPlain:
+        return None
+    return _joined_blocks(block, fields)
+
+
 class NotPlain(ValueError):
     """The file holds something that the logger would not have written like this."""
 
@@ -86,10 +104,10 @@ def _blocks(path: Path, fields: Sequence[Field]) -> list[Block]:
 def _plain_header(path: Path) -> tuple[tuple[str, ...], int]:
     """Return the names of the columns, and the number of bytes of the header."""
     with path.open("rb") as file:
-        header = file.readline(max(map(len, _HEADERS)))
-    if header not in _HEADERS:
+        header = file.readline(max(map(len, PLAIN_HEADERS)))
+    if header not in PLAIN_HEADERS:
         raise NotPlain
-    return _HEADERS[header], len(header)
+    return PLAIN_HEADERS[header], len(header)
 
 
 def _borders(path: Path, start: int) -> tuple[list[int], list[int]]:
@@ -105,12 +123,15 @@ def _borders(path: Path, start: int) -> tuple[list[int], list[int]]:
 
 
 def _block(path: Path, names: Sequence[str], fields: Sequence[Field], start: int, end: int) -> Block:
+    with path.open("rb") as file:
+        file.seek(start)
+        return _parsed_block(file.read(end - start), names, fields)
+
+
+def _parsed_block(block: bytes, names: Sequence[str], fields: Sequence[Field]) -> Block:
     import pyarrow as pa
     from pyarrow import csv
 
-    with path.open("rb") as file:
-        file.seek(start)
-        block = file.read(end - start)
     _check_bytes(block)
     is_ascii = block.isascii()  # else unwanted text is read too, to check that it is UTF-8
     there = [field for field in FIELDS if field.name in names]

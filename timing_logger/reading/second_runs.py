@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from timing_logger.reading.rows_of_files import Bools, RowsOfFiles
 from timing_logger.record import HOST_CLOCK, NS_PER_S, WAIT, is_message
 
 MAX_APART_S = 60
 """The longest time between processes of one run: they run together, but wall clocks of hosts may differ."""
 
-_SYNCHRONISE = ("ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER")
-_MOST_GROUPS = 64
+SYNCHRONISING = ("ALLREDUCE", "ALLGATHER", "ALLTOALL", "REDUCE_SCATTER", "BARRIER")
+MOST_GROUPS = 64
 _NEEDED = frozenset({"seq", "group", "operation", "thread", "clock"})
 
 _Floats = npt.NDArray[np.float64]
@@ -47,6 +48,27 @@ class _Numbered(NamedTuple):
     start_s: _Floats
     end_s: _Floats
     unix_s: _Floats
+
+
+def have_recurring_numbers(frame: pd.DataFrame, rows: RowsOfFiles) -> Bools:
+    """Tell of each file whether a number of a collective occurs twice in it; if not, it is of one process.
+
+    Args:
+        frame: the rows of some files, one file after the other.
+        rows: which rows are whose.
+    """
+    found = np.zeros(rows.n_files, np.bool_)
+    if not set(frame.columns) >= _NEEDED:
+        return found
+    row = np.flatnonzero(frame["seq"].notna().to_numpy() & of_names(frame["operation"], _is_collective))
+    group, names = groups_of(frame)
+    key, seq = (rows.of_row * len(names) + group)[row], frame["seq"].to_numpy(np.int64, na_value=0)[row]
+    order = np.argsort(key, kind="stable")
+    rises = (np.diff(seq[order]) > 0) | (np.diff(key[order]) > 0)
+    if not rises.all():
+        twice = pd.DataFrame({"key": key, "seq": seq}).duplicated().to_numpy()
+        found[rows.of_row[row[twice]]] = True
+    return found
 
 
 def second_run(frame: pd.DataFrame, sidecar: Mapping[str, Any] | None, headers: Sequence[int]) -> str:
@@ -97,21 +119,21 @@ def _ends(rows: pd.DataFrame, name: str, place: int) -> float:
 
 
 def _numbered(frame: pd.DataFrame) -> _Numbered:
-    numbered = frame["seq"].notna().to_numpy() & _of_names(frame["operation"], _is_collective)
+    numbered = frame["seq"].notna().to_numpy() & of_names(frame["operation"], _is_collective)
     row = np.flatnonzero(numbered)
     start_s = frame["start_counter"].to_numpy(np.float64)
     row = row[np.argsort(start_s[row], kind="stable")]
-    group, _ = _groups(frame)
+    group, _ = groups_of(frame)
     group, seq = group[row], frame["seq"].to_numpy(np.int64, na_value=0)[row]
     earlier = np.zeros(len(row), np.int64)
     if not _all_rise(group, seq):
         keys = pd.DataFrame({"group": group, "seq": seq})
         earlier = keys.groupby(["group", "seq"]).cumcount().to_numpy(np.int64)
     end_s = frame["end_counter"].to_numpy(np.float64)
-    return _Numbered(row, group, seq, earlier, start_s[row], end_s[row], _unix_s(frame)[row])
+    return _Numbered(row, group, seq, earlier, start_s[row], end_s[row], unix_s(frame)[row])
 
 
-def _groups(frame: pd.DataFrame) -> tuple[_Ints, list[str]]:
+def groups_of(frame: pd.DataFrame) -> tuple[_Ints, list[str]]:
     """Return the number of each row's group, by name and size, and the name and size of each number."""
     names, distinct = _coded(frame["group"])
     sizes = frame["group_size"].to_numpy(np.int64, na_value=-1) if "group_size" in frame else 0 * names
@@ -136,7 +158,8 @@ def _coded_numbers(values: _Ints) -> tuple[_Ints, _Ints]:
     return pd.factorize(values)
 
 
-def _unix_s(frame: pd.DataFrame) -> _Floats:
+def unix_s(frame: pd.DataFrame) -> _Floats:
+    """Return when each row began by the wall clock, in s; NaN where unknown."""
     instants = frame["timestamp"].dt.as_unit("us").to_numpy("M8[us]")
     return np.where(np.isnat(instants), np.nan, instants.astype(np.int64) / 1e6)
 
@@ -144,12 +167,13 @@ def _unix_s(frame: pd.DataFrame) -> _Floats:
 def _all_rise(group: _Ints, seq: _Ints) -> bool:
     """Tell whether the numbers of each group rise all the time, as they mostly do; this is found fast."""
     n_groups = group.max(initial=-1) + 1
-    return n_groups <= _MOST_GROUPS and all(
+    return n_groups <= MOST_GROUPS and all(
         bool((np.diff(seq[group == number]) > 0).all()) for number in range(n_groups)
     )
 
 
-def _of_names(column: pd.Series[Any], test: Any) -> npt.NDArray[np.bool_]:
+def of_names(column: pd.Series[Any], test: Any) -> npt.NDArray[np.bool_]:
+    """Apply a test to the name of each row, in upper case and without blanks around it."""
     codes, names = _coded(column)
     return np.array([test(str(name).strip().upper()) for name in names], np.bool_)[codes]
 
@@ -169,8 +193,8 @@ def _pairs(found: _Numbered) -> tuple[_Ints, _Ints]:
 def _at_one_time(frame: pd.DataFrame, found: _Numbered) -> str:
     """Find calls of one thread that blocked it and had the same number at one time."""
     first, second = _pairs(found)
-    blocks = _of_names(frame["operation"], lambda name: name.startswith(_SYNCHRONISE))
-    blocks &= _of_names(frame["clock"], HOST_CLOCK.upper().__eq__)
+    blocks = of_names(frame["operation"], lambda name: name.startswith(SYNCHRONISING))
+    blocks &= of_names(frame["clock"], HOST_CLOCK.upper().__eq__)
     thread = pd.factorize(frame["thread"])[0]
     same = (thread[found.row[first]] == thread[found.row[second]]) & blocks[found.row[first]]
     at_once = same & blocks[found.row[second]] & (found.start_s[second] < found.end_s[first])
@@ -181,7 +205,7 @@ def _at_one_time(frame: pd.DataFrame, found: _Numbered) -> str:
 def _two_clocks(found: _Numbered) -> str:
     first, second = _pairs(found)
     offset_s = found.unix_s - found.start_s
-    apart_s = abs(np.nan_to_num(_median(offset_s[second]) - _median(offset_s[first])))
+    apart_s = abs(np.nan_to_num(median_of_known(offset_s[second]) - median_of_known(offset_s[first])))
     return f"its rows are of two clocks that are {apart_s:.0f} s apart" if apart_s > MAX_APART_S else ""
 
 
@@ -222,31 +246,7 @@ def _far_away(frame: pd.DataFrame, found: _Numbered, sidecar: Mapping[str, Any] 
     return f"the numbers of its collectives begin again {gap_s[at - 1]:.0f} s later"
 
 
-def _median(values: _Floats) -> float:
+def median_of_known(values: _Floats) -> float:
+    """Return the median of the values that are not NaN; NaN if there is none."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else float("nan")
-
-
-# -- for files that are compared ---------------------------------------------------------------------
-
-
-def clock_and_numbers(frame: pd.DataFrame) -> dict[str, Any]:
-    """Return what tells whether two files can be of one run: their clock, and which collectives they have.
-
-    Returns:
-        ``wall_minus_counter_s``: the Unix time at which the counter stood at 0, None if unknown; and
-        ``numbers``: for each of a few groups, by name and size, the first and last number of a collective
-        that no rank leaves before all have come.
-    """
-    if not {"seq", "group", "operation"} <= set(frame.columns):
-        return {"wall_minus_counter_s": None, "numbers": {}}
-    offset_s = _median(_unix_s(frame) - frame["start_counter"].to_numpy(np.float64))
-    synchronises = _of_names(frame["operation"], lambda name: name.startswith(_SYNCHRONISE))
-    row = np.flatnonzero(synchronises & frame["seq"].notna().to_numpy())
-    group, names = _groups(frame)
-    group, seq = group[row], frame["seq"].to_numpy(np.int64, na_value=0)[row]
-    of_each = ((name, seq[group == number]) for number, name in enumerate(names[:_MOST_GROUPS]))
-    return {
-        "wall_minus_counter_s": None if np.isnan(offset_s) else offset_s,
-        "numbers": {name: (int(those.min()), int(those.max())) for name, those in of_each if len(those)},
-    }

@@ -13,15 +13,12 @@ import numpy as np
 import pandas as pd
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError
-from timing_logger.reading.alignment import Alignment
 from timing_logger.reading.csv_lines import MAX_EXAMPLES, Parsed, UnknownHeader, parse_timings
-from timing_logger.reading.file_problems import inexact_numbers
 from timing_logger.reading.inflight import KEY_COLUMNS, has_inflight, without_replaced
 from timing_logger.reading.living import as_it_stands
 from timing_logger.reading.machine import give_back_freed_memory
 from timing_logger.reading.parquet import Part
 from timing_logger.reading.plain_files import has_pyarrow, parse_plain_file
-from timing_logger.reading.second_runs import clock_and_numbers, second_run
 from timing_logger.record import COLUMNS, FIELDS
 from timing_logger.run_info import TimingFile, check_is_file, read_sidecar, usable_sidecar
 
@@ -74,15 +71,15 @@ class Source:
 
     @cached_property
     def parsed(self) -> Parsed:
-        """The content of the file, kept until :meth:`forget_rows` or :meth:`take_rows`.
+        """The content of the file, kept until :meth:`forget_rows`.
 
         Raises:
             NotATimingFileError: the file has another header.
         """
-        columns = [name for name in COLUMNS if name in {*self._read_columns, "status"}]
+        columns = [name for name in COLUMNS if name in {*self.read_columns, "status"}]
         parts = [self._parsed_part(path, columns) for path in self.paths]
         if any(has_inflight(part.frame) for part in parts):  # rare: read again with the columns to match rows
-            columns = [name for name in COLUMNS if name in {*self._read_columns, *KEY_COLUMNS}]
+            columns = [name for name in COLUMNS if name in {*self.read_columns, *KEY_COLUMNS}]
             parts = [self._parsed_part(path, columns) for path in self.paths]
         return self._as_asked(_as_one(self.paths, parts, columns))
 
@@ -95,7 +92,7 @@ class Source:
         return parsed._replace(frame=compact(frame) if self.engine == "pyarrow" else frame)
 
     @property
-    def _read_columns(self) -> list[str]:
+    def read_columns(self) -> list[str]:
         """The needed columns of the file, with the instants that other columns are made of."""
         needed = {*self.columns, "timestamp", "start_counter", "end_counter"}
         return [name for name in COLUMNS if name in needed]
@@ -107,7 +104,7 @@ class Source:
         """
         frame = without_replaced(parsed.frame)
         n_replaced = len(parsed.frame) - len(frame)
-        frame = frame[self._read_columns]
+        frame = frame[self.read_columns]
         frame = compact(frame) if self.engine == "pyarrow" else frame  # of Parquet
         return parsed._replace(frame=frame, replaced=parsed.replaced + n_replaced)
 
@@ -121,17 +118,20 @@ class Source:
 
     @cached_property
     def lifetime(self) -> Lifetime | None:
-        """The time in which the process wrote, by sidecar and rows; None if neither tells.
+        """The time in which the process wrote, by sidecar and rows; None if neither tells."""
+        instants = self.parsed.frame["timestamp"].dropna().dt.as_unit("us").to_numpy("M8[us]")
+        ends = [instants.min(), instants.max()] if len(instants) else []
+        return self.lifetime_with([int(end.astype(np.int64)) for end in ends])
+
+    def lifetime_with(self, instants_us: Sequence[int]) -> Lifetime | None:
+        """Return the time in which the process wrote, by the sidecar and the first and last instant of rows.
 
         The sidecar of a killed process ends before its rows.
+
+        Args:
+            instants_us: in Unix microseconds; none if no row has one. A damaged file may state any year.
         """
-        sidecar, instants = self.sidecar or {}, self.parsed.frame["timestamp"].dropna()
-        # A damaged file may state any year, and pandas has no nanoseconds for years far from this one.
-        rows = [
-            1000 * int(end.asm8.astype("M8[us]").astype(int))
-            for end in (instants.min(), instants.max())
-            if end == end
-        ]
+        sidecar, rows = self.sidecar or {}, [1000 * instant for instant in instants_us]
         stated = [sidecar.get(key) for key in ("started_unix_ns", "updated_unix_ns")]
         known = rows + [instant for instant in stated if isinstance(instant, int)]
         start = stated[0] if isinstance(stated[0], int) else min(known, default=None)
@@ -140,28 +140,6 @@ class Source:
     def forget_rows(self) -> None:
         """Drop the rows that were read; they are read again when they are needed. ``lifetime`` is kept."""
         self.__dict__.pop("parsed", None)
-
-    def take_rows(self, clock: Alignment) -> dict[str, Any]:
-        """Return the wanted columns by name, and drop what was read, so that it is not held twice.
-
-        Args:
-            clock: how instants are mapped to the common axis.
-        """
-        frame = self.parsed.frame
-        del self.parsed
-        return {name: self._column(frame, name, clock) for name in self.columns}
-
-    def _column(self, frame: pd.DataFrame, name: str, clock: Alignment) -> Any:
-        starts_s, ends_s = frame["start_counter"].to_numpy(), frame["end_counter"].to_numpy()
-        if name == "start_s":
-            return pd.Series(clock.on_the_axis(starts_s))
-        if name == "end_s":
-            return pd.Series(clock.on_the_axis(ends_s))
-        if name == "clock_uncertainty_s":
-            return pd.Series(np.fmax(clock.uncertainty_at(starts_s), clock.uncertainty_at(ends_s)))
-        if name in ("rank", "incarnation"):
-            return pd.Series(np.full(len(frame), getattr(self.name, name), np.int64))
-        return frame[name]
 
     def stated(self) -> dict[str, Any]:
         """Return the part of the description that needs no rows."""
@@ -175,24 +153,6 @@ class Source:
 
     def _stated_parts(self) -> Sequence[dict[str, Any]]:
         return [{"path": str(path)} for path in self.paths]
-
-    def description(self, clock: Alignment) -> dict[str, Any]:
-        """Return the entry of the file in ``attrs["files"]``, see ``read_timings``.
-
-        Args:
-            clock: how instants are mapped to the common axis.
-        """
-        parsed = self.parsed
-        self.second_run = second_run(parsed.frame, self.sidecar, parsed.headers)
-        first_s, last_s = parsed.frame["start_counter"].min(), parsed.frame["end_counter"].max()
-        return {
-            **self.told(parsed),
-            "inexact": inexact_numbers(parsed.frame),
-            "span_unix_ns": self.lifetime,
-            "second_run": self.second_run,
-            **clock_and_numbers(parsed.frame),
-            "clock": clock.description(first_s, last_s),
-        }
 
     def told(self, parsed: Parsed) -> dict[str, Any]:
         """Return the part of the description that tells what was read: its content, which was ``parsed``."""
@@ -322,6 +282,8 @@ def joined(files: Sequence[dict[str, Any]], columns: Sequence[str]) -> pd.DataFr
 
 
 def _joined_column(parts: list[Any]) -> Any:
+    if len(parts) == 1:
+        return parts[0]
     if isinstance(parts[0].dtype, pd.CategoricalDtype):
         return pd.api.types.union_categoricals(parts, sort_categories=True)
     return pd.concat(parts, ignore_index=True)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from timing_logger.errors import ConfigurationError, NotATimingFileError, NoTimingFilesError
 from timing_logger.reading.alignment import Alignment, alignments
+from timing_logger.reading.batches import batches_of, read_batch
 from timing_logger.reading.file_problems import missing_parts, parts_trouble, problems_of, schema_trouble
 from timing_logger.reading.lacking import lacking, lacking_in_words
 from timing_logger.reading.named_ranks import capital
@@ -132,10 +133,10 @@ def read_timings(
         OSError: a file cannot be opened.
     """
     found = timing_files(paths, incarnations=incarnations, world=world, engine=engine, columns=columns)
-    # One file after the other, so that only the wanted columns of each are held.
-    read = [(source.description(clock), source.take_rows(clock)) for source, clock in found.aligned]
-    files = [file for file, _ in read]
-    table = joined([rows for _, rows in read], _in_order(columns))
+    # One batch after the other, so that only the wanted columns of each are held.
+    read = [read_batch(batch) for batch in batches_of(found.aligned)]
+    files = [file for batch in read for file in batch.files]
+    table = joined([batch.columns for batch in read], _in_order(columns))
     table.attrs.update(
         files=SharedFacts(files), left_out=found.left_out, about=found.about, engine=found.engine
     )

@@ -140,7 +140,7 @@ def write_trace_of_files(
     trace = _Trace(traced, joined_flows(flows), unread_files(query.files))
     tables = (
         (opened(rows), opened(rows, as_recorded=True))
-        for rows in map(query.rows_of, query.files)
+        for rows in (query.rows_of([file]) for file in query.files)
         if len(rows)
     )
     return trace.write(tables, Path(path), progress)
