@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Collection, Mapping
+from functools import cache
 from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 _INT64 = 2**63
@@ -48,7 +49,7 @@ def checked(content: Mapping[str, Any], schema: type, rules: Rules) -> Checked:
         schema: a dataclass whose annotations are the types. NamedTuples, lists, dicts and unions may be
             nested in it.
     """
-    kept, problems = _checked_fields(content, get_type_hints(schema), "", rules)
+    kept, problems = _checked_fields(content, _fields_of(schema), "", rules)
     return Checked(kept, [problem[:_MOST_CHARS] for problem in problems[:_MOST_PROBLEMS]])
 
 
@@ -56,23 +57,36 @@ def _checked(value: Any, kind: Any, path: str, rules: Rules) -> tuple[Any, list[
     """Return the usable part of a value, or ``_UNUSABLE``, and the paths of what is not usable."""
     if kind is Any:
         return value, []
-    if get_origin(kind) in (Union, types.UnionType):
-        tried = [_checked(value, one, path, rules) for one in get_args(kind)]
+    origin, arguments = _form_of(kind)
+    if origin in (Union, types.UnionType):
+        tried = [_checked(value, one, path, rules) for one in arguments]
         return min(tried, key=lambda one: (one[0] is _UNUSABLE, len(one[1])))
-    if get_origin(kind) is list and isinstance(value, list):
-        entries = [_checked(one, get_args(kind)[0], f"{path}[{i}]", rules) for i, one in enumerate(value)]
+    if origin is list and isinstance(value, list):
+        entries = [_checked(one, arguments[0], f"{path}[{i}]", rules) for i, one in enumerate(value)]
         sound = [entry for entry, wrong in entries if not wrong]
         return sound, [place for _, wrong in entries for place in wrong]
-    if get_origin(kind) is dict and isinstance(value, dict):
-        return _checked_fields(value, dict.fromkeys(value, get_args(kind)[1]), f"{path}.", rules)
+    if origin is dict and isinstance(value, dict):
+        return _checked_fields(value, dict.fromkeys(value, arguments[1]), f"{path}.", rules)
     if hasattr(kind, "_fields") and isinstance(value, dict):
-        kept, problems = _checked_fields(value, get_type_hints(kind), f"{path}.", rules)
+        kept, problems = _checked_fields(value, _fields_of(kind), f"{path}.", rules)
         lacking = [name for name in kind._fields if kind in rules.whole and name not in value]
         return kept, problems + [f"{path}.{name}" for name in lacking]
     name = path.rpartition(".")[2]
     return (
         (value, []) if _is_plain(value, kind, may_be_negative=name in rules.signed) else (_UNUSABLE, [path])
     )
+
+
+@cache
+def _fields_of(schema: type) -> dict[str, Any]:
+    """Return the types of a class's fields: found once, as that takes longer than to check a sidecar."""
+    return get_type_hints(schema)
+
+
+@cache
+def _form_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """Return the generic type of a type, and its arguments."""
+    return get_origin(kind), get_args(kind)
 
 
 def _checked_fields(

@@ -104,30 +104,73 @@ def origins(
     waits_until_s = np.where(until_s > start_s, np.minimum(until_s, end_s), start_s)
     follows = np.where(waits_until_s > start_s, needed, -1)
     rest = np.where(np.isnan(until_s), UNKNOWN, TRANSFER)
-    walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist())
-    walk.tell(order.tolist(), waits_until_s.tolist(), follows.tolist(), rest.tolist())
+    next_hold = _first_that_ends_after(first, end_s, np.maximum(follows, 0), start_s)
+    held = next_hold < first[np.maximum(follows, 0) + 1]
+    held_from_s = np.where(held, np.append(start_s, np.inf)[next_hold], np.inf)
+    # Mostly the line that is followed is free all the time, which needs no walk.
+    is_plain = (follows < 0) | (held_from_s >= waits_until_s)
+    walk = _Walk(first.tolist(), start_s.tolist(), end_s.tolist(), order)
+    walk.tell_plain(np.flatnonzero(is_plain), start_s, end_s, waits_until_s, follows, rest)
+    walk.tell(order[~is_plain[order]].tolist(), waits_until_s, follows, rest)
     return walk.told(np.flatnonzero(wanted))
 
 
-class _Walk:
-    """Tells of one hold after the other what its line waited for, in lists: arrays are slow one by one."""
+def _first_that_ends_after(first: Ints, end_s: Floats, line: Ints, instant_s: Floats) -> Ints:
+    """Return the first hold of each line that ends after an instant; that behind its last hold without one.
 
-    def __init__(self, first: list[int], start_s: list[float], end_s: list[float]) -> None:
+    Args:
+        first, end_s: as for :func:`origins`.
+        line, instant_s: where and when, as often as wanted.
+    """
+    low, high = first[line], first[line + 1]
+    while (open_ones := low < high).any():
+        middle = (low + high) // 2
+        ended = open_ones & (np.append(end_s, np.inf)[middle] <= instant_s)
+        low, high = np.where(ended, middle + 1, low), np.where(open_ones & ~ended, middle, high)
+    return low
+
+
+class _Walk:
+    """Tells of one hold after the other what its line waited for, in lists: arrays are slow one by one.
+
+    Args:
+        first, start_s, end_s, order: as for :func:`origins`.
+    """
+
+    def __init__(self, first: list[int], start_s: list[float], end_s: list[float], order: Ints) -> None:
         self._first, self._start_s, self._end_s = first, start_s, end_s
         self._from_s: list[float] = []  # of each piece, as are the next two
         self._to_s: list[float] = []
         self._leads_to: list[int] = []
         self._begin, self._stop = [-1] * len(start_s), [-1] * len(start_s)  # the pieces of each hold
+        place = np.empty(len(start_s), np.int64)
+        place[order] = np.arange(len(order))
+        self._place: list[int] = place.tolist()
+        self._now = -1
 
-    def tell(self, order: list[int], until_s: list[float], follows: list[int], rest: list[int]) -> None:
-        """Divide each hold: until when it follows a line, if any, and what the rest of it leads to."""
-        for hold in order:
-            self._begin[hold] = len(self._from_s)
-            if follows[hold] >= 0:
-                self._follow(follows[hold], self._start_s[hold], until_s[hold])
-            if self._end_s[hold] > until_s[hold]:
-                self._add(until_s[hold], self._end_s[hold], rest[hold])
-            self._stop[hold] = len(self._from_s)
+    def tell_plain(
+        self, holds: Ints, start_s: Floats, end_s: Floats, until_s: Floats, follows: Ints, rest: Ints
+    ) -> None:
+        """Divide holds, all at once, that follow no line or one that is free: into two pieces at most."""
+        there = np.stack([follows >= 0, end_s > until_s], axis=1)[holds]
+        n = np.cumsum(there.sum(axis=1))
+        self._from_s = np.stack([start_s, until_s], axis=1)[holds][there].tolist()
+        self._to_s = np.stack([until_s, end_s], axis=1)[holds][there].tolist()
+        self._leads_to = np.stack([follows, rest], axis=1)[holds][there].tolist()
+        begin, stop = np.full((2, len(self._begin)), -1)
+        begin[holds], stop[holds] = n - there.sum(axis=1), n
+        self._begin, self._stop = begin.tolist(), stop.tolist()
+
+    def tell(self, order: list[int], until_s: Floats, follows: Ints, rest: Ints) -> None:
+        """Divide the other holds: until when each follows a line, and what the rest of it leads to."""
+        of_each = (values[order].tolist() for values in (until_s, follows, rest))
+        for hold, until, line, rest_of_it in zip(order, *of_each, strict=True):
+            self._now = self._place[hold]
+            begin = len(self._from_s)
+            self._follow(line, self._start_s[hold], until)
+            if self._end_s[hold] > until:
+                self._add(until, self._end_s[hold], rest_of_it)
+            self._begin[hold], self._stop[hold] = begin, len(self._from_s)
 
     def _add(self, from_s: float, to_s: float, leads_to: int) -> None:
         self._from_s.append(from_s)
@@ -150,7 +193,7 @@ class _Walk:
 
     def _copy(self, hold: int, line: int, begin_s: float, end_s: float) -> None:
         """Tell what is known of a part of a hold; if clocks contradict the order, that is nothing yet."""
-        if self._stop[hold] < 0:
+        if self._place[hold] >= self._now:
             self._add(begin_s, end_s, line)
             return
         for i in range(self._begin[hold], self._stop[hold]):

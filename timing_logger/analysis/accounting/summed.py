@@ -61,21 +61,36 @@ def account_table(run: AccountOfRun, frame: nw.DataFrame[IntoDataFrameT]) -> Int
     ms, n = sums(each.ms, key, n_keys), sums(each.n, key, n_keys)
     one = any_row_of(key)
     order = one[np.lexsort((-ms, each.line[one]))]
-    rows = [_row(lines, each, names, i, int(n[key[i]]), float(ms[key[i]])) for i in order.tolist()]
-    table = nw.from_native(like(frame, _SCHEMA, rows), eager_only=True)
+    columns = _columns(lines, each, names, order, n[key[order]].astype(np.int64), ms[key[order]])
+    table = nw.from_native(like(frame, _SCHEMA, list(zip(*columns, strict=True))), eager_only=True)
     for_whom = np.where(each.rank[order] == NO_RANK, np.nan, each.rank[order])
     return table.with_columns(nullable_integers(table, "waited_for", for_whom)).select(*_COLUMNS).to_native()
 
 
-def _row(lines: Lines, each: _Times, names: list[str], i: int, n: int, ms: float) -> tuple[object, ...]:
-    line = int(each.line[i])
-    identity = (
-        int(lines.rank[line]),
-        int(lines.incarnation[line]),
-        lines.thread[line],
-        bool(lines.is_main[line]),
-    )
-    return *identity, WHAT[each.what[i]], names[each.operation[i]], n, ms, float(ms / lines.wall_ms[line])
+def _columns(
+    lines: Lines, each: _Times, names: list[str], order: Ints, n: Ints, ms: Floats
+) -> list[list[object]]:
+    """Return the columns of the table, as ``_SCHEMA`` names them.
+
+    Args:
+        lines: all lines.
+        each: the times.
+        names: the operations by their codes.
+        order: for each row of the table an entry of ``each``.
+        n, ms: of each row of the table.
+    """
+    line = each.line[order]
+    return [
+        lines.rank[line].tolist(),
+        lines.incarnation[line].tolist(),
+        [lines.thread[one] for one in line.tolist()],
+        lines.is_main[line].tolist(),
+        [WHAT[what] for what in each.what[order].tolist()],
+        [names[operation] for operation in each.operation[order].tolist()],
+        n.tolist(),
+        ms.tolist(),
+        (ms / lines.wall_ms[line]).tolist(),
+    ]
 
 
 def _blocked(run: AccountOfRun, called: Ints) -> _Times:
