@@ -92,6 +92,9 @@ def test_the_verdict_is_one_json_object(ask: Any, with_slow_rank: Path) -> None:
     assert (found["first_iteration"], found["last_iteration"], found["window"]) == (0, 39, "persistent")
     assert {"labels", "score", "cost_ms", "gates", "evidence", "windows"} <= set(found)
     assert found["windows"][0]["rank"] == 2
+    slow_phase = next(fact for fact in found["evidence"] if fact["fact"] == "slow-phase")
+    assert (slow_phase["phase"], slow_phase["rank"]) == ("BACKWARD", 2)
+    assert slow_phase["text"].startswith("BACKWARD holds ")
 
 
 @pytest.mark.parametrize(

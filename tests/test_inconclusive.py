@@ -26,10 +26,13 @@ from timing_logger.analysis import (
     summarize_ranks,
     windows,
 )
+from timing_logger.analysis.stragglers.facts.of_rows import FewSteps
 from timing_logger.cli import main
 from timing_logger.errors import TableError
 from timing_logger.record import NS_PER_S
+from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
+from timing_logger.report.why_text import reason
 from timing_logger.run_info import sidecar_path
 
 
@@ -66,14 +69,14 @@ INCONCLUSIVE = {
 def test_where_nobody_can_be_compared_the_verdict_says_so_and_why(timings: pd.DataFrame, why: str) -> None:
     verdict = stragglers(timings)
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
-    assert verdict.why.startswith(why)
+    assert reason(verdict.why).startswith(why)
     assert verdict.unjudged_ranks == tuple(sorted(set(timings["rank"])))
 
 
 @pytest.mark.parametrize("timings", [run(), slow_run()], ids=["healthy", "slow"])
 def test_where_all_can_be_compared_nothing_is_left_open(timings: pd.DataFrame) -> None:
     verdict = stragglers(timings)
-    assert (verdict.judged, verdict.why, verdict.unjudged_ranks) == (True, "", ())
+    assert (verdict.judged, verdict.why, verdict.unjudged_ranks) == (True, None, ())
 
 
 def test_one_rank_that_slowed_down_against_its_past_is_a_finding() -> None:
@@ -91,8 +94,8 @@ def test_a_rank_of_which_nothing_is_known_is_listed_beside_a_healthy_verdict() -
 
 
 def test_few_steps_in_which_nobody_was_slow_are_said_to_be_few() -> None:
-    assert any("Only 12 steps are recorded" in sentence for sentence in stragglers(run(steps=12)).evidence)
-    assert not any("Only" in sentence for sentence in stragglers(run(steps=20)).evidence)
+    assert FewSteps(12, nobody_is_slow=True) in stragglers(run(steps=12)).evidence
+    assert not any("Only" in sentence for sentence in evidence_sentences(stragglers(run(steps=20))))
 
 
 # -- what is said --------------------------------------------------------------------------------------
@@ -113,7 +116,8 @@ def test_the_text_does_not_call_it_healthy(one_rank: str, capsys: pytest.Capture
 def test_a_script_can_tell(one_rank: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["stragglers", one_rank, "--json"])
     found = json.loads(capsys.readouterr().out)
-    assert (found["judged"], found["why"]) == (False, "only one rank is recorded")
+    assert not found["judged"]
+    assert found["why"] == {"fact": "one-rank", "text": "only one rank is recorded"}
     assert found["unjudged_ranks"] == [0]
     assert main(["stragglers", one_rank, "--fail-on", "rank,unjudged"]) == 1
 
@@ -173,7 +177,7 @@ def test_ranks_of_different_runs_are_not_compared(folder: Path, changed: dict[st
     timings = read_timings(folder)
     verdict = stragglers(timings)
     assert (verdict.judged, verdict.ranks) == (False, ())
-    assert why in verdict.why
+    assert why in reason(verdict.why)
     assert len(windows(timings)) == 0
     assert scores(timings)["score"].isna().all()
 
@@ -188,7 +192,7 @@ def test_files_without_sidecars_are_told_apart_by_their_rows(folder: Path) -> No
         sidecar_path(folder / f"timing-rank{rank}.csv").unlink()
     assert stragglers(read_timings(folder)).judged
     move_rows(folder / "timing-rank3.csv")
-    assert "had ended" in stragglers(read_timings(folder)).why
+    assert "had ended" in reason(stragglers(read_timings(folder)).why)
 
 
 def test_the_summary_and_the_page_warn_of_different_runs(

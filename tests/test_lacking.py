@@ -13,6 +13,7 @@ import pytest
 from timing_logger import analysis, read_timings
 from timing_logger.cli import main
 from timing_logger.reading.converting import convert
+from timing_logger.report import evidence_sentences
 from timing_logger.run_info import sidecar_path
 
 SAMPLE = Path(__file__).parent.parent / "logs" / "sample"
@@ -86,7 +87,7 @@ def test_a_rank_that_is_slow_is_named_even_if_another_is_missing(folder: Path) -
     with pytest.warns(UserWarning, match="no file of rank 1"):
         verdict = analysis.stragglers(read_timings(folder))
     assert (verdict.verdict, verdict.ranks, verdict.judged) == ("rank", (2,), True)
-    assert "There is no file of rank 1, and the run had 4 ranks." in verdict.evidence
+    assert "There is no file of rank 1, and the run had 4 ranks." in evidence_sentences(verdict)
     assert 1 in verdict.unjudged_ranks
 
 

@@ -9,6 +9,7 @@ import pytest
 from simulated_runs import PHASES_MS, data_parallel, factors
 
 from timing_logger.analysis import Verdict, stragglers
+from timing_logger.report.why_text import reason
 
 Factors = npt.NDArray[np.float64]
 
@@ -55,7 +56,7 @@ def test_a_rank_is_suspected_of_saves_that_chance_would_seldom_have_on_one_rank(
 def test_fewer_saves_that_are_not_timed_are_told_of_and_not_named() -> None:
     verdict = stragglers(saving(50, phase=""))
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
-    assert "for rank 3" in verdict.why
+    assert "for rank 3" in reason(verdict.why)
 
 
 def test_saves_are_found_among_small_delays_that_all_ranks_have() -> None:

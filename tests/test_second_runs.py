@@ -16,6 +16,7 @@ from timing_logger.analysis import stragglers
 from timing_logger.analysis.runs import different_runs
 from timing_logger.cli import main
 from timing_logger.record import HEADER, Record
+from timing_logger.report.why_text import reason
 
 HOUR_S = 3600.0
 
@@ -131,7 +132,7 @@ def test_nobody_is_judged_by_rows_of_two_runs_and_every_question_says_why(
         write(tmp_path / "logs", rank, without_header(rows_of(rank, 1), rows_of(rank, 1 + HOUR_S)))
     verdict = stragglers(read_timings(tmp_path / "logs"))
     assert (verdict.judged, verdict.ranks) == (False, ())
-    assert "the files look like those of different runs: the file of rank 0 holds" in verdict.why
+    assert "the files look like those of different runs: the file of rank 0 holds" in reason(verdict.why)
     for question in ("summary", "waits", "bandwidth", "stragglers", "overlap"):
         main([question, str(tmp_path / "logs")])
         assert "begin again 3598 s later" in " ".join(capsys.readouterr().out.split())

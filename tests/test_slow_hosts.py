@@ -9,6 +9,7 @@ import pytest
 from simulated_runs import data_parallel, factors, of_phases
 
 from timing_logger.analysis import Verdict, stragglers
+from timing_logger.report import evidence_sentences
 from timing_logger.report.verdict_wording import headline
 
 Floats = npt.NDArray[np.float64]
@@ -49,7 +50,7 @@ def in_lockstep(factor: Floats, size: int) -> pd.DataFrame:
 
 
 def said(verdict: Verdict) -> str:
-    return " ".join((headline(verdict), *verdict.evidence))
+    return " ".join((headline(verdict), *evidence_sentences(verdict)))
 
 
 # -- a host ----------------------------------------------------------------------------------------------

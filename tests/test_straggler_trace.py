@@ -11,6 +11,7 @@ import pytest
 from straggler_trace import load, readers
 
 from timing_logger.analysis import stragglers, windows
+from timing_logger.analysis.stragglers.facts.of_ranks import PassingOn
 from timing_logger.analysis.stragglers.times.step_times import step_times
 
 TRACE = Path(
@@ -45,8 +46,7 @@ def test_its_own_time_is_2_35_times_that_of_its_peers_and_the_next_rank_s_1_05(t
 
 
 def test_the_ranks_that_arrive_last_are_told_apart_from_the_one_that_is_slow(trace: pd.DataFrame) -> None:
-    (sentence,) = (text for text in stragglers(trace).evidence if "passing on" in text)
-    assert "ranks 16 and 32" in sentence
+    assert PassingOn((16, 32)) in stragglers(trace).evidence
 
 
 def test_the_verdict_does_not_hang_on_the_stages(trace: pd.DataFrame) -> None:

@@ -17,8 +17,12 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import stragglers
+from timing_logger.analysis.stragglers.facts.of_rows import FewSteps
+from timing_logger.analysis.stragglers.facts.reasons import RolesMayWait
 from timing_logger.cli import main
+from timing_logger.report import evidence_sentences
 from timing_logger.report.html import report_html
+from timing_logger.report.why_text import reason
 
 
 def unequal_peers(seed: int = 7) -> pd.DataFrame:
@@ -135,7 +139,8 @@ def test_of_ranks_that_wait_for_each_other_unseen_one_is_suspected_and_none_name
     verdict = stragglers(in_lockstep(factor, 4, seed))
     assert (verdict.verdict, verdict.ranks) == ("suspect", ())
     assert verdict.suspects[0].ranks == (4, 5, 6, 7)
-    assert any("wait for each other in something that is not logged" in text for text in verdict.evidence)
+    unseen = "wait for each other in something that is not logged"
+    assert any(unseen in sentence for sentence in evidence_sentences(verdict))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -168,7 +173,7 @@ def test_a_slower_stage_of_which_only_reductions_are_logged_is_not_judged() -> N
     timings, roles = last_stage_slower(1)
     verdict = stragglers(timings[timings["operation"] == "REDUCE_SCATTER"], roles=roles)
     assert (verdict.verdict, verdict.judged) == ("healthy", False)
-    assert verdict.why.startswith("ranks of several roles may wait for each other in something")
+    assert verdict.why == RolesMayWait()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -201,8 +206,9 @@ def test_a_rank_too_little_slow_to_be_suspected_for_which_all_wait_visibly_leave
     factor[:, 1] *= 1.07
     verdict = stragglers(data_parallel(factor))
     assert (verdict.verdict, verdict.ranks, verdict.judged) == ("healthy", (), False)
-    assert "of all waiting was for rank 1, and the run would be 6% shorter" in verdict.why
-    assert verdict.why.endswith("but it is slower by too little or in too few steps to name it")
+    why = reason(verdict.why)
+    assert "of all waiting was for rank 1, and the run would be 6% shorter" in why
+    assert why.endswith("but it is slower by too little or in too few steps to name it")
 
 
 def test_a_costly_rank_that_is_a_little_slow_is_probably_it() -> None:
@@ -267,7 +273,7 @@ def test_ranks_that_act_as_one_are_told_as_one(tmp_path: Path, capsys: pytest.Ca
 def test_few_steps_are_counted_whether_or_not_the_slow_rank_was_slow_in_them() -> None:
     slow = factors(18, 4, noise=0.02)
     slow[6:, 2] *= 3
-    assert "Only 18 steps are recorded." in stragglers(data_parallel(slow)).evidence
+    assert FewSteps(18, nobody_is_slow=False) in stragglers(data_parallel(slow)).evidence
 
 
 def test_a_slow_rank_that_others_wait_for_by_a_part_of_its_delay_costs_what_they_waited() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from timing_logger.analysis import Gate, RunEnd, Verdict
 from timing_logger.analysis.hangs.stuck_groups import StuckGroup
+from timing_logger.analysis.stragglers.facts.reasons import NoRows, OneRank
 from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.report.verdict_wording import headline, particulars, side_of_limit, what_next
 
@@ -48,7 +49,7 @@ def of_rank(**further: object) -> Verdict:
             "in particular.",
         ),
         (
-            Verdict(verdict="healthy", judged=False, why="only one rank is recorded"),
+            Verdict(verdict="healthy", judged=False, why=OneRank()),
             "Nobody could be judged: only one rank is recorded.",
         ),
         (of_rank(), f"Rank 2 {COSTS}."),
@@ -159,7 +160,7 @@ def test_only_what_is_known_for_certain_is_called_so(likelihood: float, said: st
         (of_rank(hosts=("node17",)), "Look on node17 at where its batches come from"),
         (of_rank(phase="BACKWARD"), "what its peers do not have"),
         (Verdict(verdict="diffuse"), "timing-logger waits"),
-        (Verdict(verdict="healthy", judged=False, why="there are no rows"), "timing-logger summary"),
+        (Verdict(verdict="healthy", judged=False, why=NoRows()), "timing-logger summary"),
         (Verdict(verdict="hang"), "timing-logger hang"),
         (Verdict(verdict="communication", **COST), "timing-logger bandwidth"),
     ],

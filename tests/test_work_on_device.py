@@ -11,6 +11,8 @@ import pytest
 from simulated_runs import _row, _table
 
 from timing_logger.analysis import stragglers
+from timing_logger.report import evidence_sentences
+from timing_logger.report.why_text import reason
 
 DELAY_MS = 15.0
 
@@ -59,7 +61,7 @@ def test_a_rank_whose_stream_waited_is_not_blamed(groups: list[list[int]], slow:
 def test_where_a_late_rank_looks_like_its_peers_the_run_is_not_called_healthy(slow: str) -> None:
     verdict = stragglers(run(slow, [[0, 1, 2, 3]]))
     assert not verdict.judged
-    assert verdict.why.startswith("own work is timed on the device's clock")
+    assert reason(verdict.why).startswith("own work is timed on the device's clock")
 
 
 def test_where_ranks_hardly_wait_the_run_is_healthy() -> None:
@@ -69,5 +71,5 @@ def test_where_ranks_hardly_wait_the_run_is_healthy() -> None:
 
 def test_a_rank_that_waits_for_the_other_of_its_pair_is_held_back_by_the_gate_on_waiting() -> None:
     verdict = stragglers(run("UNLOGGED", [[0, 1], [2, 3], [4, 5], [6, 7]]))
-    said = next(sentence for sentence in verdict.evidence if sentence.startswith("Rank 0"))
+    said = next(sentence for sentence in evidence_sentences(verdict) if sentence.startswith("Rank 0"))
     assert "share of its extra time that others waited 0, limit 0.5" in said

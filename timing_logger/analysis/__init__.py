@@ -31,8 +31,9 @@ from timing_logger.analysis.ranks.overview import (
 )
 from timing_logger.analysis.ranks.spread import spread_between_ranks
 from timing_logger.analysis.ranks.summarize import summarize
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.result import Gate, Suspect, Verdict
+from timing_logger.analysis.stragglers.result import Suspect, Verdict
 from timing_logger.analysis.stragglers.scores import scores
 from timing_logger.analysis.stragglers.verdict import stragglers
 from timing_logger.analysis.stragglers.windows import stragglers_and_windows, windows

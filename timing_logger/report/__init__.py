@@ -2,6 +2,7 @@
 
 from timing_logger.report._wording import size
 from timing_logger.report.account_text import account_text
+from timing_logger.report.evidence_text import evidence_sentences
 from timing_logger.report.hang_text import hang_text
 from timing_logger.report.json import hang_json, rows_json, summary_json, verdict_json
 from timing_logger.report.live import snapshot_text
@@ -27,6 +28,7 @@ __all__ = [
     "clocks_text",
     "compression_text",
     "different_runs_text",
+    "evidence_sentences",
     "hang_json",
     "hang_text",
     "overlap_text",

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from timing_logger.analysis import RunEnd, Summary, Verdict
+from timing_logger.analysis.stragglers.facts import plain_fact
+from timing_logger.report.evidence_text import sentence
+from timing_logger.report.why_text import reason
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,8 +41,15 @@ def summary_json(summary: Summary) -> str:
 
 
 def verdict_json(verdict: Verdict, windows: pd.DataFrame) -> str:
-    """Return one JSON object: the content of ``Verdict.as_dict``, and the rows of ``windows``."""
-    return _dumped({**verdict.as_dict(), "windows": windows.to_dict("records")})
+    """Return one JSON object: the content of ``Verdict.as_dict``, and the rows of ``windows``.
+
+    Each fact has its sentence, as ``text``.
+    """
+    told = {
+        "why": verdict.why and {**plain_fact(verdict.why), "text": reason(verdict.why)},
+        "evidence": [{**plain_fact(fact), "text": sentence(fact)} for fact in verdict.evidence],
+    }
+    return _dumped({**verdict.as_dict(), **told, "windows": windows.to_dict("records")})
 
 
 def hang_json(end: RunEnd) -> str:

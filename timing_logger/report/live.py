@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from timing_logger.analysis.stragglers.facts.of_rows import FewSteps
 from timing_logger.report._text_tables import drawn, new_table, wrapped
 from timing_logger.report._wording import count, fixed, or_unknown, percent
 from timing_logger.report.verdict_wording import verdict_sentence
@@ -50,7 +51,5 @@ def _on_the_end(snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def _verdict(snapshot: Snapshot) -> str:
-    few = any(
-        "Only" in sentence and "steps are recorded" in sentence for sentence in snapshot.verdict.evidence
-    )
+    few = any(isinstance(fact, FewSteps) for fact in snapshot.verdict.evidence)
     return verdict_sentence(snapshot.verdict) + (" Few steps so far." if few else "")

@@ -17,6 +17,7 @@ from timing_logger.report._text_tables import (
     wrapped,
 )
 from timing_logger.report._wording import percent
+from timing_logger.report.evidence_text import evidence_beside_the_end
 from timing_logger.report.verdict_wording import side_of_limit, verdict_sentence, what_next
 
 if TYPE_CHECKING:
@@ -64,11 +65,6 @@ def stragglers_text(verdict: Verdict, windows: pd.DataFrame, width: int, *, why:
         _gates_text(verdict, width, why),
         *(_policy_text(verdict.policy, width) if why else ()),
     )
-
-
-def evidence_beside_the_end(verdict: Verdict) -> tuple[str, ...]:
-    """Return the evidence without the warning about the end of the run, which is shown separately."""
-    return tuple(sentence for sentence in verdict.evidence if sentence != verdict.end.warning)
 
 
 def _gates_text(verdict: Verdict, width: int, why: bool) -> str:

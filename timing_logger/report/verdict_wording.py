@@ -10,6 +10,7 @@ from timing_logger.analysis.stragglers.times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
 from timing_logger.record import escape_text
 from timing_logger.report._wording import count, fixed, seconds
+from timing_logger.report.why_text import reason
 
 CERTAIN = 0.995
 """The least likelihood that is called certain."""
@@ -83,8 +84,8 @@ def side_of_limit(gate: Gate) -> str:
 
 
 def _found(verdict: Verdict) -> str:
-    if not verdict.judged:
-        return f"nobody could be judged: {escape_text(verdict.why)}."
+    if verdict.why:
+        return f"nobody could be judged: {escape_text(reason(verdict.why))}."
     return f"{escape_text(_WHO[verdict.verdict](verdict))}."
 
 

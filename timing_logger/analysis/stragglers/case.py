@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from timing_logger.analysis.hangs.result import RunEnd
+from timing_logger.analysis.stragglers.facts.of_all_ranks import EndedBadly
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.peers import members
@@ -68,9 +69,10 @@ class Judgement(NamedTuple):
 
         The verdict on a run that hung becomes ``hang``, unless it tells of slow ranks that cost time.
         """
-        warned = (end.warning, *self.verdict.evidence) if end.warning else self.verdict.evidence
-        verdict = replace(self.verdict, end=end, evidence=warned, policy=self.case.policy)
+        warned = (EndedBadly(end.state, end.warning),) if end.warning else ()
+        evidence = (*warned, *self.verdict.evidence)
+        verdict = replace(self.verdict, end=end, evidence=evidence, policy=self.case.policy)
         says_little = verdict.verdict in ("healthy", "diffuse") or not verdict.cost_ms > 0
         if end.hangs and self.are_comparable and (says_little or not verdict.judged):
-            verdict = replace(verdict, verdict="hang", judged=True, why="", ranks=end.culprits, phase="")
+            verdict = replace(verdict, verdict="hang", judged=True, why=None, ranks=end.culprits, phase="")
         return self._replace(verdict=verdict)

@@ -11,18 +11,17 @@ from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.cost.by_steps import waited_for_ms
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.evidence import (
-    HOST_OR_WORK,
     as_one,
-    explained_phase,
     few_steps,
-    few_steps_in_all,
     how_slow_together,
     passed_on,
     waited_for,
     what_it_rests_on,
     why_not,
 )
-from timing_logger.analysis.stragglers.result import Gate, Verdict, VerdictKind
+from timing_logger.analysis.stragglers.facts.of_ranks import Costliest, HostOrWork, SlowPhase
+from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
 from timing_logger.analysis.stragglers.slow.candidate import Candidate
 from timing_logger.analysis.stragglers.times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
@@ -87,7 +86,7 @@ def _outdone(by_rows: _Found, by_gaps: _Found) -> bool:
 
 def _verdict(case: Case, found: Culprits) -> Verdict:
     verdict = _of_whom(case, found)
-    few = few_steps_in_all(case) if verdict.verdict == "healthy" else ()
+    few = few_steps(case, nobody_is_slow=True) if verdict.verdict == "healthy" else ()
     return replace(
         verdict,
         suspects=found.suspects,
@@ -114,7 +113,6 @@ def _of_whom(case: Case, found: Culprits) -> Verdict:
 def _of_ranks(case: Case, found: Culprits) -> Verdict:
     times = case.times
     party, first, gate = found.named[0], found.named[0].first, found.last_gate
-    phase, phase_share = phase_of(times, first)
     columns = tuple(dict.fromkeys(one.column for each in found.named for one in each.candidates))
     ranks = tuple(times.ranks[column] for column in columns)
     is_role = may_be_its_work(case, party)
@@ -125,16 +123,20 @@ def _of_ranks(case: Case, found: Culprits) -> Verdict:
         bond=party.bond.kind if set(columns) == set(party.columns) else "",
         gates=(*first.gates, *((gate,) if gate else ())),
         evidence=(
-            *(sentence for each in found.named for sentence in how_slow_together(times, each)),
-            *((HOST_OR_WORK,) if is_role else ()),
-            f"{explained_phase(phase)} holds {phase_share:.0%} of what rank {ranks[0]} spent "
-            "beyond its peers.",
+            *(fact for each in found.named for fact in how_slow_together(times, each)),
+            *((HostOrWork(),) if is_role else ()),
+            _slow_phase(times, first),
             *waited_for(times, first),
             *passed_on(times, first, columns),
             *(why_not(times, candidate, gate) for candidate in others[:3]),
-            *few_steps(case),
+            *few_steps(case, nobody_is_slow=False),
         ),
     )
+
+
+def _slow_phase(times: StepTimes, candidate: Candidate) -> SlowPhase:
+    phase, share = phase_of(times, candidate)
+    return SlowPhase(phase, times.ranks[candidate.column], share)
 
 
 def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
@@ -149,10 +151,9 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
         evidence=(
             why_not(times, first, share if not share.passed else None),
             *as_one(times, party),
-            f"The costliest in {suspect.likelihood:.0%} of {policy.resamplings} runs drawn from the steps of "
-            "this.",
+            Costliest(suspect.likelihood, policy.resamplings),
             *(why_not(times, candidate, None) for candidate in others[:3]),
-            *few_steps(case),
+            *few_steps(case, nobody_is_slow=False),
         ),
     )
 

@@ -8,36 +8,13 @@ from typing import Literal, NamedTuple, TypedDict, cast
 
 from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
+from timing_logger.analysis.stragglers.facts import Fact, plain_fact
+from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
+from timing_logger.analysis.stragglers.facts.reasons import Reason
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
-BondKind = Literal["", "host", "part of host", "waiting", "something"]
-
-
-class Gate(NamedTuple):
-    """A condition that a verdict depends on.
-
-    Attributes:
-        name: what was measured.
-        value: the measured figure; NaN if it is unknown.
-        bound: the bound that the figure is compared with.
-        passed: whether the condition holds.
-    """
-
-    name: str
-    value: float
-    bound: float
-    passed: bool
-
-    @classmethod
-    def at_least(cls, name: str, value: float, bound: float) -> Gate:
-        """Return the condition that a figure is known and no less than its bound."""
-        return cls(name, float(value), float(bound), bool(value >= bound))
-
-    @classmethod
-    def below(cls, name: str, value: float, bound: float) -> Gate:
-        """Return the condition that a figure is known and less than its bound."""
-        return cls(name, float(value), float(bound), bool(value < bound))
 
 
 class Suspect(NamedTuple):
@@ -66,7 +43,10 @@ class _Epochs(TypedDict, total=False):
 
 
 class VerdictDict(_Epochs):
-    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes."""
+    """A :class:`Verdict` as plain values that JSON can hold, under the names of its attributes.
+
+    Each fact has its code as ``fact``, beside its own values.
+    """
 
     verdict: VerdictKind
     ranks: list[int]
@@ -85,7 +65,7 @@ class VerdictDict(_Epochs):
     cost_share: float | None
     suspects: list[dict[str, object]]
     judged: bool
-    why: str
+    why: dict[str, object] | None
     not_explained: float
     waited_for: list[int]
     recurring: float
@@ -93,7 +73,7 @@ class VerdictDict(_Epochs):
     unmatched: float
     unjudged_ranks: list[int]
     gates: list[dict[str, object]]
-    evidence: list[str]
+    evidence: list[dict[str, object]]
     policy: dict[str, float]
     end: RunEndDict
 
@@ -134,7 +114,7 @@ class Verdict:
             little.
         judged: whether ``verdict`` is known: something was found, or a comparison with peers shows that no
             rank is slow. If not, ``verdict`` is ``healthy`` only because no rank is named.
-        why: why the run is not judged; "" if it is.
+        why: why the run is not judged; None if it is.
         not_explained: the fraction of the run that ranks waited, on average, without anything being found
             that explains it: waits that recur in most steps, as those of pipeline stages, do not count.
         waited_for: the fewest ranks for which most of that was, at most three; for ``diffuse`` those to which
@@ -144,7 +124,8 @@ class Verdict:
             whom they waited.
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.
         gates: the conditions that decided, in the order in which they were checked.
-        evidence: what decided, in sentences, and what the judgement is based on.
+        evidence: the facts that decided, and what the judgement is based on;
+            ``timing_logger.report.evidence_sentences`` has them in words.
         policy: the numbers that decided.
         end: whether the run came to its end, and which ranks hang if not. If a run with slow ranks hangs,
             ``verdict`` tells of the slow ranks, and ``end.hangs`` of the hang.
@@ -169,7 +150,7 @@ class Verdict:
     cost_share: float = 0.0
     suspects: tuple[Suspect, ...] = ()
     judged: bool = True
-    why: str = ""
+    why: Reason | None = None
     not_explained: float = 0.0
     waited_for: tuple[int, ...] = ()
     recurring: float = 0.0
@@ -177,7 +158,7 @@ class Verdict:
     unmatched: float = 0.0
     unjudged_ranks: tuple[int, ...] = ()
     gates: tuple[Gate, ...] = ()
-    evidence: tuple[str, ...] = ()
+    evidence: tuple[Fact, ...] = ()
     policy: Policy = STANDARD
     end: RunEnd = field(default_factory=lambda: RunEnd(state="unknown"))
 
@@ -204,5 +185,7 @@ class Verdict:
         found = plain_fields(self)
         if self.first_epoch is None:
             del found["first_epoch"], found["last_epoch"]
+        found["why"] = plain_fact(self.why) if self.why else None
+        found["evidence"] = [plain_fact(fact) for fact in self.evidence]
         policy = self.policy.differences()
         return cast("VerdictDict", {**found, "policy": policy, "end": self.end.as_dict()})

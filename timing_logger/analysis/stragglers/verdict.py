@@ -27,6 +27,7 @@ from timing_logger.analysis.stragglers.all_ranks.coverage import (
 )
 from timing_logger.analysis.stragglers.case import Case, Judgement
 from timing_logger.analysis.stragglers.cost.pricing import Pricing, pricing_of
+from timing_logger.analysis.stragglers.facts.reasons import DifferentRuns, RanksLacking, Reason, UntimedCalls
 from timing_logger.analysis.stragglers.network.communication import mostly_transfers, slow_communication
 from timing_logger.analysis.stragglers.network.unlike_links import why_unlike
 from timing_logger.analysis.stragglers.own_times import by_own_times
@@ -40,7 +41,6 @@ from timing_logger.analysis.stragglers.times.step_times import (
 )
 from timing_logger.analysis.tables import of_pandas
 from timing_logger.reading.lacking import Lack, lacking, lacking_in_words, stated_world_size
-from timing_logger.reading.named_ranks import capital
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,8 +97,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
         files: ``attrs["files"]`` of ``read_timings``.
     """
     if mixed := different_runs(files):
-        why = f"the files look like those of different runs: {mixed}"
-        verdict = Verdict(verdict="healthy", judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
+        verdict = _unjudged(Verdict(verdict="healthy"), DifferentRuns(mixed), case.times)
         return Judgement(case, verdict, are_comparable=False)
     pricing, hosts, untimed = pricing_of(case), hosts_of(files), why_untimed(files)
     found = by_own_times(case, pricing)
@@ -106,7 +105,7 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     verdict = _rather_communication(found.verdict, case.times, slow_communication(case, hosts, pricing))
     verdict = _as_far_as_known(verdict, found.case, lacking(files), pricing, untimed)
     if verdict.verdict == "healthy" and verdict.judged and (why := why_unlike(case, hosts, pricing)):
-        verdict = replace(verdict, judged=False, why=why, unjudged_ranks=tuple(case.times.ranks))
+        verdict = _unjudged(verdict, why, case.times)
     if verdict.verdict == "healthy" and verdict.judged:
         verdict = _rather_communication(verdict, case.times, mostly_transfers(case))
     if verdict.verdict == "healthy" and verdict.judged:
@@ -114,6 +113,10 @@ def judgement_on(case: Case, files: Sequence[File]) -> Judgement:
     every = case.times.recorded_every
     verdict = replace(verdict, recorded_every=every, cost_ms=every * verdict.cost_ms)
     return found._replace(verdict=replace(verdict, hosts=_hosts_of(verdict, hosts)))
+
+
+def _unjudged(verdict: Verdict, why: Reason, times: StepTimes) -> Verdict:
+    return replace(verdict, judged=False, why=why, unjudged_ranks=tuple(times.ranks))
 
 
 def _hosts_of(verdict: Verdict, hosts: Mapping[int, str]) -> tuple[str, ...]:
@@ -141,23 +144,29 @@ _OF_ALL_RANKS = frozenset({"healthy", "diffuse", "communication"})
 
 
 def _as_far_as_known(
-    verdict: Verdict, case: Case, lacks: Sequence[Lack], pricing: Pricing, untimed: str
+    verdict: Verdict, case: Case, lacks: Sequence[Lack], pricing: Pricing, untimed: UntimedCalls | None
 ) -> Verdict:
     """Add to a verdict the inconclusive ranks, and why it is not known, if it is not.
 
     What a rank without rows did is not known, so nothing can be said of all ranks. A rank that is known to be
     slow remains so.
     """
-    absent = lacking_in_words(lacks)
+    absent = _absent(lacks)
     if absent:
-        verdict = replace(verdict, evidence=(f"{capital(absent)}.", *verdict.evidence))
-    why = absent if verdict.verdict in _OF_ALL_RANKS else ""
+        verdict = replace(verdict, evidence=(absent, *verdict.evidence))
+    why: Reason | None = absent if verdict.verdict in _OF_ALL_RANKS else None
     if verdict.verdict == "healthy":
         why = why or why_inconclusive(case, pricing) or untimed
     unjudged = {*(case.times.ranks if why else inconclusive_ranks(case)), *(lack.rank for lack in lacks)}
     if why:
         verdict = replace(verdict, verdict="healthy", judged=False, why=why, cost_ms=0.0, cost_share=0.0)
     return replace(verdict, unjudged_ranks=tuple(sorted(unjudged)))
+
+
+def _absent(lacks: Sequence[Lack]) -> RanksLacking | None:
+    """Return that rows of ranks are missing, other than of those that were to record nothing."""
+    ranks = sorted({lack.rank for lack in lacks if not lack.by_choice})
+    return RanksLacking(tuple(ranks), lacking_in_words(lacks)) if ranks else None
 
 
 # -- from parts --------------------------------------------------------------------------------------

@@ -9,8 +9,10 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.facts.of_all_ranks import AllSlower, Slowing
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.change_points import change_points
 from timing_logger.analysis.stragglers.slow.noise import Noise, noise_of, robust_sigma, sigma_of
 from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, row_medians
@@ -25,13 +27,13 @@ class _Slower(NamedTuple):
         steps: positions of the steps in which they were slower, ascending.
         scores: of each rank, at its slowest.
         cost_ms: the time that they took beyond their best past, of the typical rank.
-        how: in words, as ``together``.
+        how: at once, or little by little.
     """
 
     steps: Ints
     scores: Floats
     cost_ms: float
-    how: str
+    how: Slowing
 
 
 def all_slower(case: Case) -> Verdict | None:
@@ -96,7 +98,7 @@ def _verdict(case: Case, found: _Slower) -> Verdict | None:
         verdict="group-wide", window="ongoing" if is_last else "bounded",
         phase=_grown_phase(times, found.steps), score=score, cost_ms=found.cost_ms, gates=gates,
         **times.step_range(found.steps)._asdict(), slow_steps=len(found.steps),
-        evidence=(f"{share:.0%} of the ranks took {1 / score:.2f} times their own best past, {found.how}.",),
+        evidence=(AllSlower(share, 1 / score, found.how),),
     )  # fmt: skip
 
 
@@ -209,8 +211,7 @@ def _little_by_little(own: Floats, took_ms: Floats, policy: Policy) -> _Slower |
         return None
     of_ranks = np.array([_growth(column, step) for column in own.T])
     beyond_ms = took_ms * (1 - np.exp(-growth * (step + 0.5)))
-    how = "after a growth that went on little by little"
-    return _Slower(np.arange(len(typical)), np.exp(-of_ranks), float(beyond_ms.sum()), how)
+    return _Slower(np.arange(len(typical)), np.exp(-of_ranks), float(beyond_ms.sum()), "little by little")
 
 
 def _growth(series: Floats, step: Floats) -> float:

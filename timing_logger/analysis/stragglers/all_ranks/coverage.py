@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap
 from typing import NamedTuple
 
 import numpy as np
@@ -11,12 +12,23 @@ import numpy as np
 from timing_logger.analysis.files import File, sidecar_of
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.facts.reasons import (
+    CallCount,
+    DeviceClockHides,
+    EachAlone,
+    FewCompared,
+    NoRows,
+    NoSelfTime,
+    OneRank,
+    OneWaitedFor,
+    Reason,
+    RolesMayWait,
+    UntimedCalls,
+)
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
 _MOST_NAMED = 3
-
-_MOST_NAMES = 4  # of functions, in a sentence
 
 
 def inconclusive_ranks(case: Case) -> tuple[int, ...]:
@@ -30,101 +42,83 @@ def inconclusive_ranks(case: Case) -> tuple[int, ...]:
     return tuple(rank for rank, n in zip(times.ranks, compared, strict=True) if n < least)
 
 
-def why_inconclusive(case: Case, pricing: Pricing) -> str:
-    """State why a run in which no rank is known to be slow is not called healthy; "" if it is healthy."""
+def why_inconclusive(case: Case, pricing: Pricing) -> Reason | None:
+    """Return why a run in which no rank is known to be slow is not called healthy; None if it is healthy."""
     if len(inconclusive_ranks(case)) == len(case.times.ranks):
         return _why_nobody(case)
     return _why_hidden(case) or _why_roles_look_alike(case) or _why_one_is_waited_for(case, pricing)
 
 
-def why_untimed(files: Sequence[File]) -> str:
-    """State in which calls without rows ranks may have waited for each other; "" if they made none."""
+def why_untimed(files: Sequence[File]) -> UntimedCalls | None:
+    """Return the calls without rows in which ranks may have waited for each other; None without any."""
     counts: Counter[str] = Counter()
     for file in files:
         counts.update(sidecar_of(file).get("untimed") or {})
-    if not counts.total():
-        return ""
-    told = ", ".join(f"{n} x {name}" for name, n in counts.most_common(_MOST_NAMES))
-    more = ", ..." if len(counts) > _MOST_NAMES else ""
-    return f"ranks may have waited for each other in calls that are not timed ({told}{more})"
+    return UntimedCalls(tuple(starmap(CallCount, counts.most_common()))) if counts.total() else None
 
 
-def _why_nobody(case: Case) -> str:
-    """State why no rank could be compared with another."""
+def _why_nobody(case: Case) -> Reason:
+    """Return why no rank could be compared with another."""
     times = case.times
     if not times.ranks:
-        return "there are no rows"
+        return NoRows()
     if len(times.ranks) == 1:
-        return "only one rank is recorded"
+        return OneRank()
     if all(len(columns) == 1 for columns in case.by_role.values()):
-        return "every rank is alone in its role, so none has peers"
+        return EachAlone()
     if np.isnan(times.self_ms).all():
-        return (
-            "of no step it is known how long a rank worked: neither rows of own work nor communication tell"
-        )
-    return f"there are not {case.policy.min_level_steps} steps that are known of two ranks of one role"
+        return NoSelfTime()
+    return FewCompared(case.policy.min_level_steps)
 
 
-def _why_hidden(case: Case) -> str:
-    """State why a slow rank would look like its peers; "" if it would not.
+def _why_hidden(case: Case) -> DeviceClockHides | None:
+    """Return why a slow rank would look like its peers; None if it would not.
 
     A stream that waits for communication stands still inside the rows around it, and no other row says for
     how long. So where one rank is late, the others' own work on the device takes as long as that rank's.
     """
     times = case.times
     if not times.on_device:
-        return ""
+        return None
     waits_ms = np.fmax(times.waits.own_ms, times.waits.pending_ms)
     met = ~np.isnan(waits_ms).all(axis=1) & ~np.isnan(times.self_ms).all(axis=1)
     if not met.any():
-        return ""
+        return None
     waited_ms = float(np.median(np.nanmax(waits_ms[met], axis=1)))
     if waited_ms < case.policy.min_score_gap * float(np.median(np.nanmax(times.self_ms[met], axis=1))):
-        return ""
-    return (
-        "own work is timed on the device's clock, which goes on while a stream waits for other ranks "
-        f"({waited_ms:.1f} ms in a typical step), so a slow rank looks like its peers"
-    )
+        return None
+    return DeviceClockHides(waited_ms)
 
 
-def _why_roles_look_alike(case: Case) -> str:
-    """State why a slow role would look like the others; "" if it would not.
+def _why_roles_look_alike(case: Case) -> RolesMayWait | None:
+    """Return why a slow role would look like the others; None if it would not.
 
     Ranks of several roles may hold each other up in messages that are not logged. The time between logged
     rows is then the same for all of them, whichever role causes it.
     """
     times = case.times
     if not times.from_gaps or len(case.by_role) < 2:
-        return ""
+        return None
     worked_ms, spent_ms = np.nansum(times.phase_ms[:-1]), np.nansum(times.gap_ms)
-    if worked_ms >= case.policy.min_role_work_share * spent_ms:
-        return ""
-    return (
-        "ranks of several roles may wait for each other in something that is not logged, and too little of "
-        "their own work is, so a slow role looks like the others"
-    )
+    enough = worked_ms >= case.policy.min_role_work_share * spent_ms
+    return None if enough else RolesMayWait()
 
 
-def _why_one_is_waited_for(case: Case, pricing: Pricing) -> str:
-    """State that the others waited visibly for one rank, which is slow by too little to be named; or "".
+def _why_one_is_waited_for(case: Case, pricing: Pricing) -> OneWaitedFor | None:
+    """Return the rank for which the others waited visibly, though it is slow by too little to be named.
 
     Such a run is not called healthy.
     """
     times, policy = case.times, case.policy
     for_it_ms = np.nansum(times.waits.for_it_ms, axis=0)
     if not for_it_ms.any():
-        return ""
+        return None
     column = int(np.argmax(for_it_ms))
     of_all = float(for_it_ms[column] / for_it_ms.sum())
     if not of_all > policy.most_waiting_share:
-        return ""
+        return None
     part = times.share_of_run(pricing.price_of_all_ms(column))
-    if part < policy.visible_cost_share:
-        return ""
-    return (
-        f"{of_all:.0%} of all waiting was for rank {times.ranks[column]}, and the run would be {part:.0%} "
-        "shorter if it were like its peers, but it is slower by too little or in too few steps to name it"
-    )
+    return None if part < policy.visible_cost_share else OneWaitedFor(times.ranks[column], of_all, part)
 
 
 class NotExplained(NamedTuple):

@@ -8,7 +8,9 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.facts.of_all_ranks import LostToSlowest, SlowRole
+from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,
     log_ratios,
@@ -19,7 +21,6 @@ from timing_logger.analysis.stragglers.slow.peers import (
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_steps
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats, Ints
-from timing_logger.reading.named_ranks import named_ranks
 
 
 def whole_role(case: Case) -> Verdict | None:
@@ -88,15 +89,11 @@ def _role_verdict(case: Case, role_ms: Floats, slow: SlowSteps) -> Verdict | Non
         return None
     ranks = tuple(times.ranks[column] for column in columns)
     beyond_ms = role_ms[slow.steps, slow.column] - peer_medians(role_ms)[slow.steps, slow.column]
-    whether = " Whether the rank or the work of its role is slow cannot be told." if len(ranks) == 1 else ""
     return Verdict(
         verdict="role", ranks=ranks, labels=role, phase=_longest_phase(times, slow.steps, columns),
         window=slow.kind, **times.step_range(slow.steps)._asdict(), slow_steps=len(slow.steps),
         score=score, cost_ms=float(np.maximum(beyond_ms, 0).sum()), gates=gates,
-        evidence=(
-            f"Role {role or 'without a name'}: {np.exp(slow.level):.2f} times the median of the other roles, "
-            f"its ranks alike.{whether}",
-        ),
+        evidence=(SlowRole(role, ranks, float(np.exp(slow.level))),),
     )  # fmt: skip
 
 
@@ -134,10 +131,9 @@ def diffuse(case: Case, without_owner: bool) -> Verdict:
     if not matters or (not too_much and not without_owner):
         return Verdict(verdict="healthy", gates=(gate,))
     whom = most_of(times.ranks, late_ms)
-    mostly = f"most of that to {named_ranks(whom)}" if whom else "no one in particular"
     return Verdict(
         verdict="diffuse", cost_ms=float(late_ms.sum()), gates=(gate,), waited_for=whom,
-        evidence=(f"{lost:.0%} of the time is lost to the slowest rank of each step, {mostly}.",),
+        evidence=(LostToSlowest(lost, whom),),
     )  # fmt: skip
 
 

@@ -13,6 +13,18 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.facts import Fact
+from timing_logger.analysis.stragglers.facts.of_transfers import (
+    EveryRankInSlow,
+    MostlyTransfers,
+    NobodyInAllSlow,
+    OnHost,
+    OnlyInAllSlow,
+    OthersInAllSlow,
+    SlowTransfers,
+    Transfer,
+)
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink, family_of, slow_links
 from timing_logger.analysis.stragglers.network.transfer_prices import (
     blocked_at_most,
@@ -20,21 +32,12 @@ from timing_logger.analysis.stragglers.network.transfer_prices import (
     lost_ms,
     saved_ms,
 )
-from timing_logger.analysis.stragglers.result import Gate, Verdict
+from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link
 from timing_logger.analysis.tables import Ints
-from timing_logger.reading.named_ranks import named_ranks
 
 _MIN_PART = 0.02  # of the cost of the costliest link: cheaper links do not help to locate the trouble
-
-_MOST_NAMED = 3  # of links, in a sentence
-
-_THAN = {
-    "before": "they took before",
-    "others": "others of their kind take",
-    "usual": "they take in the others",
-}
 
 
 def slow_communication(case: Case, hosts: Mapping[int, str], pricing: Pricing) -> Verdict | None:
@@ -64,9 +67,13 @@ def _is_enough(case: Case, slow: SlowLink) -> bool:
     most, least = policy.min_transfer_steps, policy.min_costly_transfer_steps
     cost_share = times.share_of_run(float(lost_ms(times, [slow]).sum()))
     needed = max(least, 1 / cost_share) if cost_share > 0 else most
-    recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
     n_transfers = int(times.transfers.n[slow.steps, slow.link].sum())
-    return len(slow.steps) >= min(most, needed, recorded) and n_transfers >= least
+    return len(slow.steps) >= min(most, needed, _recorded(times, slow)) and n_transfers >= least
+
+
+def _recorded(times: StepTimes, slow: SlowLink) -> int:
+    """Return in how many steps the time of a link is known."""
+    return int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
 
 
 def _cost_gates(case: Case, cost_ms: float) -> tuple[Gate, Gate]:
@@ -98,8 +105,9 @@ def _verdict(
         cost_ms=cost_ms,
         gates=(Gate.at_least("times as long", took / usual, case.policy.min_transfer_times), *gates),
         evidence=(
-            f"{in_words(times, link)} take {took:.3g} ms {_counted_from(link)}{_how_often(times, worst)}, "
-            f"{took / usual:.1f} times what {_THAN[worst.than]} ({usual:.3g} ms).",
+            SlowTransfers(
+                transfer_of(times, link), took, usual, worst.than, len(worst.steps), _recorded(times, worst)
+            ),
             *_in_common(times, slow, hosts),
         ),
     )  # fmt: skip
@@ -123,14 +131,11 @@ def mostly_transfers(case: Case) -> Verdict | None:
     link = times.transfers.links[int(total_ms.argmax())]
     return Verdict(
         verdict="communication", phase=link.operation, labels=link.group, gates=(gate,),
-        evidence=(
-            f"Ranks are blocked in transfers, without waiting, for {gate.value:.0%} of the run, most of it "
-            f"in {in_words(times, link)}. Nothing in this run says how long they should take.",
-        ),
+        evidence=(MostlyTransfers(gate.value, transfer_of(times, link)),),
     )  # fmt: skip
 
 
-# -- in words ------------------------------------------------------------------------------------------
+# -- facts ---------------------------------------------------------------------------------------------
 
 
 def _typical_ms(times: StepTimes, slow: SlowLink) -> tuple[float, float]:
@@ -146,66 +151,36 @@ def _window(case: Case, steps: Ints) -> str:
     return "persistent" if steps[0] <= edge else "ongoing"
 
 
-def _how_often(times: StepTimes, slow: SlowLink) -> str:
-    """State in how many steps a link is slow if it is now and then."""
-    if slow.than != "usual":
-        return ""
-    recorded = int((~np.isnan(times.transfers.mean_ms[:, slow.link])).sum())
-    return f" in {len(slow.steps)} of {recorded} steps"
+def transfer_of(times: StepTimes, link: Link) -> Transfer:
+    """Return the transfer of a link, as a fact names it."""
+    size = link.size_class_bytes if link.size_class_bytes >= 0 else None
+    if link.operation != MESSAGE:
+        return Transfer(link.operation, link.group, None, None, size)
+    sender, receiver = (times.ranks[column] for column in link.columns)
+    return Transfer(link.operation, link.group, sender, receiver, size)
 
 
-def _counted_from(link: Link) -> str:
-    """State in words what the time of a transfer covers.
-
-    A non-blocking message may be complete long before its process learns of it.
-    """
-    if link.operation == MESSAGE:
-        return "from when the later side began until it knew of the end"
-    return "without waiting"
-
-
-def in_words(times: StepTimes, link: Link) -> str:
-    """Describe a link in words.
-
-    Examples are ``Messages of up to 65536 bytes from rank 0 to rank 3`` and ``ALLREDUCE of up to ... in group
-    world``.
-    """
-    size = f" of up to {link.size_class_bytes} bytes" if link.size_class_bytes >= 0 else ""
-    if link.operation == MESSAGE:
-        sender, receiver = (times.ranks[column] for column in link.columns)
-        return f"Messages{size} from rank {sender} to rank {receiver}"
-    return f"{link.operation}{size} in group {link.group or 'without a name'}"
-
-
-def ends_in_words(times: StepTimes, links: Sequence[Link]) -> str:
-    """Say between whom links transfer: ``in group rail0``, or ``from rank 0 to rank 3``; of several, some."""
-    some, more = links[:_MOST_NAMED], ", ..." if len(links) > _MOST_NAMED else ""
-    if links[0].operation == MESSAGE:
-        pairs = [[times.ranks[column] for column in link.columns] for link in some]
-        return ", ".join(f"from rank {sender} to rank {receiver}" for sender, receiver in pairs) + more
-    names = [link.group or "without a name" for link in some]
-    return f"in group{'s' * (len(links) > 1)} {', '.join(names)}{more}"
-
-
-def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[str]:
-    """Yield sentences on the ranks that all slow links share, and whether others of their kind do too."""
+def _in_common(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> Iterator[Fact]:
+    """Yield facts on the ranks that all slow links share, and whether others of their kind do too."""
     takes_part = times.transfers.takes_part(len(times.ranks))
     alike = _same_family(times, slow, hosts)
     everywhere = takes_part[slow].all(axis=0)
-    common = everywhere & ~takes_part[alike].any(axis=0)
-    ranks = [times.ranks[i] for i in np.flatnonzero(common)]
+    ranks = _ranks(times, np.flatnonzero(everywhere & ~takes_part[alike].any(axis=0)))
     if 0 < len(ranks) < len(times.ranks):
-        yield f"All slow transfers, and no others of their kind, have {named_ranks(ranks)} in them."
+        yield OnlyInAllSlow(ranks)
         its_hosts = {hosts.get(rank, "") for rank in ranks}
         if len(its_hosts) == 1 and (host := its_hosts.pop()):
-            yield f"That is the host {host}."
+            yield OnHost(host)
     elif takes_part[slow].any(axis=0).all():
-        yield "All ranks take part in them, so whose link it is cannot be told."
+        yield EveryRankInSlow()
     elif everywhere.any():
-        ranks = [times.ranks[i] for i in np.flatnonzero(everywhere)]
-        yield f"All slow transfers have {named_ranks(ranks)} in them, but so have others of their kind."
+        yield OthersInAllSlow(_ranks(times, np.flatnonzero(everywhere)))
     else:
-        yield "They have no rank in common, so whose link it is cannot be told."
+        yield NobodyInAllSlow()
+
+
+def _ranks(times: StepTimes, columns: Ints) -> tuple[int, ...]:
+    return tuple(times.ranks[column] for column in columns)
 
 
 def _same_family(times: StepTimes, slow: Sequence[int], hosts: Mapping[int, str]) -> list[int]:

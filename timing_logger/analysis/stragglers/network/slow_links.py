@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.facts.of_transfers import Than
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.slow.change_points import change_points
 from timing_logger.analysis.stragglers.slow.noise import usual_of
@@ -20,9 +21,6 @@ from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps, slow_st
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.times.transfers import MESSAGE, Link, Transfers
 from timing_logger.analysis.tables import Floats, Ints
-
-Than = Literal["before", "others", "usual"]
-"""What a slow link is compared with: earlier steps, others of its kind, or its own other steps."""
 
 
 class SlowLink(NamedTuple):

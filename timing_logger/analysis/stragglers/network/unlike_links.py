@@ -6,13 +6,15 @@ They have no rank in common: groups of the same ranks may be of another kind, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.network.communication import ends_in_words
+from timing_logger.analysis.stragglers.facts.reasons import UnlikeLinks
+from timing_logger.analysis.stragglers.network.communication import transfer_of
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink, families
 from timing_logger.analysis.stragglers.network.transfer_prices import saved_ms
 from timing_logger.analysis.stragglers.policy import Policy
@@ -30,21 +32,21 @@ class _Unlike(NamedTuple):
     quick: Ints
 
 
-def why_unlike(case: Case, hosts: Mapping[int, str], pricing: Pricing) -> str:
-    """State that links differ, at a cost, without anything to say which is usual; "" if none do.
+def why_unlike(case: Case, hosts: Mapping[int, str], pricing: Pricing) -> UnlikeLinks | None:
+    """Return the costliest links that differ without anything to say which is usual; None if none do.
 
     Args:
         case: the run to be judged.
         hosts: the host of each rank, as far as known.
         pricing: what slow transfers cost.
     """
-    told = [
-        (cost_ms, _in_words(case.times, unlike, cost_ms))
+    found = [
+        (cost_ms, unlike)
         for members in families(case.times, hosts)
         for unlike in _unlike(case, members)
         if _matters(case, cost_ms := _cost_ms(case.times, unlike, pricing))
     ]
-    return max(told)[1] if told else ""
+    return _as_fact(case.times, *max(found, key=itemgetter(0))) if found else None
 
 
 def _unlike(case: Case, members: Ints) -> Iterator[_Unlike]:
@@ -94,14 +96,9 @@ def _matters(case: Case, cost_ms: float) -> bool:
     return enough and cost_ms >= policy.min_transfer_cost_ms
 
 
-def _in_words(times: StepTimes, unlike: _Unlike, cost_ms: float) -> str:
+def _as_fact(times: StepTimes, cost_ms: float, unlike: _Unlike) -> UnlikeLinks:
     took, usual = (float(np.median(column_medians(times.transfers.mean_ms[:, links]))) for links in unlike)
     slow, quick = (
-        ends_in_words(times, [times.transfers.links[i] for i in links.tolist()]) for links in unlike
+        tuple(transfer_of(times, times.transfers.links[i]) for i in links.tolist()) for links in unlike
     )
-    which = "two" if len(unlike.slow) + len(unlike.quick) == 2 else "kinds"
-    return (
-        f"transfers {slow} take {took / usual:.1f} times as long as {quick} for the same bytes, "
-        f"{times.share_of_run(cost_ms):.0%} of the run; which of the {which} is usual cannot be told from "
-        "this run alone"
-    )
+    return UnlikeLinks(slow, quick, took / usual, times.share_of_run(cost_ms))

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow.gates import COST, GAP, LONGER, PEERS, STEPS, WAITED, Z
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
 from timing_logger.analysis.tables import Floats, Ints

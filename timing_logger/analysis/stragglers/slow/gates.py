@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.result import Gate
 from timing_logger.analysis.stragglers.slow.chance import z_of_chance
 from timing_logger.analysis.stragglers.slow.noise import robust_sigma
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps

@@ -11,7 +11,8 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.result import Gate, Suspect
+from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.result import Suspect
 from timing_logger.analysis.stragglers.slow.candidate import Candidate
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.stragglers.who.bonds import bond_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from timing_logger.analysis.stragglers.result import BondKind
+from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
 from timing_logger.analysis.stragglers.slow.candidate import Candidate
 
 
