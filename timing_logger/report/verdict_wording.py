@@ -161,8 +161,8 @@ def _further_waits(verdict: Verdict) -> Iterable[str]:
     if verdict.recurring >= VISIBLE:
         whom = _mostly(verdict.recurring_for)
         yield (
-            f"{verdict.recurring:.0%} of the run was waiting that recurs in most steps{whom}: ranks have "
-            "unequal work."
+            f"{verdict.recurring:.0%} of the run was waiting that recurs in most steps{whom}, as "
+            "where ranks have unequal work."
         )
     if verdict.unmatched >= VISIBLE:
         yield (

@@ -12,6 +12,7 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     DifferentRuns,
     EachAlone,
     FewCompared,
+    LeavesLate,
     NoRows,
     NoSelfTime,
     OneRank,
@@ -66,6 +67,14 @@ def _one_waited_for(fact: OneWaitedFor) -> str:
         f"{fact.waiting_share:.0%} of all waiting was for rank {fact.rank}, and the run would be "
         f"{fact.run_share:.0%} shorter if it were like its peers, but it is slower by too little or in too "
         "few steps to name it"
+    )
+
+
+@_in_words.register
+def _leaves_late(fact: LeavesLate) -> str:
+    return (
+        f"rank {fact.rank} leaves communication later than its peers, by {fact.late_ms:.1f} ms a step on "
+        f"average, and the others waited for it for {fact.run_share:.0%} of the run; why, no row tells"
     )
 
 

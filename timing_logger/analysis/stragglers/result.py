@@ -119,7 +119,7 @@ class Verdict:
             that explains it: waits that recur in most steps, as those of pipeline stages, do not count.
         waited_for: the fewest ranks for which most of that was, at most three; for ``diffuse`` those to which
             most of the time is lost. Empty if these would be more, as where ranks are late in turn.
-        recurring, recurring_for: likewise for waits that recur in most steps, as ranks have unequal work.
+        recurring, recurring_for: likewise for waits that recur in most steps.
         unmatched: the fraction of the run that ranks were in communication of which the rows do not tell for
             whom they waited.
         unjudged_ranks: ranks of which nothing is known, or that had no peer to be compared with.

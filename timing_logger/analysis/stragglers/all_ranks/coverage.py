@@ -17,6 +17,7 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     DeviceClockHides,
     EachAlone,
     FewCompared,
+    LeavesLate,
     NoRows,
     NoSelfTime,
     OneRank,
@@ -25,6 +26,7 @@ from timing_logger.analysis.stragglers.facts.reasons import (
     RolesMayWait,
     UntimedCalls,
 )
+from timing_logger.analysis.stragglers.slow.peers import peer_medians
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
 from timing_logger.analysis.tables import Floats
 
@@ -46,7 +48,8 @@ def why_inconclusive(case: Case, pricing: Pricing) -> Reason | None:
     """Return why a run in which no rank is known to be slow is not called healthy; None if it is healthy."""
     if len(inconclusive_ranks(case)) == len(case.times.ranks):
         return _why_nobody(case)
-    return _why_hidden(case) or _why_roles_look_alike(case) or _why_one_is_waited_for(case, pricing)
+    one_waited_for = _why_one_is_waited_for(case, pricing) or _why_late_to_leave(case)
+    return _why_hidden(case) or _why_roles_look_alike(case) or one_waited_for
 
 
 def why_untimed(files: Sequence[File]) -> UntimedCalls | None:
@@ -119,6 +122,23 @@ def _why_one_is_waited_for(case: Case, pricing: Pricing) -> OneWaitedFor | None:
         return None
     part = times.share_of_run(pricing.price_of_all_ms(column))
     return None if part < policy.visible_cost_share else OneWaitedFor(times.ranks[column], of_all, part)
+
+
+def _why_late_to_leave(case: Case) -> LeavesLate | None:
+    """Return the rank for which the others waited visibly because it leaves communication late."""
+    times, policy = case.times, case.policy
+    waited_ms = np.nansum(times.waits.longest_ms, axis=0)
+    column = int(np.argmax(waited_ms)) if waited_ms.any() else 0
+    part = times.share_of_run(float(waited_ms[column])) if len(waited_ms) else 0.0
+    if part < policy.visible_cost_share:
+        return None
+    of_role = next(its for its in case.by_role.values() if column in its)
+    transfer_ms = times.waits.transfer_ms[:, of_role]
+    late_ms = (transfer_ms - peer_medians(transfer_ms))[:, int(np.searchsorted(of_role, column))]
+    late_ms = late_ms[~np.isnan(late_ms)]
+    if not float(late_ms.sum()) >= policy.min_waited_share * waited_ms[column]:
+        return None
+    return LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)
 
 
 class NotExplained(NamedTuple):

@@ -70,6 +70,22 @@ class OneWaitedFor:
     run_share: float
 
 
+@dataclass(frozen=True)
+class LeavesLate:
+    """The others waited visibly for one rank, which leaves communication later than they do.
+
+    Attributes:
+        rank: the rank.
+        late_ms: by how much longer than its peers it is in communication after all that it needs has come,
+            on average over the steps.
+        run_share: the fraction of the run that others waited for it, at least.
+    """
+
+    rank: int
+    late_ms: float
+    run_share: float
+
+
 class CallCount(NamedTuple):
     """How often a function was called."""
 
@@ -130,6 +146,6 @@ class UnlikeLinks:
 
 Reason = (
     NoRows | OneRank | EachAlone | NoSelfTime | FewCompared | DeviceClockHides | RolesMayWait
-    | OneWaitedFor | UntimedCalls | RanksLacking | DifferentRuns | UnlikeLinks
+    | OneWaitedFor | LeavesLate | UntimedCalls | RanksLacking | DifferentRuns | UnlikeLinks
 )  # fmt: skip
 """A fact for which a run is not judged."""

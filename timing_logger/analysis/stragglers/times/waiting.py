@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, WAITING
+from timing_logger.analysis.accounting.blocked import NO_RANK, NOT_MATCHED, TRANSFER, WAITING
 from timing_logger.analysis.accounting.lines import is_set_up
 from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
@@ -57,6 +57,7 @@ class Waits(NamedTuple):
             beyond what each waited for it in half of the steps or more: waits that recur so are how the ranks
             share their work.
         recurring_ms: likewise, those waits that recur so.
+        transfer_ms: how long the rank was blocked in communication after all that it needed had come.
     """
 
     own_ms: Floats
@@ -66,6 +67,7 @@ class Waits(NamedTuple):
     pending_ms: Floats
     varying_ms: Floats
     recurring_ms: Floats
+    transfer_ms: Floats
 
 
 def waits_by_step(of: Communication) -> Waits:
@@ -94,9 +96,12 @@ def waits_by_step(of: Communication) -> Waits:
     counts = waits & (owner != by)
     varying_ms = _varying_ms(of, owner[counts], by[counts], at[counts].astype(np.int64), ms[counts])
     recurring_ms = np.bincount(owner[counts], ms[counts], minlength=shape.ranks + 1) - varying_ms
-    own_ms, for_it_ms, longest = (np.where(is_told, values, np.nan) for values in found)
+    told = (*found, _sum(cell + by, ms, inside & (blocked.what == TRANSFER), shape))
+    own_ms, for_it_ms, longest, transfer_ms = (np.where(is_told, values, np.nan) for values in told)
     unmatched_ms = _sum(cell + by, ms, inside & ~known & ~is_set_up(of.rows.axis.frame)[blocked.row], shape)
-    return Waits(own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms, recurring_ms)
+    return Waits(
+        own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms, recurring_ms, transfer_ms
+    )
 
 
 def _pending_ms(of: Communication) -> Floats:
