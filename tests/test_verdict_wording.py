@@ -189,7 +189,7 @@ def test_a_condition_says_on_which_side_of_its_limit_it_is(gate: Gate, said: str
 def test_waits_that_recur_and_those_for_nobody_knows_whom_are_told_of_a_run_without_slow_ranks() -> None:
     verdict = Verdict(verdict="healthy", recurring=0.23, recurring_for=(4, 5), unmatched=0.3)
     assert particulars(verdict) == (
-        "23% of the run was waiting that recurs in most steps, mostly for ranks 4 and 5: ranks have unequal "
-        "work. 30% of the run was communication of which the rows do not tell for whom ranks waited."
+        "23% of the run was waiting that recurs in most steps, mostly for ranks 4 and 5, as where ranks have "
+        "unequal work. 30% of the run was communication of which the rows do not tell for whom ranks waited."
     )
     assert what_next(verdict) == "timing-logger waits shows who waited for whom."
