@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from timing_logger.engine.rows_on_disk import RowsOnDisk
 from timing_logger.engine.run import run
 from timing_logger.engine.workers import Processes
 from timing_logger.errors import TooLargeError
+from timing_logger.reading.batches import batches_of
 from timing_logger.reading.lacking import stated_world_size
 from timing_logger.reading.timings import TimingFiles, timing_files
 from timing_logger.record import Record
@@ -171,6 +173,25 @@ def difficult(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_blocks_say_the_same_of_a_difficult_run(difficult: Path, rows_per_block: int) -> None:
     n_blocks = assert_blocks_say_the_same(difficult, rows_per_block)
     assert (n_blocks == 1) == (rows_per_block == 10**6)
+
+
+@pytest.mark.parametrize(("files_per_batch", "rows_per_block", "least"), [(3, 40, 6), (2, 200, 2)])
+def test_blocks_of_ranks_that_are_kept_together_say_the_same(
+    files_per_batch: int, rows_per_block: int, least: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path, [[process(0, range(12))], [process(1, range(12))], [process(2, range(5))]])
+    size = max(path.stat().st_size for path in tmp_path.iterdir())
+    batched = partial(batches_of, n_bytes=files_per_batch * size)
+    monkeypatch.setattr("timing_logger.engine.rows.batches_of", batched)
+    assert assert_blocks_say_the_same(tmp_path, rows_per_block) >= least
+    seen: list[bool] = []
+    looking = replace(WAITS, map=lambda rows: seen.append(is_by_rank(rows)) or WAITS.map(rows))
+    in_blocks(timing_files(tmp_path, columns=COLUMNS_OF["waits"]), rows_per_block, looking)
+    assert all(seen)
+
+
+def is_by_rank(rows: pd.DataFrame) -> bool:
+    return rows["rank"].is_monotonic_increasing
 
 
 def test_blocks_take_the_speed_of_full_reductions_from_another_run(difficult: Path) -> None:

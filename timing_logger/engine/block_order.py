@@ -1,4 +1,4 @@
-"""Sort the rows of one process in the order of collectives, so that a run can be processed in blocks.
+"""Sort the rows of processes in the order of collectives, so that a run can be processed in blocks.
 
 A block has all rows, of all ranks, of a range of collectives. Collectives of a group that have a sequence
 number (``seq``) are ranged by this number, with the ``WAIT`` rows for them; the others by their iteration. So
@@ -32,6 +32,7 @@ from timing_logger.analysis.tables import (
     each_text,
     numbers,
     opened,
+    processes_of,
 )
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Key(NamedTuple):
 
 
 class Segment(NamedTuple):
-    """A contiguous range of the sorted rows of a process: those of one key.
+    """A contiguous range of the sorted rows of processes: those of one key.
 
     Attributes:
         key: the key that the rows have in common.
@@ -70,7 +71,7 @@ class Segment(NamedTuple):
             iteration (-inf if there is none), or position.
         is_torn: whether the numbers do not tell which rows belong together: one occurs twice because the
             group was created again under its old name, or iterations restart and the restarts are counted.
-        has_collectives: whether there are collectives, not only ``WAIT`` rows.
+        ranks: the ranks that have collectives there, not only ``WAIT`` rows.
     """
 
     key: Key
@@ -78,18 +79,18 @@ class Segment(NamedTuple):
     end: int
     sample: Floats
     is_torn: bool
-    has_collectives: bool
+    ranks: list[int]
 
 
 class InOrder(NamedTuple):
-    """The rows of one process, sorted by key, then number, then as recorded.
+    """The rows of processes of one run, sorted by key, then number, then process, then as recorded.
 
     Attributes:
         rows: with the columns that were asked for, ``EPOCH_OF_STEP`` and ``PROCESS_RESTARTS``; and with
             ``ROW_OF_PROCESS``, if it was asked for.
         number: one entry per row: the number by which rows are sorted within a segment.
         segments: all segments, in the order of their rows.
-        epochs: what epochs are for in the process.
+        epochs: what epochs are for in these processes.
     """
 
     rows: pd.DataFrame
@@ -106,10 +107,10 @@ class InOrder(NamedTuple):
 def in_order(
     timings: pd.DataFrame, columns: Collection[str], others: Callable[[str], bool], spacing: int
 ) -> InOrder:
-    """Sort the rows of one process by key and number.
+    """Sort the rows of processes of one run by key and number.
 
     Args:
-        timings: the rows, in the order of recording.
+        timings: the rows, process by process, in the order of recording.
         columns: the columns to keep, beside ``rank`` and ``incarnation``.
         others: tells of an operation whether its rows are kept; those of collectives and of the waits for
             them always are.
@@ -120,41 +121,54 @@ def in_order(
     collective = each_text(named, is_collective)
     epochs = epochs_of(frame)
     counted = epochs.meaning == Meaning.TELL_AND_ARE_COUNTED
-    kind, number = _places(frame, collective, each_text(named, is_wait))
+    process = processes_of(frame)
+    position = np.arange(len(process)) - np.searchsorted(process, process)
+    kind, number = _places(frame, collective, each_text(named, is_wait), position)
     kept = (kind != OTHERS) | each_text(named, others)
     group, group_size = coded_text(frame, "group"), numbers(frame, "group_size")
     communicator = np.where(kind == OTHERS, -1, dense_codes(group[0], group_size))
     order = np.lexsort((number, kind, communicator, kind == OTHERS))
     order = order[kept[order]]
     bounds = _bounds(dense_codes(communicator[order], kind[order]))
+    rank = frame["rank"].to_numpy()
     segments = [
         Segment(
             key=_key(int(kind[row]), group[1][group[0][row]], float(group_size[row])),
             first=first,
             end=end,
             sample=number[order[first:end:spacing]],
-            is_torn=_is_torn(number[order[first:end]], collective[order[first:end]], int(kind[row]), counted),
-            has_collectives=bool(collective[order[first:end]].any()),
+            is_torn=_is_torn(number[together], process[together], int(kind[row]), counted),
+            ranks=np.unique(rank[together]).tolist(),
         )
         for first, end in bounds
-        for row in [order[first]]
+        for row, together in [(order[first], _those(order[first:end], collective))]
     ]
     kept_columns = {"rank", "incarnation", *columns}
     rows: pd.DataFrame = timings[[name for name in timings if name in kept_columns]].iloc[order]
     rows = rows.reset_index(drop=True)
     added = {EPOCH_OF_STEP: epochs.of_row[order], PROCESS_RESTARTS: epochs.restarts[order]}
     if ROW_OF_PROCESS in columns:
-        added[ROW_OF_PROCESS] = order
+        added[ROW_OF_PROCESS] = position[order]
     return InOrder(rows.assign(**added), number[order], segments, epochs.meaning)
 
 
-def _places(frame: Frame, collective: Bools, waiting: Bools) -> tuple[Ints, Floats]:
-    """Return how each row is matched (``NUMBERED``, ...), and the number by which it is sorted."""
+def _those(rows: Ints, wanted: Bools) -> Ints:
+    return rows[wanted[rows]]
+
+
+def _places(frame: Frame, collective: Bools, waiting: Bools, position: Ints) -> tuple[Ints, Floats]:
+    """Return how each row is matched (``NUMBERED``, ...), and the number by which it is sorted.
+
+    Args:
+        frame: the rows.
+        collective, waiting: which rows are of collectives, and of waits.
+        position: of each row in its process.
+    """
     seq, iteration = numbers(frame, "seq"), numbers(frame, "iteration")
     has_number = ~np.isnan(seq)
     kind = np.select([(collective | waiting) & has_number, collective], [NUMBERED, BY_ITERATION], OTHERS)
     iteration = np.where(np.isnan(iteration), -np.inf, iteration)
-    return kind, np.choose(kind, [seq, iteration, np.arange(len(seq), dtype=np.float64)])
+    return kind, np.choose(kind, [seq, iteration, position.astype(np.float64)])
 
 
 def _key(kind: int, group: str, group_size: float) -> Key:
@@ -169,26 +183,32 @@ def _bounds(code: Ints) -> list[tuple[int, int]]:
     return list(zip(first.tolist(), [*first[1:].tolist(), len(code)], strict=False))
 
 
-def _is_torn(number: Floats, collective: Bools, kind: int, counted: bool) -> bool:
-    number = number[collective]
-    return (kind == BY_ITERATION and counted) or (kind == NUMBERED and bool((np.diff(number) == 0).any()))
+def _is_torn(number: Floats, process: Ints, kind: int, counted: bool) -> bool:
+    """Tell whether numbers do not tell which of these collectives, sorted by number, belong together."""
+    twice = (np.diff(number) == 0) & (np.diff(process) == 0)
+    return (kind == BY_ITERATION and counted) or (kind == NUMBERED and bool(twice.any()))
 
 
 # -- blocks ----------------------------------------------------------------------------------------------
 
 
 class Process(NamedTuple):
-    """What is kept of the rows of one process to divide a run into blocks.
-
-    Attributes:
-        rank, incarnation: of the process.
-        n_rows: the number of selected rows, of whatever operation.
-        segments, epochs: as ``in_order`` found them.
-    """
+    """A process, and the number of its selected rows, of whatever operation."""
 
     rank: int
     incarnation: int
     n_rows: int
+
+
+class Kept(NamedTuple):
+    """What is known of rows that are kept, to divide a run into blocks.
+
+    Attributes:
+        processes: whose rows they are: those of one process, or of several of one run.
+        segments, epochs: as ``in_order`` found them.
+    """
+
+    processes: list[Process]
     segments: list[Segment]
     epochs: Meaning
 
@@ -212,23 +232,23 @@ class Range(NamedTuple):
     epochs: Meaning
 
 
-def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -> list[list[Range]]:
+def blocks_of(kept: Sequence[Kept], rows_per_block: int, spacing: int) -> list[list[Range]]:
     """Divide a run into blocks, in the order in which instances are numbered.
 
     A block is larger where rows must stay together: those of one collective, of one iteration's collectives
     without numbers, and all rows of a group that was created again under its old name.
 
     Args:
-        processes: all processes of all runs.
+        kept: the rows of all processes of all runs.
         rows_per_block: the number of rows in a block, of all processes together, about.
         spacing: the distance between two samples of the segments, in rows.
     """
-    run = runs(processes)
+    run = runs(kept)
     segments: dict[tuple[Key, int], list[Segment]] = {}
-    for process, its_run in zip(processes, run, strict=True):
-        for segment in process.segments:
+    for one, its_run in zip(kept, run, strict=True):
+        for segment in one.segments:
             segments.setdefault((segment.key, its_run), []).append(segment)
-    ranks, epochs = _ranks_of_groups(processes, run), max(process.epochs for process in processes)
+    ranks, epochs = _ranks_of_groups(kept, run), max(one.epochs for one in kept)
     blocks: list[list[Range]] = []
     room = 0
     for key, its_run in sorted(segments, key=_as_instances_are_numbered):
@@ -241,14 +261,14 @@ def blocks_of(processes: Sequence[Process], rows_per_block: int, spacing: int) -
     return blocks
 
 
-def runs(processes: Sequence[Process]) -> list[int]:
-    """Return the number of each process's run; a process without rows belongs to none and gets 0."""
-    has_rows = np.array([process.n_rows > 0 for process in processes])
-    rank, incarnation = np.array([process[:2] for process in processes], np.int64).T
+def runs(kept: Sequence[Kept]) -> list[int]:
+    """Return the number of the run that rows are of; a process without rows belongs to none and gets 0."""
+    processes = [process for one in kept for process in one.processes]
+    rank, incarnation, n_rows = np.array(processes, np.int64).reshape(-1, 3).T
     found = np.zeros(len(processes), np.int64)
-    found[has_rows] = runs_of(rank[has_rows], incarnation[has_rows])
-    of_each: list[int] = found.tolist()
-    return of_each
+    found[n_rows > 0] = runs_of(rank[n_rows > 0], incarnation[n_rows > 0])
+    first = np.cumsum([0, *(len(one.processes) for one in kept)])[:-1]
+    return [int(of_each) for of_each in found[first]]
 
 
 def _as_instances_are_numbered(of_key: tuple[Key, int]) -> tuple[bool, str, float, int, bool]:
@@ -256,12 +276,12 @@ def _as_instances_are_numbered(of_key: tuple[Key, int]) -> tuple[bool, str, floa
     return key.others, key.group, key.group_size, run, key.by_iteration
 
 
-def _ranks_of_groups(processes: Sequence[Process], run: Sequence[int]) -> dict[tuple[object, int], str]:
+def _ranks_of_groups(kept: Sequence[Kept], run: Sequence[int]) -> dict[tuple[object, int], str]:
     found: dict[tuple[object, int], set[int]] = {}
-    for process, its_run in zip(processes, run, strict=True):
-        for segment in process.segments:
-            if segment.has_collectives:
-                found.setdefault((segment.key[:3], its_run), set()).add(process.rank)
+    for one, its_run in zip(kept, run, strict=True):
+        for segment in one.segments:
+            if segment.ranks:
+                found.setdefault((segment.key[:3], its_run), set()).update(segment.ranks)
     return {key: " ".join(map(str, sorted(ranks))) for key, ranks in found.items()}
 
 
@@ -281,15 +301,15 @@ def _pieces(segments: Sequence[Segment], rows_per_block: int, spacing: int) -> l
 def places(
     segments: Sequence[Segment], number: Floats, ranges: Sequence[Range], run: int
 ) -> list[tuple[Range, int, int]]:
-    """Find the rows of each range in one process.
+    """Find the rows of each range among those that are kept together.
 
     Args:
-        segments, number: of the process, as ``in_order`` returned them.
+        segments, number: as ``in_order`` returned them.
         ranges: the ranges of a block.
-        run: the number of the process's run; ranges of other runs are left out.
+        run: the number of the run that the rows are of; ranges of other runs are left out.
 
     Returns:
-        For each range that the process has a segment for: the range, and the position of its first row and
+        For each range that there is a segment for: the range, and the position of its first row and
         behind its last.
     """
     of_key = {segment.key: segment for segment in segments}

@@ -1,7 +1,7 @@
 """Analyse the collectives of a run larger than memory in blocks: all ranks' rows of a range of collectives.
 
-Each file is read once. Its rows are put in the order of collectives and kept: in temporary files, or on the
-workers of a cluster. Then each block takes what it needs of every file.
+Each file is read once, small ones in batches. Their rows are put in the order of collectives and kept: in
+temporary files, or on the workers of a cluster. Then each block takes what it needs of every batch.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from timing_logger.analysis.analysis import Analysis, answers_from
 from timing_logger.analysis.columns import MEANING_OF_EPOCHS, RANKS_OF_GROUP, RUN_OF_RANK
 from timing_logger.analysis.epochs import Meaning
 from timing_logger.analysis.part_tables import Columns
+from timing_logger.analysis.tables import dense_codes
 from timing_logger.engine.block_order import (
     InOrder,
+    Kept,
     Process,
     Range,
     blocks_of,
@@ -67,13 +69,21 @@ def answers_in_blocks(
         TooLargeError: the disk has no room for the rows in order.
     """
     n_rows = rows_per_block or _rows_per_block(workers)
-    files = query.files
-    plan = _Plan(analyses, query.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(files))))
+    batches = _batches_of_one_run(query)
+    plan = _Plan(analyses, query.rows_of, n_rows, max(1, n_rows // (_SAMPLES_PER_BLOCK * len(batches))))
     answered = _on_cluster if isinstance(workers, Cluster) else _on_disk
-    of_processes, of_blocks = answered(plan, files, workers)
+    of_processes, of_blocks = answered(plan, batches, workers)
     of_collectives = answers_from(plan.of_collectives, of_blocks)
     answers = {"process": iter(of_processes), "collective": iter(of_collectives)}
     return tuple(next(answers[one.unit]) for one in analyses), len(of_blocks)
+
+
+def _batches_of_one_run(query: Query) -> list[list[File]]:
+    """Return the files in batches, each by itself where a rank has several, as these are of several runs."""
+    files = query.files
+    if len({source.name.rank for source, _ in files}) < len(files):
+        return [[file] for file in files]
+    return query.batches
 
 
 def _rows_per_block(workers: Cluster | LocalWorkers) -> int:
@@ -89,9 +99,9 @@ class _Plan:
 
     Attributes:
         analyses: all analyses.
-        rows_of: reads the chosen rows of a file.
+        rows_of: reads the chosen rows of a batch.
         rows_per_block: the number of rows in a block, of all files together, about.
-        spacing: the distance between two samples of a file's rows, in rows.
+        spacing: the distance between two samples of a batch's rows, in rows.
     """
 
     analyses: Analyses
@@ -109,47 +119,49 @@ class _Plan:
 
     @property
     def columns(self) -> Collection[str]:
-        """The columns that are kept of a file."""
+        """The columns that are kept."""
         return {name for one in self.of_collectives for name in one.columns}
 
     def keeps(self, operation: str) -> bool:
         """Tell whether rows of an operation are kept that is neither a collective nor a wait for one."""
         return any(one.others(operation) for one in self.of_collectives)
 
-    def blocks(self, processes: Sequence[Process]) -> list[list[Range]]:
+    def blocks(self, kept: Sequence[Kept]) -> list[list[Range]]:
         """Divide the rows into blocks; without rows there is one empty block, to make an answer from."""
-        return blocks_of(processes, self.rows_per_block, self.spacing) or [[]]
+        return blocks_of(kept, self.rows_per_block, self.spacing) or [[]]
 
 
 class _Read(NamedTuple):
-    """What was made of a file when it was read.
+    """What was made of a batch of files when it was read.
 
     Attributes:
         rows: the rows in order: ``InOrder``, or ``RowsOnDisk``.
-        process: what is needed to divide the rows into blocks.
+        kept: what is needed to divide the rows into blocks.
         parts: the parts for the analyses of processes, or the path of the file that holds them.
     """
 
     rows: Any
-    process: Process
+    kept: Kept
     parts: Any
 
 
-def _read(file: File, plan: _Plan) -> _Read:
-    rows = plan.rows_of([file])
+def _read(batch: Sequence[File], plan: _Plan) -> _Read:
+    rows = plan.rows_of(batch)
     attrs, rows = rows.attrs, compact(rows)
     ordered = in_order(rows, plan.columns, plan.keeps, plan.spacing)
     rows.attrs = attrs
-    name = file[0].name
-    process = Process(name.rank, name.incarnation, len(rows), ordered.segments, ordered.epochs)
-    return _Read(ordered, process, [one.map(rows) for one in plan.of_processes])
+    n_rows = rows.groupby(["rank", "incarnation"]).size().to_dict()
+    names = [(source.name.rank, source.name.incarnation) for source, _ in batch]
+    processes = [Process(*name, int(n_rows.get(name, 0))) for name in names]
+    kept = Kept(processes, ordered.segments, ordered.epochs)
+    return _Read(ordered, kept, [one.map(rows) for one in plan.of_processes])
 
 
 # -- a block ---------------------------------------------------------------------------------------------
 
 
 def _taken(kept: InOrder | RowsOnDisk, ranges: Sequence[Range], run: int) -> list[Columns]:
-    """Return a process's rows of a block, in pieces, with the columns that describe the whole run."""
+    """Return a batch's rows of a block, in pieces, with the columns that describe the whole run."""
     found = [_with_what_the_run_tells(kept.between(0, 0), run, "", Meaning.NOTHING)]  # gives types to no rows
     found += [
         _with_what_the_run_tells(kept.between(first, end), run, one.ranks, one.epochs)
@@ -169,14 +181,26 @@ def _with_what_the_run_tells(rows: pd.DataFrame, run: int, ranks: str, epochs: M
 
 def _parts_of_block(pieces: Sequence[list[Columns]], plan: _Plan) -> list[Any]:
     """Join the pieces of a block into one table, and map it by each analysis. This empties ``pieces``."""
-    rows = joined([piece for of_process in pieces for piece in of_process], list(pieces[0][0]))
+    rows = joined([piece for of_batch in pieces for piece in of_batch], list(pieces[0][0]))
+    rows = _process_by_process(rows)
     return [one.map(rows) for one in plan.of_collectives]
+
+
+def _process_by_process(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sort the rows of a block by process, as in the whole table; a batch has those of its ranks mixed."""
+    process = dense_codes(rows["rank"].to_numpy(), rows["incarnation"].to_numpy())
+    if (np.diff(process) >= 0).all():
+        return rows
+    by_process: pd.DataFrame = rows.iloc[np.argsort(process, kind="stable")].reset_index(drop=True)
+    return by_process
 
 
 # -- on this machine -------------------------------------------------------------------------------------
 
 
-def _on_disk(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
+def _on_disk(
+    plan: _Plan, batches: Sequence[Sequence[File]], workers: Any
+) -> tuple[list[Any], list[list[Any]]]:
     """Run the plan on this machine, with the rows of files kept on disk.
 
     Returns:
@@ -185,14 +209,14 @@ def _on_disk(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any
     """
     with (
         tempfile.TemporaryDirectory(prefix="timing-logger-") as folder,
-        workers.started(len(files)) as started,
+        workers.started(len(batches)) as started,
     ):
         with _room_in(folder):
-            read = started.map(partial(_stored, plan=plan, folder=Path(folder)), files)
-        rows, processes, parts = (list(of_each) for of_each in zip(*read, strict=True))
-        part = partial(_parts_from_disk, plan, rows, runs(processes))
+            read = started.map(partial(_stored, plan=plan, folder=Path(folder)), batches)
+        rows, kept, parts = (list(of_each) for of_each in zip(*read, strict=True))
+        part = partial(_parts_from_disk, plan, rows, runs(kept))
         tasks = [partial(_answers_from_disk, plan, parts)]
-        tasks += [partial(part, block) for block in plan.blocks(processes)]
+        tasks += [partial(part, block) for block in plan.blocks(kept)]
         of_processes, *of_blocks = started.map(_done, tasks)
         return of_processes, of_blocks
 
@@ -216,19 +240,19 @@ def _room_in(folder: str) -> Iterator[None]:
         ) from error
 
 
-def _stored(file: File, plan: _Plan, folder: Path) -> _Read:
-    """Read a file and store its rows and parts on disk.
+def _stored(batch: Sequence[File], plan: _Plan, folder: Path) -> _Read:
+    """Read a batch of files and store its rows and parts on disk.
 
     They take no memory while other files are read, and need not go through a pipe.
     """
-    read = _read(file, plan)
-    its_folder = folder / file[0].name.name
+    read = _read(batch, plan)
+    its_folder = folder / batch[0][0].name.name
     rows, parts = RowsOnDisk.write(read.rows, its_folder), its_folder / "parts"
     with parts.open("wb") as kept:
         pickle.dump(read.parts, kept, pickle.HIGHEST_PROTOCOL)
     kept_elsewhere = read._replace(rows=rows, parts=parts)
     del read
-    give_back_freed_memory()  # for the other processes: the next file, or block, may be much smaller
+    give_back_freed_memory()  # for the other processes: the next batch, or block, may be much smaller
     return kept_elsewhere
 
 
@@ -245,28 +269,29 @@ def _parts_from_disk(
 # -- on a cluster ----------------------------------------------------------------------------------------
 
 
-def _on_cluster(plan: _Plan, files: Sequence[File], workers: Any) -> tuple[list[Any], list[list[Any]]]:
+def _on_cluster(
+    plan: _Plan, batches: Sequence[Sequence[File]], workers: Any
+) -> tuple[list[Any], list[list[Any]]]:
     """Run the plan on a cluster: what was read stays with the workers, and only the parts come here.
 
     Returns:
         The answers of the analyses of processes, and the parts of each block.
     """
     client = workers.client
-    read = client.map(partial(_read, plan=plan), files, pure=False)
+    read = client.map(partial(_read, plan=plan), batches, pure=False)
     known = client.gather(client.map(_without_rows, read))
-    processes = [process for process, _ in known]
+    kept = [of_batch for of_batch, _ in known]
     made = []
-    for ranges in plan.blocks(processes):
+    for ranges in plan.blocks(kept):
         taken = [
-            client.submit(_taken_from, one, ranges, run)
-            for one, run in zip(read, runs(processes), strict=True)
+            client.submit(_taken_from, one, ranges, run) for one, run in zip(read, runs(kept), strict=True)
         ]
         made.append(client.submit(_parts_of_block, taken, plan))
     return answers_from(plan.of_processes, [parts for _, parts in known]), client.gather(made)
 
 
-def _without_rows(read: _Read) -> tuple[Process, Any]:
-    return read.process, read.parts
+def _without_rows(read: _Read) -> tuple[Kept, Any]:
+    return read.kept, read.parts
 
 
 def _taken_from(read: _Read, ranges: Sequence[Range], run: int) -> list[Columns]:

@@ -1,4 +1,4 @@
-"""Keep the rows of one process in the order of collectives on disk, and read ranges of them."""
+"""Keep the rows of processes in the order of collectives on disk, and read ranges of them."""
 
 from __future__ import annotations
 
