@@ -128,11 +128,13 @@ def _files(
     columns: Collection[str] | None,
 ) -> TimingFiles:
     """Return the timing files under ``paths``; only ``columns`` are read, or all if that is None."""
+    from timing_logger.reading.sources import LARGE_FOR_COMMANDS_BYTES
     from timing_logger.reading.timings import timing_files
 
     found = timing_files(
-        paths, incarnations=incarnations, world=world, engine=arguments.engine, columns=columns
-    )
+        paths, incarnations=incarnations, world=world, engine=arguments.engine, columns=columns,
+        large_bytes=LARGE_FOR_COMMANDS_BYTES,
+    )  # fmt: skip
     if found.about:
         warnings.warn(found.about, stacklevel=2)
     return found

@@ -110,7 +110,11 @@ def alignments(files: Sequence[tuple[TimingFile, Sidecar]]) -> list[Alignment]:
     described = [_File.of(name, sidecar) for name, sidecar in files]
     reference = _reference(described)
     measured = _measured_clocks(described, reference)
-    return [_alignment(file, measured[file.clock_of_run], reference) for file in described]
+    courses = {clock: course_of(offsets) for clock, offsets in measured.items() if offsets}
+    return [
+        _alignment(file, len(measured[file.clock_of_run]), courses.get(file.clock_of_run), reference)
+        for file in described
+    ]
 
 
 # -- what the sidecars say -------------------------------------------------------------------------
@@ -193,11 +197,11 @@ def _clock_of(offset: ClockOffset) -> Clock:
 # -- one file --------------------------------------------------------------------------------------
 
 
-def _alignment(file: _File, offsets: Sequence[ClockOffset], reference: _Reference) -> Alignment:
+def _alignment(file: _File, n_measured: int, course: Course | None, reference: _Reference) -> Alignment:
     if file.clock is not None and file.clock == reference.clock:
         return _constant("same host", reference.rank, offset_s=0.0, uncertainty_s=0.0)
-    if offsets:
-        return Alignment("measured", reference.rank, len(offsets), course_of(offsets))
+    if course is not None:
+        return Alignment("measured", reference.rank, n_measured, course)
     if file.wall_offset_ns is not None and reference.wall_offset_ns is not None:
         between_s = (file.wall_offset_ns - reference.wall_offset_ns) / _NS_PER_S
         return _constant("unaligned", reference.rank, offset_s=between_s, uncertainty_s=np.nan)

@@ -37,12 +37,15 @@ class Recovery(NamedTuple):
         trouble: what could not be done or known, in words; "" if nothing.
         ended: whether the process is known to have ended, with all that it recorded in its file as far as
             nothing else is said; False if it runs, None if that cannot be known.
+        sidecar: the sidecar of a process that had closed its logger, which nobody changes any more; of others
+            None.
     """
 
     file: Path
     rows: int = 0
     trouble: str = ""
     ended: bool | None = True
+    sidecar: Sidecar | None = None
 
     def __str__(self) -> str:
         said = (
@@ -91,7 +94,7 @@ def _recovered_file(timing_file: Path, until_s: float) -> Recovery:
     if sidecar is None:
         return Recovery(timing_file, ended=None)
     if _is_complete(sidecar):
-        return Recovery(timing_file)
+        return Recovery(timing_file, sidecar=sidecar if sidecar.get("closed") else None)
     ring = ring_of(sidecar)
     if ring is None:
         return _without_ring(timing_file, sidecar)

@@ -30,6 +30,9 @@ ADDED_COLUMNS = ("rank", "incarnation", "start_s", "end_s", "clock_uncertainty_s
 LARGE_BYTES = 2**26
 """The total size of files above which they are read by pyarrow, where it is installed."""
 
+LARGE_FOR_COMMANDS_BYTES = 2**23
+"""The same for commands, of which nobody sees whether texts are categoricals: from it on that is faster."""
+
 _EXTRA = "pip install 'timing_logger[large]'"
 _TEXTS = frozenset(column.name for column in FIELDS if column.kind == "text")
 
@@ -51,6 +54,7 @@ class Source:
         engine: what reads the file. With "pyarrow", files that are not plain are read line by line.
         columns: the columns that the table shall have.
         second_run: why the rows look as if they were of two processes, once they were described; else "".
+        final_sidecar: the sidecar, if it was read before, of a process that has closed its logger.
     """
 
     paths: Sequence[Path]
@@ -58,6 +62,7 @@ class Source:
     engine: Engine = "pandas"
     columns: Sequence[str] = (*COLUMNS, *ADDED_COLUMNS)
     second_run: str = field(default="", kw_only=True)
+    final_sidecar: dict[str, Any] | None = field(default=None, kw_only=True)
 
     @property
     def path(self) -> Path:
@@ -114,7 +119,7 @@ class Source:
 
         None if there is no sidecar that can be used.
         """
-        return as_it_stands(read_sidecar(self.path), self.path)
+        return self.final_sidecar or as_it_stands(read_sidecar(self.path), self.path)
 
     @cached_property
     def lifetime(self) -> Lifetime | None:
@@ -233,12 +238,13 @@ def compact(frame: pd.DataFrame) -> pd.DataFrame:
 # -- all files ---------------------------------------------------------------------------------------
 
 
-def chosen_engine(stated: str, n_bytes: int) -> Engine:
+def chosen_engine(stated: str, n_bytes: int, large_bytes: int | None = None) -> Engine:
     """Choose what reads the files.
 
     Args:
         stated: "auto", "pandas" or "pyarrow".
         n_bytes: total size of the files in bytes.
+        large_bytes: the size above which pyarrow reads them; None for :data:`LARGE_BYTES`.
 
     Warns:
         UserWarning: pyarrow is not installed, and the files are large.
@@ -248,18 +254,20 @@ def chosen_engine(stated: str, n_bytes: int) -> Engine:
     """
     if stated not in ("auto", "pandas", "pyarrow"):
         raise ConfigurationError(f"engine={stated!r}: say 'auto', 'pandas' or 'pyarrow'.")
-    if stated == "pandas" or (stated == "auto" and n_bytes <= LARGE_BYTES):
+    is_small = n_bytes <= (LARGE_BYTES if large_bytes is None else large_bytes)
+    if stated == "pandas" or (stated == "auto" and is_small):
         return "pandas"
     if has_pyarrow():
         return "pyarrow"
     if stated == "pyarrow":
         raise ConfigurationError(f"engine='pyarrow': pyarrow is not installed. Get it with {_EXTRA}.")
-    warnings.warn(
-        f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
-        "brings pyarrow, which reads large files.",
-        UserWarning,
-        stacklevel=4,
-    )
+    if n_bytes > LARGE_BYTES:
+        warnings.warn(
+            f"{n_bytes / 1e6:.0f} MB are read by pandas, which takes long and much memory: {_EXTRA} "
+            "brings pyarrow, which reads large files.",
+            UserWarning,
+            stacklevel=4,
+        )
     return "pandas"
 
 

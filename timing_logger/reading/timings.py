@@ -25,7 +25,7 @@ from timing_logger.reading.runs_of_job import Incarnations, check_incarnations, 
 from timing_logger.reading.shared_facts import SharedFacts
 from timing_logger.reading.sources import ADDED_COLUMNS, Engine, ParquetSource, Source, chosen_engine, joined
 from timing_logger.record import COLUMNS
-from timing_logger.run_info import TimingFile
+from timing_logger.run_info import TimingFile, sidecar_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -171,15 +171,17 @@ def timing_files(
     world: str = "",
     engine: str = "auto",
     columns: Collection[str] | None = None,
+    large_bytes: int | None = None,
 ) -> TimingFiles:
     """Find the files that :func:`read_timings` would read, in its order, to be read one by one.
 
-    The arguments and errors are those of :func:`read_timings`.
+    The arguments and errors are those of :func:`read_timings`. ``large_bytes`` is the size above which the
+    engine "auto" is pyarrow, as for ``sources.chosen_engine``.
     """
     check_incarnations(incarnations)
     sources = find_sources([paths] if isinstance(paths, (str, os.PathLike)) else paths)
     n_bytes = sum(source.n_bytes for source in sources)
-    read_by = chosen_engine(engine, n_bytes)
+    read_by = chosen_engine(engine, n_bytes, large_bytes)
     for source in sources:
         source.engine, source.columns = read_by, _in_order(columns)
     chosen, left_out, about = of_run(sources, incarnations, world)
@@ -236,7 +238,7 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
     """
     beside = _Neighbours()
     paths = list(paths)
-    _recover(paths)
+    final_sidecars = _recover(paths)
     files = {file.resolve(): file for path in paths for file in _files_at(Path(path), beside)}
     if not files:
         raise NoTimingFilesError(f"paths: none given. Name a folder that holds {PATTERN}, or such files.")
@@ -249,18 +251,29 @@ def find_sources(paths: Iterable[AnyPath]) -> list[Source]:
                 f"incarnation {source.name.incarnation}{_as_part(source.name)}: their rows could not be told "
                 "apart. Read them one at a time."
             )
-    return _in_parts([by_name[name] for name in sorted(by_name)])
+    sources = _in_parts([by_name[name] for name in sorted(by_name)])
+    for source in sources:
+        source.final_sidecar = final_sidecars.get(sidecar_path(source.path))
+    return sources
 
 
-def _recover(paths: Iterable[AnyPath]) -> None:
-    """Write what killed processes had recorded into their files, and say so, once for each thing to say."""
+def _recover(paths: Iterable[AnyPath]) -> dict[Path, dict[str, Any]]:
+    """Write what killed processes had recorded into their files, and say so, once for each thing to say.
+
+    Returns:
+        The sidecars that are complete, by their paths.
+    """
     files_by_text: dict[str, list[Path]] = {}
+    final: dict[Path, dict[str, Any]] = {}
     for recovery in recovered([file for path in map(Path, paths) for file in timing_files_at(path)]):
+        if recovery.sidecar is not None:
+            final[sidecar_path(recovery.file)] = recovery.sidecar
         if str(recovery):
             files_by_text.setdefault(str(recovery), []).append(recovery.file)
     for text, files in files_by_text.items():
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
         warnings.warn(f"{files[0]}{more}: {text}.", stacklevel=4)
+    return final
 
 
 def _as_part(name: TimingFile) -> str:
