@@ -9,12 +9,12 @@ never. Only few of these differences contain a change of level.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Floats, Ints
 
 MAD_TO_SIGMA = 1.4826  # for normal noise
 _QUARTILE_OF_SIZES = 0.3186  # of the absolute values of normal noise, in sigmas
@@ -80,9 +80,39 @@ def usual_of(values: Floats) -> tuple[float, float]:
     Args:
         values: at least one.
     """
-    low, high = np.quantile(values, (0.1, 0.3))
-    sigma = float(high - low) / _BETWEEN_QUANTILES
-    return float(high) + _MIDDLE * sigma, sigma
+    high, sigma = (float(of_row[0]) for of_row in _usual_of_rows(values[None]))
+    return high + _MIDDLE * sigma, sigma
+
+
+def usual_sigmas_of(series: Floats) -> Floats:
+    """Return the noise that :func:`usual_of` finds in each column; 0 where nothing is known.
+
+    Args:
+        series: steps x ranks; NaN where unknown.
+    """
+    sigmas = np.zeros(series.shape[1])
+    for columns, rows in known_rows(series):
+        if rows.shape[1]:
+            sigmas[columns] = _usual_of_rows(rows)[1]
+    return sigmas
+
+
+def _usual_of_rows(rows: Floats) -> tuple[Floats, Floats]:
+    """Return the 30% quantile of each row, and the standard deviation of its quicker values."""
+    low, high = np.quantile(rows, (0.1, 0.3), axis=1)
+    return high, (high - low) / _BETWEEN_QUANTILES
+
+
+def known_rows(series: Floats) -> Iterator[tuple[Ints, Floats]]:
+    """Yield the columns with equally many known values, and these values, a row for each column.
+
+    So thousands of ranks are computed with at once.
+    """
+    is_known = ~np.isnan(series)
+    n_known = is_known.sum(axis=0)
+    for n in np.unique(n_known).tolist():
+        columns = np.flatnonzero(n_known == n)
+        yield columns, series.T[columns][is_known.T[columns]].reshape(len(columns), n)
 
 
 def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0, cap: float = float("inf")) -> Noise:
@@ -95,25 +125,29 @@ def noise_of(series: Floats, min_stretches: int, min_sigma: float = 0.0, cap: fl
         min_sigma: the least standard deviation of independent steps; what is below it is rounding.
         cap: values are capped at +- cap around the median of their rank: a spike is no wandering level.
     """
-    columns = _in_sigmas(series, min_sigma, cap)
-    lengths = _lengths(max(map(len, columns), default=0), min_stretches)
+    ranks = _in_sigmas(series, min_sigma, cap)
+    lengths = _lengths(max((rows.shape[1] for rows in ranks), default=0), min_stretches)
     errors = [1.0]
     for length in lengths[1:]:
         white = length**-0.5
-        errors.append(max(white, _sigma_of_quieter(_between_neighbours(columns, length)) / 2**0.5))
+        errors.append(max(white, _sigma_of_quieter(_between_neighbours(ranks, length)) / 2**0.5))
     return Noise(tuple(lengths), tuple(errors))
 
 
 def _in_sigmas(series: Floats, min_sigma: float, cap: float) -> list[Floats]:
-    """Return each rank's known steps, in units of the standard deviation between neighbouring steps."""
-    known = [_capped(column[~np.isnan(column)], cap) for column in series.T]
-    sigmas = [max(min_sigma, sigma_of(np.diff(column))) for column in known]
-    return [column / sigma for column, sigma in zip(known, sigmas, strict=True) if sigma > 0]
+    """Return the known steps of ranks that have equally many, in units of the deviation between neighbours.
 
-
-def _capped(values: Floats, cap: float) -> Floats:
-    middle = float(np.median(values)) if len(values) else 0.0
-    return np.clip(values, middle - cap, middle + cap)
+    Returns:
+        Arrays of ranks x steps.
+    """
+    found = []
+    for _, rows in known_rows(series):
+        if rows.shape[1]:
+            middle = np.median(rows, axis=1, keepdims=True)
+            capped = np.clip(rows, middle - cap, middle + cap)
+            sigmas = np.maximum(min_sigma, sigmas_of(np.diff(capped, axis=1)))
+            found.append(capped[sigmas > 0] / sigmas[sigmas > 0, None])
+    return [rows for rows in found if len(rows)]
 
 
 def _lengths(n_steps: int, min_stretches: int) -> list[int]:
@@ -131,8 +165,12 @@ def _sigma_of_quieter(differences: Floats) -> float:
     return float(np.quantile(np.abs(differences), 0.25)) / _QUARTILE_OF_SIZES
 
 
-def _between_neighbours(columns: Sequence[Floats], length: int) -> Floats:
+def _between_neighbours(ranks: Sequence[Floats], length: int) -> Floats:
     """Return the differences between the means of all neighbouring stretches of this length."""
-    sums = [np.concatenate([[0.0], np.cumsum(column)]) for column in columns if len(column) >= 2 * length]
-    differences = [s[2 * length :] - 2 * s[length:-length] + s[: -2 * length] for s in sums]
-    return np.concatenate(differences or [np.zeros(0)]) / length
+    differences = [np.zeros(0)]
+    for rows in ranks:
+        if rows.shape[1] >= 2 * length:
+            sums = np.cumsum(np.insert(rows, 0, 0.0, axis=1), axis=1)
+            change = sums[:, 2 * length :] - 2 * sums[:, length:-length] + sums[:, : -2 * length]
+            differences.append(change.ravel())
+    return np.concatenate(differences) / length

@@ -14,7 +14,14 @@ import numpy as np
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.slow.chance import chances, z_of_chance
 from timing_logger.analysis.stragglers.slow.change_points import change_points_of_each
-from timing_logger.analysis.stragglers.slow.noise import Noise, noise_of, robust_sigma, sigma_of, usual_of
+from timing_logger.analysis.stragglers.slow.noise import (
+    Noise,
+    known_rows,
+    noise_of,
+    robust_sigma,
+    sigma_of,
+    usual_sigmas_of,
+)
 from timing_logger.analysis.tables import Bools, Floats, Ints
 
 Kind = Literal["persistent", "ongoing", "bounded", "intermittent"]
@@ -109,12 +116,9 @@ def slow_steps(
 
 def _changes(ratios: Floats, ruler: _Ruler) -> list[list[int]]:
     """Return the change points of each rank, among its known steps."""
-    policy, is_known = ruler.policy, ~np.isnan(ratios)
-    n_known = is_known.sum(axis=0)
+    policy = ruler.policy
     found: list[list[int]] = [[] for _ in ratios.T]
-    for n in np.unique(n_known).tolist():
-        columns = np.flatnonzero(n_known == n)
-        series = ratios.T[columns][is_known.T[columns]].reshape(len(columns), n)
+    for columns, series in known_rows(ratios):
         changes = change_points_of_each(
             series, policy, cap=ruler.flagged, min_sigma=policy.min_noise_sigma, noise=ruler.noise
         )
@@ -193,10 +197,6 @@ def _gathered(ratios: Floats, outside: Bools, least: float, most: float, policy:
 
 def _least_of_slow(ratios: Floats, ruler: _Ruler) -> float:
     """Return the level above which a single step is slower than usual; it is the same for all ranks."""
-    sigmas = sorted(_sigma_of(column[~np.isnan(column)]) for column in ratios.T)
-    sigma = sigmas[(len(sigmas) - 1) // 2]  # of two ranks one seems to vary where only the other does
+    sigmas = np.sort(usual_sigmas_of(ratios))
+    sigma = float(sigmas[(len(sigmas) - 1) // 2])  # of two ranks one seems to vary where only the other does
     return max(ruler.flagged, ruler.policy.min_z * sigma)
-
-
-def _sigma_of(values: Floats) -> float:
-    return usual_of(values)[1] if len(values) else 0.0
