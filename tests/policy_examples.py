@@ -13,6 +13,7 @@ from policy_runs import (
     bad_clock,
     cost,
     groups,
+    leaving_late,
     likelihood,
     logged,
     saving,
@@ -134,6 +135,10 @@ EXAMPLES: dict[str, list[Any]] = {
     "min_waited_share": [
         (apart(13, 16.5, 13, 13, 10, 10, 10, 10), "rank 1", 0.55, "suspect 1"),
         (apart(13, 15.5, 13, 13, 10, 10, 10, 10), "suspect 1", 0.45, "rank 1"),
+    ],
+    "min_late_to_leave_share": [
+        (leaving_late(1.5, 20.8), "not judged", 0.56, "healthy"),
+        (leaving_late(1.5, 21.2), "healthy", 0.45, "not judged"),
     ],
     "min_bursts": [
         (steps(60, 4, (1, 2.0, spans((10, 16), (30, 36)))), "rank 1", 3, "not judged"),

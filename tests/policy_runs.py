@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import pandas as pd
 from simulated_runs import Floats, data_parallel, factors, misplaced, of_groups, of_phases
+from test_account import row, table
 
 from timing_logger.analysis import Policy, stragglers_and_windows
 from timing_logger.analysis.stragglers.windows import StragglersAndWindows
@@ -202,3 +203,22 @@ def bad_clock(up_to_ms: float) -> Callable[[], Timings]:
 def spans(*those: tuple[int, int]) -> Any:
     """Return the positions in some spans of steps."""
     return np.concatenate([np.arange(*span) for span in those])
+
+
+def leaving(late_ms: float, *, every: int = 1, works_ms: float = 20.0, clocks_s: float = 0.0) -> pd.DataFrame:
+    """Make steps of four ranks, of which rank 1 works so long, and leaves late in every so many of them."""
+    rng, now, rows = np.random.default_rng(1), np.zeros(4), []
+    for step in range(60):
+        came = now + np.array([20.0, works_ms, 20.0, 20.0]) * np.exp(0.03 * rng.normal(size=4))
+        for rank in range(4):
+            left = came.max() + 2 + (late_ms if rank == 1 and step % every == 0 else 0.0)
+            of = {"group_size": 4, "seq": step, "iteration": step}
+            rows.append(row(rank, "BACKWARD", now[rank], came[rank], iteration=step))
+            rows.append(row(rank, "ALLREDUCE", came[rank], left, **of))
+            now[rank] = left
+    return table(*rows, uncertainty_s=clocks_s)
+
+
+def leaving_late(late_ms: float, works_ms: float) -> Callable[[], Timings]:
+    """Make such a run, of which no role is stated."""
+    return lambda: (leaving(late_ms, works_ms=works_ms), None)

@@ -58,7 +58,7 @@ INCONCLUSIVE = {
     "only waits": (
         run().query("operation == 'ALLREDUCE' and iteration == 0"), "of no step it is known how long"
     ),
-    "two steps": (run(steps=2), "there are not 3 steps that are known of two ranks of one role"),
+    "two steps": (run(steps=2), "fewer than 3 steps are known of any two ranks of one role"),
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import singledispatch
 
 from timing_logger.analysis import Gate, Verdict
@@ -49,6 +50,7 @@ from timing_logger.analysis.stragglers.facts.of_transfers import (
 from timing_logger.analysis.stragglers.facts.reasons import OneRank
 from timing_logger.analysis.stragglers.times.step_times import UNLOGGED
 from timing_logger.reading.named_ranks import capital, named_ranks
+from timing_logger.report._wording import count
 from timing_logger.report.why_text import reason
 
 _MOST_ROLES = 5
@@ -104,7 +106,7 @@ def _how_slow(fact: SlowRank | NotNamed | ExplainedWithout) -> str:
 def _by_how_much(slowness: Slowness, others: str) -> str:
     return (
         f"{slowness.times_as_long:.2f} times the median of {others} ({slowness.window}, "
-        f"{slowness.when.in_words()}, {slowness.slow_steps} slow steps)."
+        f"{slowness.when.in_words()}, {count(slowness.slow_steps, 'slow step')})."
     )
 
 
@@ -163,6 +165,8 @@ def _explained(phase: str) -> str:
 @_in_words.register
 def _slow_phase(fact: SlowPhase) -> str:
     phase = _explained(fact.phase)
+    if math.isnan(fact.excess_share):
+        return f"{phase} is where rank {fact.rank} spent most beyond its peers."
     return f"{phase} holds {fact.excess_share:.0%} of what rank {fact.rank} spent beyond its peers."
 
 
@@ -204,8 +208,10 @@ def _all_slower(fact: AllSlower) -> str:
 
 @_in_words.register
 def _lost_to_slowest(fact: LostToSlowest) -> str:
-    mostly = f"most of that to {named_ranks(fact.ranks)}" if fact.ranks else "no one in particular"
-    return f"{fact.lost_share:.0%} of the time is lost to the slowest rank of each step, {mostly}."
+    whom = named_ranks(fact.ranks) if fact.ranks else "no one in particular"
+    return (
+        f"{fact.lost_share:.0%} of the time is lost to the slowest rank of each step, most of that to {whom}."
+    )
 
 
 @_in_words.register
@@ -289,10 +295,12 @@ def _self_time_unknown(fact: SelfTimeUnknown) -> str:
 @_in_words.register
 def _alone_in_role(fact: AloneInRole) -> str:
     roles = "; ".join(fact.roles[:_MOST_ROLES])
-    return f"Only one rank each has the role {roles}: no peers to compare it with."
+    more = "; ..." if len(fact.roles) > _MOST_ROLES else ""
+    return f"There is only one rank in each of these roles, so no peer to compare it with: {roles}{more}."
 
 
 @_in_words.register
 def _few_steps(fact: FewSteps) -> str:
     missed = ": a rank that is a little slow would not be seen" if fact.nobody_is_slow else ""
-    return f"Only {fact.recorded_steps} steps are recorded{missed}."
+    are = "is" if fact.recorded_steps == 1 else "are"
+    return f"Only {count(fact.recorded_steps, 'step')} {are} recorded{missed}."

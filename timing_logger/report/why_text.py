@@ -50,7 +50,7 @@ def _in_words(fact: Fact) -> str:
 
 @_in_words.register
 def _few_compared(fact: FewCompared) -> str:
-    return f"there are not {fact.least_steps} steps that are known of two ranks of one role"
+    return f"fewer than {fact.least_steps} steps are known of any two ranks of one role"
 
 
 @_in_words.register

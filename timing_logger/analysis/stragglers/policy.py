@@ -111,6 +111,9 @@ class Policy:
     min_waited_share: float = share(
         0.5, "A rank for which nobody waits costs nothing, or only logs more than its peers."
     )
+    min_late_to_leave_share: float = share(
+        0.5, "Waiting for a rank is put down to its leaving communication late if that is this part of it."
+    )
     min_bursts: int = count(2, "So many slow stretches of a rank count together, as one that comes and goes.")
     min_peers_for_spread: int = count(2, "One peer alone has no spread, so there is no z among the peers.")
     half_gap_share: float = share(

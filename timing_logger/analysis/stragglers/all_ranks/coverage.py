@@ -28,7 +28,7 @@ from timing_logger.analysis.stragglers.facts.reasons import (
 )
 from timing_logger.analysis.stragglers.slow.peers import peer_medians
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
-from timing_logger.analysis.tables import Floats
+from timing_logger.analysis.tables import Floats, known
 
 _MOST_NAMED = 3
 
@@ -133,10 +133,10 @@ def _why_late_to_leave(case: Case) -> LeavesLate | None:
     if part < policy.visible_cost_share:
         return None
     of_role = next(its for its in case.by_role.values() if column in its)
-    transfer_ms = times.waits.transfer_ms[:, of_role]
-    late_ms = (transfer_ms - peer_medians(transfer_ms))[:, int(np.searchsorted(of_role, column))]
-    late_ms = late_ms[~np.isnan(late_ms)]
-    if not float(late_ms.sum()) >= policy.min_waited_share * waited_ms[column]:
+    transfer_ms, clock_ms = (values[:, of_role] for values in (times.waits.transfer_ms, times.waits.clock_ms))
+    at_least_ms = transfer_ms - clock_ms - peer_medians(transfer_ms + clock_ms)
+    late_ms = known(at_least_ms[:, int(np.searchsorted(of_role, column))])
+    if not late_ms.sum() >= policy.min_late_to_leave_share * waited_ms[column]:
         return None
     return LeavesLate(times.ranks[column], float(np.mean(late_ms)), part)
 

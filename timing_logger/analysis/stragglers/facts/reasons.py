@@ -77,7 +77,7 @@ class LeavesLate:
     Attributes:
         rank: the rank.
         late_ms: by how much longer than its peers it is in communication after all that it needs has come,
-            on average over the steps.
+            at least, on average over the steps.
         run_share: the fraction of the run that others waited for it, at least.
     """
 

@@ -58,6 +58,7 @@ class Waits(NamedTuple):
             share their work.
         recurring_ms: likewise, those waits that recur so.
         transfer_ms: how long the rank was blocked in communication after all that it needed had come.
+        clock_ms: by how much that may be wrong, as clocks are compared; NaN where nobody measured them.
     """
 
     own_ms: Floats
@@ -68,40 +69,97 @@ class Waits(NamedTuple):
     varying_ms: Floats
     recurring_ms: Floats
     transfer_ms: Floats
+    clock_ms: Floats
 
 
 def waits_by_step(of: Communication) -> Waits:
     """Sum the waits of a run by step and rank."""
-    blocked, shape = of.rows.blocked, of.shape
-    at, by, ms = of.step[blocked.row], of.column[blocked.row], blocked.ms
-    inside = ~np.isnan(at)
-    known = inside & (blocked.what != NOT_MATCHED)
-    waits = known & (blocked.what == WAITING)
-    to_rank = waits & (blocked.rank != NO_RANK)
-    owner = np.searchsorted(of.ranks, blocked.rank)
-    to_other = to_rank & (owner != by)
-    cell = np.where(inside, at, 0).astype(np.int64) * shape.ranks
-    is_told = _sum(cell + by, np.ones(len(by)), known, shape) > 0
-    key = dense_codes((cell + owner)[to_other], by[to_other])
-    one = np.flatnonzero(to_other)[any_row_of(key)]
-    of_pair_ms = np.bincount(key, ms[to_other])
-    longest_ms = np.zeros(shape.steps * shape.ranks)
-    np.maximum.at(longest_ms, (cell + owner)[one], of_pair_ms)
-    found = (
-        _sum(cell + by, ms, waits, shape),
-        _sum(cell + owner, ms, to_other, shape),
-        longest_ms.reshape(shape),
+    stretches = _Stretches.of(of)
+    shape = of.shape
+    is_told = _sum(stretches.cell, np.ones(len(stretches.ms)), stretches.is_known, shape) > 0
+    told = (
+        stretches.sums(stretches.waits),
+        _sum(stretches.owner_cell, stretches.ms, stretches.for_another, shape),
+        _longest_ms(stretches, shape),
+        stretches.sums(stretches.transfers),
     )
-    owner = np.where(to_rank, owner, shape.ranks)
-    counts = waits & (owner != by)
-    varying_ms = _varying_ms(of, owner[counts], by[counts], at[counts].astype(np.int64), ms[counts])
-    recurring_ms = np.bincount(owner[counts], ms[counts], minlength=shape.ranks + 1) - varying_ms
-    told = (*found, _sum(cell + by, ms, inside & (blocked.what == TRANSFER), shape))
-    own_ms, for_it_ms, longest, transfer_ms = (np.where(is_told, values, np.nan) for values in told)
-    unmatched_ms = _sum(cell + by, ms, inside & ~known & ~is_set_up(of.rows.axis.frame)[blocked.row], shape)
+    own_ms, for_it_ms, longest_ms, transfer_ms = (np.where(is_told, values, np.nan) for values in told)
+    varying_ms, recurring_ms = _varying_and_recurring_ms(of, stretches)
     return Waits(
-        own_ms, for_it_ms, longest, unmatched_ms, _pending_ms(of), varying_ms, recurring_ms, transfer_ms
-    )
+        own_ms, for_it_ms, longest_ms, stretches.sums(stretches.unmatched), _pending_ms(of), varying_ms,
+        recurring_ms, transfer_ms, _clock_ms(of, stretches),
+    )  # fmt: skip
+
+
+class _Stretches(NamedTuple):
+    """The times in which ranks were blocked; one entry for each.
+
+    Attributes:
+        row: the row that blocked the rank.
+        step: the position of its step; 0 outside of any step.
+        by: the column of the rank.
+        owner: the column of the rank that it waited for; that behind the last for no rank.
+        cell, owner_cell: the places of the rank, and of the one that it waited for, by step and rank.
+        ms: how long each lasted, in ms.
+        is_known, waits, for_another, transfers, unmatched: what it is: told at all, waiting, waiting for
+            another rank, transfer, and of unknown whom; none of these outside of any step.
+        shape: of arrays by step and rank.
+    """
+
+    row: Ints
+    step: Ints
+    by: Ints
+    owner: Ints
+    cell: Ints
+    owner_cell: Ints
+    ms: Floats
+    is_known: Bools
+    waits: Bools
+    for_another: Bools
+    transfers: Bools
+    unmatched: Bools
+    shape: Shape
+
+    @classmethod
+    def of(cls, of: Communication) -> _Stretches:
+        blocked, shape = of.rows.blocked, of.shape
+        row, what, by = blocked.row, blocked.what, of.column[blocked.row]
+        inside = ~np.isnan(of.step[row])
+        waits = inside & (what == WAITING)
+        to_rank = waits & (blocked.rank != NO_RANK)
+        owner = np.where(to_rank, np.searchsorted(of.ranks, blocked.rank), shape.ranks)
+        step = np.where(inside, of.step[row], 0).astype(np.int64)
+        unmatched = inside & (what == NOT_MATCHED)
+        return cls(
+            row, step, by, owner, step * shape.ranks + by, step * shape.ranks + owner, blocked.ms,
+            inside & ~unmatched, waits, to_rank & (owner != by), inside & (what == TRANSFER),
+            unmatched & ~is_set_up(of.rows.axis.frame)[row], shape,
+        )  # fmt: skip
+
+    def sums(self, wanted: Bools) -> Floats:
+        """Return how long each rank was blocked in each step in the stretches that are wanted."""
+        return _sum(self.cell, self.ms, wanted, self.shape)
+
+
+def _longest_ms(found: _Stretches, shape: Shape) -> Floats:
+    key = dense_codes(found.owner_cell[found.for_another], found.by[found.for_another])
+    one = np.flatnonzero(found.for_another)[any_row_of(key)]
+    longest_ms = np.zeros(shape.steps * shape.ranks)
+    np.maximum.at(longest_ms, found.owner_cell[one], np.bincount(key, found.ms[found.for_another]))
+    return longest_ms.reshape(shape)
+
+
+def _clock_ms(of: Communication, found: _Stretches) -> Floats:
+    _, _, uncertainty_s = instants(of.rows.axis.frame)
+    off_ms = 1e3 * uncertainty_s[found.row] + (np.nan if of.rows.axis.by_rows else 0.0)
+    return _sum(found.cell, off_ms, found.transfers, of.shape)
+
+
+def _varying_and_recurring_ms(of: Communication, found: _Stretches) -> tuple[Floats, Floats]:
+    counts = found.waits & (found.owner != found.by)
+    owner, ms = found.owner[counts], found.ms[counts]
+    varying_ms = _varying_ms(of, owner, found.by[counts], found.step[counts], ms)
+    return varying_ms, np.bincount(owner, ms, minlength=of.shape.ranks + 1) - varying_ms
 
 
 def _pending_ms(of: Communication) -> Floats:
