@@ -126,7 +126,7 @@ EXAMPLES: dict[str, tuple[Fact, str]] = {
     "few-compared": (FewCompared(8), "Fewer than 8 steps are known of any two"),
     "device-clock-hides": (DeviceClockHides(14.96), "(15.0 ms in a typical step)"),
     "roles-may-wait": (RolesMayWait(), "so a slow role looks like the others."),
-    "leaves-late": (LeavesLate(1, 5.0, 0.2), "Rank 1 leaves communication later than its peers, by 5.0 ms a"),
+    "leaves-late": (LeavesLate(1, 5.0, 0.2), "Rank 1 leaves collectives later than its peers, by 5.0 ms a"),
     "one-waited-for": (OneWaitedFor(1, 0.8, 0.06), "80% of all waiting was for rank 1, and the run would"),
     "untimed-calls": (UntimedCalls((CallCount("Rput", 12),)), "calls that are not timed (12 x Rput)."),
     "ranks-lacking": (RanksLacking((1,), "the file of rank 1 is empty"), "The file of rank 1 is empty."),

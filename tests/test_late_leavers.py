@@ -16,7 +16,7 @@ def test_a_rank_that_leaves_communication_late_is_told_and_the_run_not_called_he
     assert (verdict.judged, type(verdict.why)) == (False, LeavesLate)
     assert isinstance(verdict.why, LeavesLate)
     assert (verdict.why.rank, verdict.why.late_ms) == (1, pytest.approx(5.0, abs=0.1))
-    assert "rank 1 leaves communication later than its peers, by 5.0 ms a step" in verdict_sentence(verdict)
+    assert "rank 1 leaves collectives later than its peers, by 5.0 ms a step" in verdict_sentence(verdict)
 
 
 def test_ranks_that_wait_for_one_that_leaves_with_the_others_are_not_told_that_it_leaves_late() -> None:
@@ -28,3 +28,9 @@ def test_nobody_is_said_to_leave_late_by_less_than_the_clocks_may_be_wrong() -> 
     assert not stragglers(leaving(8.0, clocks_s=1e-3)).judged
     assert stragglers(leaving(8.0, clocks_s=4e-3)).judged
     assert stragglers(leaving(8.0, every=10, clocks_s=float("nan"))).judged
+
+
+def test_a_root_that_has_more_to_do_than_the_others_is_not_said_to_leave_late() -> None:
+    timings = leaving(5.0)
+    gathered = timings.assign(operation=timings["operation"].replace("ALLREDUCE", "GATHER"), peer=1)
+    assert not isinstance(stragglers(gathered).why, LeavesLate)

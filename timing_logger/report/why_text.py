@@ -73,7 +73,7 @@ def _one_waited_for(fact: OneWaitedFor) -> str:
 @_in_words.register
 def _leaves_late(fact: LeavesLate) -> str:
     return (
-        f"rank {fact.rank} leaves communication later than its peers, by {fact.late_ms:.1f} ms a step on "
+        f"rank {fact.rank} leaves collectives later than its peers, by {fact.late_ms:.1f} ms a step on "
         f"average, and the others waited for it for {fact.run_share:.0%} of the run; why, no row tells"
     )
 

@@ -72,12 +72,12 @@ class OneWaitedFor:
 
 @dataclass(frozen=True)
 class LeavesLate:
-    """The others waited visibly for one rank, which leaves communication later than they do.
+    """The others waited visibly for one rank, which leaves collectives later than they do.
 
     Attributes:
         rank: the rank.
-        late_ms: by how much longer than its peers it is in communication after all that it needs has come,
-            at least, on average over the steps.
+        late_ms: by how much longer than its peers it is, at least, in collectives after the last has come, on
+            average over the steps.
         run_share: the fraction of the run that others waited for it, at least.
     """
 

@@ -12,7 +12,8 @@ from timing_logger.analysis.accounting.part import BLOCKS
 from timing_logger.analysis.accounting.run import BlockedRows
 from timing_logger.analysis.grouping import any_row_of, greatest_of_each
 from timing_logger.analysis.instants import instants
-from timing_logger.analysis.tables import Bools, Floats, Ints, dense_codes
+from timing_logger.analysis.operations import SYNCHRONISING, base_operation
+from timing_logger.analysis.tables import Bools, Floats, Ints, coded_text, dense_codes, each_text
 
 
 class Shape(NamedTuple):
@@ -57,7 +58,8 @@ class Waits(NamedTuple):
             beyond what each waited for it in half of the steps or more: waits that recur so are how the ranks
             share their work.
         recurring_ms: likewise, those waits that recur so.
-        transfer_ms: how long the rank was blocked in communication after all that it needed had come.
+        transfer_ms: how long the rank was blocked in collectives that all leave together after the last had
+            come. Others do not count: a root has more to do than the rest.
         clock_ms: by how much that may be wrong, as clocks are compared; NaN where nobody measured them.
     """
 
@@ -102,7 +104,8 @@ class _Stretches(NamedTuple):
         cell, owner_cell: the places of the rank, and of the one that it waited for, by step and rank.
         ms: how long each lasted, in ms.
         is_known, waits, for_another, transfers, unmatched: what it is: told at all, waiting, waiting for
-            another rank, transfer, and of unknown whom; none of these outside of any step.
+            another rank, transfer of a collective that all leave together, and of unknown whom; none of these
+            outside of any step.
         shape: of arrays by step and rank.
     """
 
@@ -130,9 +133,11 @@ class _Stretches(NamedTuple):
         owner = np.where(to_rank, np.searchsorted(of.ranks, blocked.rank), shape.ranks)
         step = np.where(inside, of.step[row], 0).astype(np.int64)
         unmatched = inside & (what == NOT_MATCHED)
+        named = coded_text(of.rows.axis.frame, "operation")
+        together = each_text(named, lambda name: base_operation(name) in SYNCHRONISING)
         return cls(
             row, step, by, owner, step * shape.ranks + by, step * shape.ranks + owner, blocked.ms,
-            inside & ~unmatched, waits, to_rank & (owner != by), inside & (what == TRANSFER),
+            inside & ~unmatched, waits, to_rank & (owner != by), inside & (what == TRANSFER) & together[row],
             unmatched & ~is_set_up(of.rows.axis.frame)[row], shape,
         )  # fmt: skip
 
