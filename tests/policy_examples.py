@@ -14,7 +14,6 @@ from policy_runs import (
     cost,
     groups,
     leaving_late,
-    likelihood,
     logged,
     saving,
     short_between,
@@ -163,10 +162,6 @@ EXAMPLES: dict[str, list[Any]] = {
     "min_likelihood": [
         (steps(100, 4, (1, 1.2, slice(40, 58))), "suspect 1", 0.9, "healthy"),
         (steps(100, 4, (1, 1.12, slice(40, 55))), "healthy", 0.6, "suspect 1"),
-    ],
-    "resamplings": [
-        (steps(100, 4, (1, 1.12, slice(40, 58))), "0.770", 150, "0.773", likelihood),
-        (steps(100, 4, (1, 1.12, slice(40, 58))), "0.770", 300, "0.773", likelihood),
     ],
     "max_slow_share_of_role": [
         (steps(40, 8, (slice(1, 4), 1.5), noise=0.03), "rank 3 1 2", 0.35, "diffuse"),

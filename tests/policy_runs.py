@@ -61,10 +61,6 @@ def suspects(found: StragglersAndWindows) -> str:
     return ", ".join("+".join(map(str, suspect.ranks)) for suspect in found.verdict.suspects)
 
 
-def likelihood(found: StragglersAndWindows) -> str:
-    return f"{found.verdict.suspects[0].likelihood:.3f}"
-
-
 def windows(found: StragglersAndWindows) -> str:
     rows = found.windows[found.windows["phase"] == "SELF_TIME"]
     columns = ("rank", "kind", "first_iteration", "last_iteration")

@@ -86,7 +86,7 @@ def test_the_page_has_the_tables_of_the_numbers(tmp_path: Path) -> None:
 
 
 def test_what_the_page_says_of_a_number_is_so() -> None:
-    policy, said = Policy(), re.findall(r"(\d[\d.]*)(%?) \(`(\w+)`\)", PAGE)
+    policy, said = Policy(), re.findall(r"(\d[\d.]*)(%?) \(`(\w+)`\)", PAGE + NUMBERS)
     assert len(said) > 30
     for number, percent, name in said:
         assert float(number) / (100 if percent else 1) == pytest.approx(getattr(policy, name)), name

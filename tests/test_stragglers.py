@@ -13,7 +13,7 @@ from simulated_runs import PHASES_MS, _row, _table, data_parallel, factors, pipe
 from slow import slow
 
 from timing_logger.analysis import Verdict, stragglers, windows
-from timing_logger.analysis.stragglers.facts.of_rows import (
+from timing_logger.analysis.stragglers.facts.of_ranks import (
     FewSteps,
     SelfTimeBetween,
     SelfTimeUnknown,

@@ -17,7 +17,7 @@ from timing_files import write_table
 
 from timing_logger import read_timings
 from timing_logger.analysis import stragglers
-from timing_logger.analysis.stragglers.facts.of_rows import FewSteps
+from timing_logger.analysis.stragglers.facts.of_ranks import FewSteps
 from timing_logger.analysis.stragglers.facts.reasons import RolesMayWait
 from timing_logger.cli import main
 from timing_logger.report import evidence_sentences

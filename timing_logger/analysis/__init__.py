@@ -31,7 +31,7 @@ from timing_logger.analysis.ranks.overview import (
 )
 from timing_logger.analysis.ranks.spread import spread_between_ranks
 from timing_logger.analysis.ranks.summarize import summarize
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Suspect, Verdict
 from timing_logger.analysis.stragglers.scores import scores

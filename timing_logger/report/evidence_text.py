@@ -10,42 +10,38 @@ from timing_logger.analysis.stragglers.facts import Fact
 from timing_logger.analysis.stragglers.facts.of_all_ranks import (
     AllSlower,
     EndedBadly,
-    LostToSlowest,
-    SlowRole,
-)
-from timing_logger.analysis.stragglers.facts.of_ranks import (
-    ActAsOne,
-    Costliest,
-    ExplainedWithout,
-    HostOrWork,
-    MostWaitedFor,
-    NotNamed,
-    PassingOn,
-    SlowHost,
-    Slowness,
-    SlowPhase,
-    SlowRank,
-    VaryAlone,
-)
-from timing_logger.analysis.stragglers.facts.of_rows import (
-    AloneInRole,
-    EpochsCounted,
-    FewSteps,
-    SelfTimeBetween,
-    SelfTimeOfRows,
-    SelfTimeUnknown,
-    StepsCounted,
-    TwoRanks,
-)
-from timing_logger.analysis.stragglers.facts.of_transfers import (
     EveryRankInSlow,
+    LostToSlowest,
     MostlyTransfers,
     NobodyInAllSlow,
     OnHost,
     OnlyInAllSlow,
     OthersInAllSlow,
+    SlowRole,
     SlowTransfers,
     Transfer,
+)
+from timing_logger.analysis.stragglers.facts.of_ranks import (
+    ActAsOne,
+    AloneInRole,
+    Costliest,
+    EpochsCounted,
+    ExplainedWithout,
+    FewSteps,
+    HostOrWork,
+    MostWaitedFor,
+    NotNamed,
+    PassingOn,
+    SelfTimeBetween,
+    SelfTimeOfRows,
+    SelfTimeUnknown,
+    SlowHost,
+    Slowness,
+    SlowPhase,
+    SlowRank,
+    StepsCounted,
+    TwoRanks,
+    VaryAlone,
 )
 from timing_logger.analysis.stragglers.facts.reasons import OneRank
 from timing_logger.analysis.stragglers.times.step_times import UNLOGGED
@@ -183,8 +179,7 @@ def _passing_on(fact: PassingOn) -> str:
 
 @_in_words.register
 def _costliest(fact: Costliest) -> str:
-    runs = f"{fact.resampled_runs} runs drawn from the steps of this"
-    return f"The costliest in {fact.likelihood:.0%} of {runs}."
+    return f"The likelihood that it is the costliest, as costs vary, is {fact.likelihood:.0%}."
 
 
 # -- all ranks ---------------------------------------------------------------------------------------------

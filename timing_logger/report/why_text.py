@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import singledispatch
 
 from timing_logger.analysis.stragglers.facts import Fact
-from timing_logger.analysis.stragglers.facts.of_transfers import Transfer
+from timing_logger.analysis.stragglers.facts.of_all_ranks import Transfer
 from timing_logger.analysis.stragglers.facts.reasons import (
     DeviceClockHides,
     DifferentRuns,

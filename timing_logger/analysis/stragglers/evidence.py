@@ -10,32 +10,29 @@ from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts import Fact
 from timing_logger.analysis.stragglers.facts.of_ranks import (
     ActAsOne,
+    AloneInRole,
+    EpochsCounted,
     ExplainedWithout,
+    FewSteps,
+    Gate,
     MostWaitedFor,
     NotNamed,
     PassingOn,
-    SlowHost,
-    Slowness,
-    SlowRank,
-    VaryAlone,
-)
-from timing_logger.analysis.stragglers.facts.of_rows import (
-    AloneInRole,
-    EpochsCounted,
-    FewSteps,
     SelfTimeBetween,
     SelfTimeOfRows,
     SelfTimeUnknown,
+    SlowHost,
+    Slowness,
+    SlowRank,
     StepsCounted,
     TwoRanks,
+    VaryAlone,
 )
 from timing_logger.analysis.stragglers.facts.reasons import OneRank
-from timing_logger.analysis.stragglers.gate import Gate
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
 from timing_logger.analysis.stragglers.slow.peers import column_medians, n_known_steps
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
-from timing_logger.analysis.stragglers.who.party import Party
-from timing_logger.analysis.stragglers.who.phase import phase_of
+from timing_logger.analysis.stragglers.who.lockstep import Party
 
 _WORTH_NAMING = 0.1  # of the waiting in the slow steps
 

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from timing_logger.analysis.stragglers.all_ranks.all_slower import all_slower
 from timing_logger.analysis.stragglers.all_ranks.systemic import diffuse, whole_role
 from timing_logger.analysis.stragglers.case import Case, Judgement
-from timing_logger.analysis.stragglers.cost.by_steps import waited_for_ms
-from timing_logger.analysis.stragglers.cost.pricing import Pricing
+from timing_logger.analysis.stragglers.cost.pricing import Pricing, waited_for_ms
 from timing_logger.analysis.stragglers.evidence import (
     as_one,
     few_steps,
@@ -19,15 +18,13 @@ from timing_logger.analysis.stragglers.evidence import (
     what_it_rests_on,
     why_not,
 )
-from timing_logger.analysis.stragglers.facts.of_ranks import Costliest, HostOrWork, SlowPhase
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Costliest, Gate, HostOrWork, SlowPhase
 from timing_logger.analysis.stragglers.result import Verdict, VerdictKind
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of, unlogged_between
 from timing_logger.analysis.stragglers.times.step_times import UNLOGGED, StepTimes
 from timing_logger.analysis.stragglers.who.culprits import EXPLAINED, Culprits, culprits
 from timing_logger.analysis.stragglers.who.hosts import may_be_its_work
-from timing_logger.analysis.stragglers.who.party import Party
-from timing_logger.analysis.stragglers.who.phase import phase_of, unlogged_between
+from timing_logger.analysis.stragglers.who.lockstep import Party
 
 
 def by_own_times(case: Case, pricing: Pricing) -> Judgement:
@@ -151,7 +148,7 @@ def _probably(case: Case, found: Culprits, party: Party) -> Verdict:
         evidence=(
             why_not(times, first, share if not share.passed else None),
             *as_one(times, party),
-            Costliest(suspect.likelihood, policy.resamplings),
+            Costliest(suspect.likelihood),
             *(why_not(times, candidate, None) for candidate in others[:3]),
             *few_steps(case, nobody_is_slow=False),
         ),

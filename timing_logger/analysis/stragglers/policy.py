@@ -129,9 +129,8 @@ class Policy:
         0.60, "A probable culprit explains more than all the others together."
     )
     min_likelihood: float = share(
-        0.75, "In a run drawn from these steps, a probable culprit would mostly be found again."
+        0.75, "In other steps like these, a probable culprit would mostly be found again."
     )
-    resamplings: int = count(200, "So many runs are drawn, so that a likelihood is known to about 3%.")
     max_slow_share_of_role: float = share(
         0.5, "At once fewer of a role may be slow, and in turn no more: if half of it is, which is normal?"
     )

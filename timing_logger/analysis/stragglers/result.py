@@ -9,9 +9,8 @@ from typing import Literal, NamedTuple, TypedDict, cast
 from timing_logger.analysis.hangs.result import RunEnd, RunEndDict, plain_fields
 from timing_logger.analysis.steps import StepRange
 from timing_logger.analysis.stragglers.facts import Fact, plain_fact
-from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
+from timing_logger.analysis.stragglers.facts.of_ranks import BondKind, Gate
 from timing_logger.analysis.stragglers.facts.reasons import Reason
-from timing_logger.analysis.stragglers.gate import Gate
 from timing_logger.analysis.stragglers.policy import STANDARD, Policy
 
 VerdictKind = Literal["healthy", "rank", "suspect", "role", "group-wide", "communication", "diffuse", "hang"]
@@ -27,8 +26,8 @@ class Suspect(NamedTuple):
         phase: the operation in which they spent most beyond their peers.
         share: the fraction of the time lost to slow ranks that would be regained if they were like their
             peers, in [0, 1].
-        likelihood: the fraction of runs resampled from the steps of this one in which they are among the
-            costliest (as many as are named, else one) and cost 1% of the run or more, in [0, 1].
+        likelihood: how likely they are among the costliest (as many as are named, else one) and cost 1% of
+            the run or more, by how costs vary along the run, in [0, 1].
     """
 
     ranks: tuple[int, ...]

@@ -10,7 +10,7 @@ import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts.of_all_ranks import AllSlower, Slowing
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.change_points import change_points

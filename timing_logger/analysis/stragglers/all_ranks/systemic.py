@@ -9,7 +9,7 @@ import numpy as np
 from timing_logger.analysis.stragglers.all_ranks.coverage import most_of
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.facts.of_all_ranks import LostToSlowest, SlowRole
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.result import Verdict
 from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,

@@ -64,7 +64,8 @@ class Prices:
         of which it is unknown for whom it waited: these take as long, whoever is late.
         """
         program = self._program
-        first_s, last_s = float(np.nanmin(program.start_s)), float(program.end_s.max(initial=-np.inf))
+        first_s = float(np.fmin.reduce(program.start_s, axis=None, initial=np.inf))
+        last_s = float(program.end_s.max(initial=-np.inf))
         if not last_s > first_s:
             return 0.0
         differs_s = abs(float(self._lengths_s([[]])[0]) - last_s)

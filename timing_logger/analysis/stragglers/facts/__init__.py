@@ -8,10 +8,8 @@ from __future__ import annotations
 import re
 
 from timing_logger.analysis.hangs.result import plain_fields
-from timing_logger.analysis.stragglers.facts.of_all_ranks import OfAllRanks
-from timing_logger.analysis.stragglers.facts.of_ranks import OfRanks
-from timing_logger.analysis.stragglers.facts.of_rows import OfRows
-from timing_logger.analysis.stragglers.facts.of_transfers import OfTransfers
+from timing_logger.analysis.stragglers.facts.of_all_ranks import OfAllRanks, OfTransfers
+from timing_logger.analysis.stragglers.facts.of_ranks import OfRanks, OfRows
 from timing_logger.analysis.stragglers.facts.reasons import Reason
 
 Fact = OfRanks | OfAllRanks | OfTransfers | OfRows | Reason

@@ -1,4 +1,4 @@
-"""Facts on slow ranks: how slow they are, in what, who waited for them, and what makes them slow as one."""
+"""Facts on slow ranks: how slow, in what, who waits for them, what ties them; and on the rows read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,34 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from timing_logger.analysis.steps import StepRange
-from timing_logger.analysis.stragglers.gate import Gate
 
 BondKind = Literal["", "host", "part of host", "waiting", "something"]
+
+
+class Gate(NamedTuple):
+    """A condition that a verdict depends on.
+
+    Attributes:
+        name: what was measured.
+        value: the measured figure; NaN if it is unknown.
+        bound: the bound that the figure is compared with.
+        passed: whether the condition holds.
+    """
+
+    name: str
+    value: float
+    bound: float
+    passed: bool
+
+    @classmethod
+    def at_least(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and no less than its bound."""
+        return cls(name, float(value), float(bound), bool(value >= bound))
+
+    @classmethod
+    def below(cls, name: str, value: float, bound: float) -> Gate:
+        """Return the condition that a figure is known and less than its bound."""
+        return cls(name, float(value), float(bound), bool(value < bound))
 
 
 class Slowness(NamedTuple):
@@ -143,15 +168,13 @@ class PassingOn:
 
 @dataclass(frozen=True)
 class Costliest:
-    """How often the suspect was the costliest.
+    """How likely the suspect is the costliest.
 
     Attributes:
-        likelihood: the fraction of the resampled runs in which it was.
-        resampled_runs: how many runs were drawn from the steps of this one.
+        likelihood: in other steps like those of the run, in [0, 1].
     """
 
     likelihood: float
-    resampled_runs: int
 
 
 OfRanks = (
@@ -159,3 +182,68 @@ OfRanks = (
     | MostWaitedFor | PassingOn | Costliest
 )  # fmt: skip
 """A fact on slow ranks."""
+
+
+@dataclass(frozen=True)
+class SelfTimeBetween:
+    """Self time is the time between communication: rows of own work are missing, or cover too little."""
+
+
+@dataclass(frozen=True)
+class SelfTimeOfRows:
+    """Self time is that of the rows of own work.
+
+    Attributes:
+        phases: the operations of these rows; empty if there are none.
+    """
+
+    phases: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SelfTimeUnknown:
+    """Nothing is known of the self time of these ranks."""
+
+    ranks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class AloneInRole:
+    """Each of these roles has only one rank, which has no peers."""
+
+    roles: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TwoRanks:
+    """Only two ranks are compared: by their ratio."""
+
+
+@dataclass(frozen=True)
+class StepsCounted:
+    """No iteration is recorded: rounds of the collectives that repeat are counted as steps."""
+
+
+@dataclass(frozen=True)
+class EpochsCounted:
+    """Iterations fall back and no epoch tells them apart: each time begins an epoch."""
+
+
+@dataclass(frozen=True)
+class FewSteps:
+    """The judgement rests on few steps.
+
+    Attributes:
+        recorded_steps: how many are recorded.
+        nobody_is_slow: whether no rank was found to be slow: then one that is slow by little was not seen.
+    """
+
+    recorded_steps: int
+    nobody_is_slow: bool
+
+
+OfRows = (
+    SelfTimeBetween | SelfTimeOfRows | SelfTimeUnknown | AloneInRole | TwoRanks | StepsCounted
+    | EpochsCounted | FewSteps
+)  # fmt: skip
+"""A fact on the rows."""

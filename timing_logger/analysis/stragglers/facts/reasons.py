@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from timing_logger.analysis.stragglers.facts.of_transfers import Transfer
+from timing_logger.analysis.stragglers.facts.of_all_ranks import Transfer
 
 
 @dataclass(frozen=True)

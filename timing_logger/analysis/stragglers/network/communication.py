@@ -14,7 +14,7 @@ import numpy as np
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
 from timing_logger.analysis.stragglers.facts import Fact
-from timing_logger.analysis.stragglers.facts.of_transfers import (
+from timing_logger.analysis.stragglers.facts.of_all_ranks import (
     EveryRankInSlow,
     MostlyTransfers,
     NobodyInAllSlow,
@@ -24,7 +24,7 @@ from timing_logger.analysis.stragglers.facts.of_transfers import (
     SlowTransfers,
     Transfer,
 )
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.network.slow_links import SlowLink, family_of, slow_links
 from timing_logger.analysis.stragglers.network.transfer_prices import (
     blocked_at_most,

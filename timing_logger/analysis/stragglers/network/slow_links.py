@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
-from timing_logger.analysis.stragglers.facts.of_transfers import Than
+from timing_logger.analysis.stragglers.facts.of_all_ranks import Than
 from timing_logger.analysis.stragglers.policy import Policy
 from timing_logger.analysis.stragglers.slow.change_points import change_points
 from timing_logger.analysis.stragglers.slow.noise import usual_of

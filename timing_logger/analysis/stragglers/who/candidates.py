@@ -10,12 +10,12 @@ import numpy as np
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.prices import Slowed
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
-from timing_logger.analysis.stragglers.slow.gates import (
+from timing_logger.analysis.stragglers.slow.candidate import (
     LONGER,
     WAITED,
+    Candidate,
     gates_of,
     least_z,
 )

@@ -5,24 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.result import Suspect
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
 from timing_logger.analysis.stragglers.times.step_times import StepTimes
-from timing_logger.analysis.stragglers.who.bonds import bond_of
 from timing_logger.analysis.stragglers.who.candidates import candidates
 from timing_logger.analysis.stragglers.who.hosts import with_hosts
-from timing_logger.analysis.stragglers.who.likelihood import likelihoods
-from timing_logger.analysis.stragglers.who.lockstep import parties
-from timing_logger.analysis.stragglers.who.party import Party
-from timing_logger.analysis.stragglers.who.phase import phase_of
-from timing_logger.analysis.tables import Bools, Ints
+from timing_logger.analysis.stragglers.who.lockstep import Party, bond_of, parties
+from timing_logger.analysis.tables import Bools, Floats, Ints
 
 EXPLAINED = "share of the lost time that is explained"
 
@@ -175,3 +172,58 @@ def _suspects(
 def _share(pricing: Pricing, party: Party, found: Sequence[Candidate]) -> float:
     share = pricing.explained(party.candidates, found)
     return 0.0 if math.isnan(share) else min(1.0, max(0.0, share))
+
+
+# -- how likely -----------------------------------------------------------------------------------------
+
+
+def likelihoods(case: Case, parties: Sequence[Party], n_culprits: int) -> dict[tuple[int, ...], float]:
+    """Return how likely each party is a culprit, by the party's columns.
+
+    A party is a culprit if it costs enough of the run, and is among the ``n_culprits`` that cost most. If it
+    owes its place to a few steps, or costs hardly more than the next, other steps like these might have put
+    another there.
+    """
+    times = case.times
+    columns = list(dict.fromkeys(party.columns for party in parties))
+    cost_ms = np.zeros((len(times.iterations), len(columns)))
+    for party in parties:  # a rank may have been slow several times
+        steps, at = party.first.slow.steps, columns.index(party.columns)
+        cost_ms[steps, at] = np.fmax(cost_ms[steps, at], party.first.excess_ms)
+    beyond_enough_ms = cost_ms - case.policy.min_cost_share * times.run_ms / len(cost_ms)
+    sure = [
+        min(_likelihood_above_0(beyond_enough_ms[:, at]), _likelihood_above_0(beyond_rival_ms))
+        for at, beyond_rival_ms in enumerate(_beyond_rivals(cost_ms, n_culprits))
+    ]
+    return dict(zip(columns, sure, strict=True))
+
+
+def _beyond_rivals(cost_ms: Floats, n_culprits: int) -> list[Floats]:
+    """Return by how much each costs more, in each step, than the one whose place it must take or keep.
+
+    Args:
+        cost_ms: steps x parties.
+        n_culprits: the number of places.
+    """
+    costliest = np.argsort(-cost_ms.sum(axis=0), kind="stable").tolist()
+    found = []
+    for at, own_ms in enumerate(cost_ms.T):
+        others = [other for other in costliest if other != at]
+        rival_ms = cost_ms[:, others[n_culprits - 1]] if len(others) >= n_culprits else -1.0
+        found.append(own_ms - rival_ms)
+    return found
+
+
+def _likelihood_above_0(of_steps: Floats) -> float:
+    """Return how likely the sum over as many other steps like these is above 0.
+
+    Sums over stretches of steps are taken for independent draws, and their sum for normal. A stretch is as
+    long as the square root of the run, so that what lasts a few steps is drawn as a whole (the variance of
+    a mean by overlapping batches: Meketon and Schmeiser, Proc. Winter Simulation Conference, 1984).
+    """
+    n_steps, total = len(of_steps), float(of_steps.sum())
+    length = max(1, round(n_steps**0.5))
+    around = np.cumsum(np.concatenate([[0.0], of_steps, of_steps[: length - 1]]))
+    stretches = around[length:] - around[:-length]
+    sigma = float(np.std(stretches)) * (n_steps / length) ** 0.5
+    return NormalDist(0.0, sigma).cdf(total) if sigma > 0 else float(total > 0)

@@ -15,10 +15,9 @@ from timing_logger.analysis.roles import NO_ROLE
 from timing_logger.analysis.stragglers.case import Case
 from timing_logger.analysis.stragglers.cost.prices import Slowed
 from timing_logger.analysis.stragglers.cost.pricing import Pricing
-from timing_logger.analysis.stragglers.gate import Gate
+from timing_logger.analysis.stragglers.facts.of_ranks import Gate
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
-from timing_logger.analysis.stragglers.slow.gates import LONGER, WAITED, gates_of
+from timing_logger.analysis.stragglers.slow.candidate import LONGER, WAITED, Candidate, gates_of
 from timing_logger.analysis.stragglers.slow.peers import (
     column_medians,
     log_ratios,
@@ -28,9 +27,8 @@ from timing_logger.analysis.stragglers.slow.peers import (
     row_medians,
 )
 from timing_logger.analysis.stragglers.slow.slow_steps import SlowSteps
-from timing_logger.analysis.stragglers.who.bonds import vary_together
 from timing_logger.analysis.stragglers.who.candidates import slow_together
-from timing_logger.analysis.stragglers.who.party import Bond, Party
+from timing_logger.analysis.stragglers.who.lockstep import Bond, Party, vary_together
 from timing_logger.analysis.tables import Floats, Ints
 
 

@@ -1,25 +1,81 @@
-"""Find ranks that act as one: they are slow in the same steps by the same amount.
+"""Find ranks that act as one, slow in the same steps by the same amount, and what makes them so.
 
 Where tensor-parallel ranks reduce inside their forward pass, and this is not logged, all ranks of a group are
 as slow as the slowest of it. Their times then rise and fall together from step to step, as do those of ranks
-that stall together. The times of ranks that are slow for separate reasons do not. ``bonds.py`` tells the one
-from the other.
+that stall together. The times of ranks that are slow for separate reasons do not. Times vary together in
+every step if ranks wait for each other; if a common cause delays them now and then, such as the storage of
+their host, only then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from timing_logger.analysis.stragglers.case import Case
+from timing_logger.analysis.stragglers.facts.of_ranks import BondKind
 from timing_logger.analysis.stragglers.policy import Policy
-from timing_logger.analysis.stragglers.slow.candidate import Candidate
+from timing_logger.analysis.stragglers.slow.candidate import Candidate, phase_of
 from timing_logger.analysis.stragglers.slow.noise import MAD_TO_SIGMA
 from timing_logger.analysis.stragglers.slow.peers import column_medians, log_ratios, peer_medians
-from timing_logger.analysis.stragglers.who.party import Party
-from timing_logger.analysis.tables import Floats, Ints
+from timing_logger.analysis.tables import Floats, Ints, known
+
+_MOST_OTHERS = 8  # a few ranks show how far two apart vary, however many there are
+
+
+@dataclass(frozen=True)
+class Bond:
+    """What makes several ranks slow in the same steps by the same amount.
+
+    Attributes:
+        kind: as that of a verdict; "" for a rank alone.
+        n_hosts: the number of hosts on which they run; 0 if that is not known.
+        host: the host on which all of them run and others do not; "" if there is none.
+        host_ranks: the number of ranks of that host.
+        together: whether their times vary together also where they are not slow, as those of ranks that wait
+            for each other do; None if that is not known.
+    """
+
+    kind: BondKind = ""
+    n_hosts: int = 0
+    host: str = ""
+    host_ranks: int = 0
+    together: bool | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Party:
+    """A candidate, or several that count as one.
+
+    Attributes:
+        candidates: one for each rank, the costliest first.
+        bond: what makes them slow as one.
+    """
+
+    candidates: tuple[Candidate, ...]
+    bond: Bond = Bond()
+
+    @property
+    def first(self) -> Candidate:
+        """The costliest candidate, which the others are in lockstep with."""
+        return self.candidates[0]
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the party has only one candidate."""
+        return len(self.candidates) == 1
+
+    @property
+    def may_be_named(self) -> bool:
+        """Whether all its ranks are slow themselves: it is one rank, or its host makes them slow."""
+        return self.is_alone or self.bond.kind in ("host", "part of host")
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The columns of the party's ranks, ascending."""
+        return tuple(sorted(candidate.column for candidate in self.candidates))
 
 
 def parties(case: Case, found: Sequence[Candidate]) -> list[Party]:
@@ -116,3 +172,82 @@ def correlations(series: Floats, column: int, min_known: int) -> Floats:
 def variances(differences: Floats) -> Floats:
     """Return the robust variance of each column, from its absolute deviations from 0."""
     return (MAD_TO_SIGMA * column_medians(np.abs(differences))) ** 2
+
+
+# -- what makes them act as one -------------------------------------------------------------------------
+
+
+def bond_of(case: Case, party: Party) -> Bond:
+    """Return what makes the ranks of a party slow as one, as far as the rows and the hosts tell."""
+    if party.is_alone:
+        return Bond()
+    together, columns = vary_together(case, party), party.columns
+    mine = {host: len(its) for host, its in case.by_host.items() if np.isin(its, columns).any()}
+    host, of_host = next(iter(mine.items())) if len(mine) == 1 < len(case.by_host) else ("", 0)
+    bond = Bond("something", len(mine), host, of_host, together)
+    if together is None:
+        return bond
+    if mine and together:
+        return replace(bond, kind="waiting")
+    enough = len(columns) >= case.policy.min_host_share * of_host
+    if not (host and enough and np.array_equal(as_slow(case, party.first), columns)):
+        return bond
+    return replace(bond, kind="host" if len(columns) == of_host else "part of host")
+
+
+def vary_together(case: Case, party: Party) -> bool | None:
+    """Tell whether the times of a party's ranks vary together also where these are not slow; None if unknown.
+
+    Looked at is the phase in which they are slow; all of its steps if they always are. If ranks of the other
+    hosts vary by themselves, it is not how the job works that ties these, and their times may vary together
+    because what delays them all does so more or less in every step.
+    """
+    times, policy, columns = case.times, case.policy, np.array(party.columns)
+    phase, _ = phase_of(times, party.first)
+    phase_ms = times.phase_ms[times.phases.index(phase)]
+    logs = np.log(np.where(phase_ms > 0, phase_ms, np.nan))
+    found = _likeness(case, np.delete(logs, party.first.slow.steps, axis=0), columns)
+    found = _likeness(case, logs, columns) if np.isnan(found) else found
+    if found < policy.max_apart_correlation:
+        return False
+    elsewhere = known(np.array([_likeness(case, logs, its) for its in _other_hosts(case, columns)]))
+    is_of_job = not len(elsewhere) or np.median(elsewhere) >= policy.max_apart_correlation
+    return True if found >= policy.min_lockstep_correlation and is_of_job else None
+
+
+def _other_hosts(case: Case, columns: Ints) -> Iterator[Ints]:
+    for its in case.by_host.values():
+        if len(its) > 1 and not np.isin(its, columns).any():
+            yield its
+
+
+def _likeness(case: Case, logs: Floats, columns: Ints) -> float:
+    """Return by how much less two of these ranks differ from step to step than one of them and another rank.
+
+    What all ranks have in common, such as long steps, does not count. It is 1 for ranks that are always
+    equal, and about 0 for those that have nothing in common; NaN if too little is known.
+
+    Args:
+        case: the run to be judged.
+        logs: the logarithm of the times, steps x ranks.
+        columns: the ranks.
+    """
+    others = _others(case, columns)
+    within = _spread(case, logs, columns, np.roll(columns, 1))
+    across = _spread(case, logs, np.repeat(columns, len(others)), np.tile(others, len(columns)))
+    return 1 - within / across if across > 0 else float("nan")
+
+
+def _others(case: Case, columns: Ints) -> Ints:
+    """Return some ranks of the same roles that are none of these."""
+    alike = [its for its in case.by_role.values() if np.isin(its, columns).any()]
+    others = np.setdiff1d(np.concatenate(alike), columns)
+    return others[np.linspace(0, len(others) - 1, min(len(others), _MOST_OTHERS)).astype(np.int64)]
+
+
+def _spread(case: Case, logs: Floats, ones: Ints, others: Ints) -> float:
+    """Return the variance of how two ranks differ, by its changes between steps; the median of the pairs."""
+    apart = np.diff(logs[:, ones] - logs[:, others], axis=0)
+    enough = (~np.isnan(apart)).sum(axis=0) >= case.policy.min_lockstep_steps
+    found = variances(apart[:, enough])
+    return float(np.median(found)) if len(found) else float("nan")
